@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors and checks. Every message has three parts: what was given, what was expected, how to fix
+// it.
+//
+//   HYDRAMIX_CHECK(x.dim() == 4, "mix: x must be (B, L, H, P); got ", x.sizes(), ". Reshape x to
+//   heads first.");
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace hydramix {
+
+// The work could not be done. The command line answers it with exit code 1.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The request itself is wrong: an unknown option, a value out of range. Exit code 2.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Everything that can be streamed, joined into one text.
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+}  // namespace hydramix
+
+#define HYDRAMIX_CHECK(condition, ...)                          \
+  do {                                                          \
+    if (!(condition)) [[unlikely]]                              \
+      throw ::hydramix::Error(::hydramix::concat(__VA_ARGS__)); \
+  } while (false)
+
+#define HYDRAMIX_CHECK_USAGE(condition, ...)                         \
+  do {                                                               \
+    if (!(condition)) [[unlikely]]                                   \
+      throw ::hydramix::UsageError(::hydramix::concat(__VA_ARGS__)); \
+  } while (false)

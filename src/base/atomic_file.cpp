@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "hydramix/error.h"
+
+namespace hydramix {
+namespace {
+
+// What a file created in the ordinary way would get: mkstemp's 0600 would surprise whoever shares
+// results.
+mode_t default_mode() {
+  const mode_t mask = umask(0);
+  umask(mask);
+  return 0666 & ~mask;
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
+  HYDRAMIX_CHECK(!std::filesystem::is_directory(target_), target_.string(),
+                 ": is a directory; name a file to write.");
+  // Renaming over a device or a pipe would replace it.
+  HYDRAMIX_CHECK(!std::filesystem::exists(target_) || std::filesystem::is_regular_file(target_),
+                 target_.string(), ": is a device or a pipe; name an ordinary file to write.");
+  const std::string pattern = target_.string() + ".tmp.XXXXXX";
+  std::vector<char> name(pattern.begin(), pattern.end());
+  name.push_back('\0');
+  descriptor_ = mkstemp(name.data());
+  if (descriptor_ < 0) fail("cannot be created");
+  temporary_ = name.data();
+  if (fchmod(descriptor_, default_mode()) != 0) {
+    const int code = errno;
+    discard();
+    errno = code;
+    fail("cannot be given its permissions");
+  }
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() noexcept {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(const char* what) const {
+  const int code = errno;
+  const auto folder = target_.has_parent_path() ? target_.parent_path().string() : std::string(".");
+  throw Error(concat(target_.string(), ": ", what, ": ", std::strerror(code), ". Check that ",
+                     folder, " exists, is writable and has space left."));
+}
+
+void AtomicFile::write(const void* data, std::size_t size) {
+  const char* next = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t written = ::write(descriptor_, next, size);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("cannot be written");
+    }
+    next += written;
+    size -= static_cast<std::size_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (fsync(descriptor_) != 0) fail("cannot be flushed to disk");
+  const int closed = close(descriptor_);
+  descriptor_ = -1;
+  if (closed != 0) fail("cannot be closed");
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
+  temporary_.clear();
+  // The rename itself survives a crash only once the directory is on disk.
+  const auto folder =
+      target_.has_parent_path() ? target_.parent_path() : std::filesystem::path(".");
+  if (const int directory = open(folder.c_str(), O_RDONLY | O_DIRECTORY); directory >= 0) {
+    fsync(directory);
+    close(directory);
+  }
+}
+
+void write_file(const std::filesystem::path& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.write(contents);
+  file.commit();
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  HYDRAMIX_CHECK(!std::filesystem::is_directory(path), path.string(),
+                 ": is a directory, expected a file.");
+  std::ifstream in(path, std::ios::binary);
+  HYDRAMIX_CHECK(in, path.string(), ": cannot be opened: ", std::strerror(errno),
+                 ". Check the path.");
+  std::ostringstream contents;
+  contents << in.rdbuf();
+  HYDRAMIX_CHECK(!in.bad(), path.string(), ": cannot be read to its end.");
+  return contents.str();
+}
+
+}  // namespace hydramix

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Suggestions for mistyped names: the likely slip is found, and nothing is suggested for a word
+// that resembles none of the known ones.
+#include "base/spelling.h"
+
+#include <gtest/gtest.h>
+
+namespace hydramix {
+namespace {
+
+const std::vector<std::string> kMixers = {"attention", "cauchy",      "dense",         "low_rank",
+                                          "toeplitz",  "vandermonde", "quasiseparable"};
+
+TEST(Nearest, FindsOneSlipOfEachKind) {
+  EXPECT_EQ(nearest("dense", kMixers), "dense");
+  EXPECT_EQ(nearest("denze", kMixers), "dense");          // replaced
+  EXPECT_EQ(nearest("toepltz", kMixers), "toeplitz");     // left out
+  EXPECT_EQ(nearest("cauuchy", kMixers), "cauchy");       // doubled
+  EXPECT_EQ(nearest("atetntion", kMixers), "attention");  // swapped
+}
+
+TEST(Nearest, SwappedNeighboursAreOneSlipNotTwo) {
+  // Counted as two replacements the swaps would tie with the first candidates, which then win.
+  EXPECT_EQ(nearest("abcd", {"xbcx", "abdc"}), "abdc");
+  EXPECT_EQ(nearest("ab", {"xy", "ba"}), "ba");
+}
+
+TEST(Nearest, CaseAndTheKindOfDashCostNothing) {
+  EXPECT_EQ(nearest("Low-Rank", kMixers), "low_rank");
+  EXPECT_EQ(nearest("TOEPLITZ", kMixers), "toeplitz");
+}
+
+TEST(Nearest, TheBeginningOfANameFindsIt) {
+  EXPECT_EQ(nearest("quasi", kMixers), "quasiseparable");
+  EXPECT_EQ(nearest("qu", kMixers), "");
+}
+
+TEST(Nearest, AWordUnlikeAllOthersHasNone) {
+  EXPECT_EQ(nearest("butterfly", kMixers), "");
+  EXPECT_EQ(nearest("dense", {}), "");
+  EXPECT_EQ(nearest("", kMixers), "");
+}
+
+TEST(Nearest, TheFirstOfEquallyNearNamesWins) {
+  EXPECT_EQ(nearest("bat", {"cat", "hat"}), "cat");
+  EXPECT_EQ(nearest("bat", {"hat", "cat"}), "hat");
+}
+
+TEST(DidYouMean, IsASentenceOrNothing) {
+  EXPECT_EQ(did_you_mean("denze", kMixers), " Did you mean 'dense'?");
+  EXPECT_EQ(did_you_mean("butterfly", kMixers), "");
+}
+
+TEST(Join, SeparatesWords) {
+  EXPECT_EQ(join({}), "");
+  EXPECT_EQ(join({"a"}), "a");
+  EXPECT_EQ(join({"a", "b", "c"}), "a, b, c");
+  EXPECT_EQ(join({"a", "b"}, "|"), "a|b");
+}
+
+}  // namespace
+}  // namespace hydramix

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file written through AtomicFile is there whole or not at all, and a failed write leaves neither
+// a damaged target nor a temporary file.
+#include "base/atomic_file.h"
+
+#include <sys/stat.h>
+
+#include <iterator>
+#include <stdexcept>
+
+#include "hydramix/error.h"
+#include "support/expect.h"
+
+namespace hydramix {
+namespace {
+
+using test::TemporaryFolder;
+
+std::size_t files_in(const TemporaryFolder& folder) {
+  using Iterator = std::filesystem::directory_iterator;
+  return static_cast<std::size_t>(std::distance(Iterator(folder.path()), Iterator()));
+}
+
+TEST(AtomicFile, TheFileAppearsOnlyAtCommit) {
+  const TemporaryFolder folder;
+  AtomicFile file(folder / "out");
+  file.write("hello ");
+  file.write("world");
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+  file.commit();
+  EXPECT_EQ(read_file(folder / "out"), "hello world");
+  EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST(AtomicFile, TheTargetIsUntouchedAndNoTemporaryIsLeftWhenTheWriterThrows) {
+  const TemporaryFolder folder;
+  write_file(folder / "out", "old");
+  EXPECT_THROW(
+      {
+        AtomicFile file(folder / "out");
+        file.write("half of the new cont");
+        EXPECT_EQ(files_in(folder), 2U);
+        throw std::runtime_error("the writer failed");
+      },
+      std::runtime_error);
+  EXPECT_EQ(read_file(folder / "out"), "old");
+  EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST(AtomicFile, NothingIsLeftWhenItDiesBeforeCommit) {
+  const TemporaryFolder folder;
+  { AtomicFile(folder / "out").write("lost"); }
+  EXPECT_EQ(files_in(folder), 0U);
+}
+
+TEST(AtomicFile, CommitReplacesALongerFileWhole) {
+  const TemporaryFolder folder;
+  write_file(folder / "out", std::string(1'000'000, 'x'));
+  write_file(folder / "out", "short");
+  EXPECT_EQ(read_file(folder / "out"), "short");
+  EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST(AtomicFile, ContentsSurviveByteForByte) {
+  const TemporaryFolder folder;
+  const std::string contents("zero\0newline\r\nhigh\xff", 19);
+  write_file(folder / "out", contents);
+  EXPECT_EQ(read_file(folder / "out"), contents);
+  write_file(folder / "empty", "");
+  EXPECT_EQ(read_file(folder / "empty"), "");
+}
+
+TEST(AtomicFile, TheFileGetsTheOrdinaryPermissions) {
+  const TemporaryFolder folder;
+  const mode_t before = umask(022);
+  write_file(folder / "out", "x");
+  umask(before);
+  struct stat status = {};
+  ASSERT_EQ(stat((folder / "out").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0644U);
+}
+
+TEST(AtomicFile, AMissingFolderIsNamedInTheError) {
+  const TemporaryFolder folder;
+  const auto target = folder / "missing/out";
+  EXPECT_THROW_WITH(AtomicFile{target}, Error, target.string() + ": cannot be created");
+  EXPECT_THROW_WITH(AtomicFile{target}, Error, "No such file or directory");
+  EXPECT_THROW_WITH(AtomicFile{target}, Error, (folder / "missing").string() + " exists");
+}
+
+TEST(AtomicFile, AFailingCommitIsReportedAndLeavesNoTemporary) {
+  const TemporaryFolder folder;
+  {
+    AtomicFile file(folder / "out");
+    file.write("contents");
+    // A directory that appears under the target's name meanwhile makes the final rename fail.
+    std::filesystem::create_directory(folder / "out");
+    EXPECT_THROW_WITH(file.commit(), Error, "cannot be renamed into place");
+  }
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "out"));
+  EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST(AtomicFile, ADirectoryIsNoTarget) {
+  const TemporaryFolder folder;
+  EXPECT_THROW_WITH(AtomicFile{folder.path()}, Error, "is a directory; name a file to write");
+}
+
+TEST(ReadFile, RefusesMissingPathsAndDirectories) {
+  const TemporaryFolder folder;
+  EXPECT_THROW_WITH(read_file(folder / "missing"), Error, "cannot be opened");
+  EXPECT_THROW_WITH(read_file(folder.path()), Error, "is a directory, expected a file");
+}
+
+}  // namespace
+}  // namespace hydramix

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes first, then the check of the page's size, then drawing: an absurd request is refused
+// before any memory is spent on it.
+#include "view/matrix_plot.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hydramix/error.h"
+#include "view/page_parts.h"
+
+namespace hydramix {
+namespace {
+
+using namespace page_parts;
+
+constexpr Target kSingle{512, 1500};
+constexpr int64_t kSingleNarrowest = 300, kSingleBarShortest = 96, kSingleBarGap = 20;
+
+constexpr Target kGallery{172, 400};
+constexpr int64_t kGalleryNarrowest = 168, kGalleryBar = 240, kGalleryHeadingGap = 12;
+constexpr int64_t kGalleryWidth = 1200, kGalleryColumns = 6;
+
+Page layout_single(const MatrixPicture& picture, const PageOptions& options) {
+  const Size size = measure(picture, kSingle, options.cell_pixels);
+  const double maximum = largest_magnitude(picture);
+  const int64_t bar_height = std::max<int64_t>(size.height, kSingleBarShortest);
+  std::size_t label = 0;
+  for (const Tick& tick : scale_ticks(maximum)) label = std::max(label, tick.label.size());
+  const int64_t bar_space =
+      kSingleBarGap + kBarThickness + 1 + kTick + kTickToLabel + text_width(label, kPlain);
+  const int64_t width = std::max(size.width + bar_space, kSingleNarrowest);
+
+  // A page title takes the heading; the picture's own then becomes the line below it.
+  const std::string own = printable(picture.title), given = printable(options.title);
+  const std::string heading = shorten(given.empty() ? own : given, width, kHeading);
+  const std::string second = given.empty() ? "" : shorten(own, width, kStrong);
+  const auto subtitle = wrap(printable(picture.subtitle), width, 2, kPlain);
+
+  Page page;
+  page.title = given.empty() ? own : given;
+  int64_t y = kMargin;
+  add_text(page, kMargin, y, heading, kHeading, kInk);
+  if (!heading.empty()) y += text_height(kHeading) + 8;
+  add_text(page, kMargin, y, second, kStrong, kInk);
+  if (!second.empty()) y += kLinePitch + 2;
+  for (const std::string& line : subtitle) {
+    add_text(page, kMargin, y, line, kPlain, kMuted);
+    y += kLinePitch;
+  }
+  if (!page.texts.empty()) y += kTextToImage;
+  page.width = width + 2 * kMargin;
+  page.height = y + bar_height + kImageToCaption + text_height(kPlain) + kMargin;
+  check_page_size(page);
+
+  add_upright_bar(page, {kMargin + size.width + kSingleBarGap, y, kBarThickness, bar_height},
+                  maximum);
+  add_image(page, {kMargin, y, size.width, size.height},
+            matrix_image(picture, maximum, size.block));
+  // Below the bar, which may be the longer of the two.
+  add_text(page, kMargin, y + bar_height + kImageToCaption,
+           shorten(size_note(picture, size), width, kPlain), kPlain, kMuted);
+  return page;
+}
+
+struct Cell {
+  Size size;
+  double maximum = 0;
+  std::string title, caption;
+  std::vector<std::string> subtitle;
+};
+
+std::vector<Cell> fit_cells(const std::vector<MatrixPicture>& pictures,
+                            const std::vector<Size>& sizes, int64_t width) {
+  std::vector<Cell> cells;
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    const MatrixPicture& picture = pictures[i];
+    const double maximum = largest_magnitude(picture);
+    const std::string caption =
+        fmt::format("max {:.3g}, {}", maximum, size_note(picture, sizes[i]));
+    cells.push_back({sizes[i], maximum, shorten(printable(picture.title), width, kStrong),
+                     shorten(caption, width, kPlain),
+                     wrap(printable(picture.subtitle), width, 2, kPlain)});
+  }
+  return cells;
+}
+
+// As many columns as make a page of about 3 x 2 cells and fit its width, then as few as the same
+// number of rows needs. Up to four stand in one row.
+int64_t gallery_columns(int64_t count, int64_t cell_width) {
+  const int64_t fitting = (kGalleryWidth - 2 * kMargin + kGapX) / (cell_width + kGapX);
+  const int64_t landscape = std::llround(std::sqrt(1.5 * static_cast<double>(count)));
+  const int64_t wanted = std::min({std::max<int64_t>(4, landscape), kGalleryColumns, count});
+  const int64_t columns = std::clamp<int64_t>(fitting, 1, wanted);
+  return divide_up(count, divide_up(count, columns));
+}
+
+// The page title and the colour bar: beside each other where both fit, one below the other
+// otherwise. Returns where the header ends.
+int64_t add_gallery_header(Page& page, int64_t width) {
+  const int64_t bar = std::min(kGalleryBar, width);
+  const int64_t beside = width - bar - kGapX;
+  const bool fits = page.title.empty() || text_width(page.title.size(), kHeading) <= beside;
+  add_text(page, kMargin, kMargin, shorten(page.title, width, kHeading), kHeading, kInk);
+  const int64_t y = fits ? kMargin : kMargin + text_height(kHeading) + kGalleryHeadingGap;
+  add_lying_bar(page, {kMargin + width - bar, y, bar, kBarThickness});
+  return y + kBarThickness + 1 + kTick + kTickToLabel + text_height(kPlain);
+}
+
+Page layout_gallery(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
+  const auto count = static_cast<int64_t>(pictures.size());
+  int64_t cell_width = kGalleryNarrowest;
+  std::vector<Size> sizes;
+  for (const MatrixPicture& picture : pictures) {
+    sizes.push_back(measure(picture, kGallery, options.cell_pixels));
+    cell_width = std::max(cell_width, sizes.back().width);
+  }
+  const std::vector<Cell> cells = fit_cells(pictures, sizes, cell_width);
+  const int64_t columns =
+      options.columns > 0 ? std::min(options.columns, count) : gallery_columns(count, cell_width);
+
+  Page page;
+  page.title = printable(options.title);
+  page.width = columns * (cell_width + kGapX) - kGapX + 2 * kMargin;
+  check_page_size(page);
+  int64_t y = add_gallery_header(page, page.width - 2 * kMargin) + kGapY;
+
+  std::vector<int64_t> row_y;          // top of each row of cells
+  std::vector<std::size_t> row_lines;  // of its longest subtitle: matrices of a row stay level
+  for (int64_t first = 0; first < count; first += columns) {
+    std::size_t lines = 0;
+    int64_t height = 0;
+    for (int64_t i = first; i < std::min(count, first + columns); ++i) {
+      const Cell& cell = cells[static_cast<std::size_t>(i)];
+      lines = std::max(lines, cell.subtitle.size());
+      height = std::max(height, cell.size.height);
+    }
+    row_y.push_back(y);
+    row_lines.push_back(lines);
+    y += kLinePitch + static_cast<int64_t>(lines) * kLinePitch + kTextToImage + height +
+         kImageToCaption + text_height(kPlain) + kGapY;
+  }
+  page.height = y - kGapY + kMargin;
+  check_page_size(page);
+
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const Cell& cell = cells[i];
+    const auto row = i / static_cast<std::size_t>(columns);
+    const int64_t x = kMargin + static_cast<int64_t>(i) % columns * (cell_width + kGapX);
+    y = row_y[row];
+    add_text(page, x, y, cell.title, kStrong, kInk);
+    for (std::size_t line = 0; line < cell.subtitle.size(); ++line)
+      add_text(page, x, y + kLinePitch * static_cast<int64_t>(line + 1), cell.subtitle[line],
+               kPlain, kMuted);
+    y += kLinePitch * static_cast<int64_t>(1 + row_lines[row]) + kTextToImage;
+    add_image(page, {x, y, cell.size.width, cell.size.height},
+              matrix_image(pictures[i], cell.maximum, cell.size.block));
+    add_text(page, x, y + cell.size.height + kImageToCaption, cell.caption, kPlain, kMuted);
+  }
+  return page;
+}
+
+}  // namespace
+
+Page layout_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
+  HYDRAMIX_CHECK(!pictures.empty(),
+                 "matrix page: no pictures given, at least one expected. Name a matrix to draw.");
+  HYDRAMIX_CHECK_USAGE(options.columns >= 0, "matrix page: ", options.columns,
+                       " columns asked for; expected a positive number, or 0 to choose it.");
+  HYDRAMIX_CHECK_USAGE(options.cell_pixels >= 0 && options.cell_pixels <= kLargestPage,
+                       "matrix page: ", options.cell_pixels,
+                       " pixels an entry asked for; expected 1 to ", kLargestPage,
+                       ", or 0 to choose them.");
+  for (const MatrixPicture& picture : pictures) check_picture(picture);
+  return pictures.size() == 1 ? layout_single(pictures.front(), options)
+                              : layout_gallery(pictures, options);
+}
+
+}  // namespace hydramix

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What single pictures and galleries are both made of: sizes of pictures, framed images, colour
+// bars, and the distances between them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "view/matrix_plot.h"
+
+namespace hydramix::page_parts {
+
+inline constexpr Rgb kInk{28, 32, 42}, kMuted{98, 105, 118}, kFrame{188, 193, 202};
+inline constexpr TextStyle kPlain{1, false}, kStrong{1, true}, kHeading{2, false};
+
+inline constexpr int64_t kMargin = 24, kGapX = 20, kGapY = 26;
+inline constexpr int64_t kLinePitch = 14;  // from one line of plain text to the next
+inline constexpr int64_t kTextToImage = 6, kImageToCaption = 8;
+inline constexpr int64_t kBarThickness = 16, kTick = 4, kTickToLabel = 4;
+
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How large pictures should come out.
+struct Target {
+  int64_t side;          // pixels, roughly: entries take whole ones
+  int64_t most_entries;  // a side; beyond that they are averaged
+};
+
+struct Size {
+  int64_t block = 1;              // entries averaged into one pixel of the image, per side
+  int64_t width = 0, height = 0;  // pixels on the page
+};
+
+Size measure(const MatrixPicture& picture, const Target& target, int64_t cell_pixels);
+
+// "64 x 64", and what the reader must know of averages and of entries that are not numbers.
+std::string size_note(const MatrixPicture& picture, const Size& size);
+
+// Throws when the page is larger than kLargestPage.
+void check_page_size(const Page& page);
+
+void add_text(Page& page, int64_t x, int64_t y, std::string text, TextStyle style, Rgb colour);
+// With a frame of one pixel around the area.
+void add_image(Page& page, const Rect& area, Canvas image);
+
+struct Tick {
+  double place;  // 0 at the negative end of the bar, 1 at the positive one
+  std::string label;
+};
+
+// -maximum, 0, +maximum to three digits; the 0 alone when the scale has no extent.
+std::vector<Tick> scale_ticks(double maximum);
+
+// The bar of one picture, labels at its right; and the one of a gallery, labels -max, 0, +max
+// below it.
+void add_upright_bar(Page& page, const Rect& area, double maximum);
+void add_lying_bar(Page& page, const Rect& area);
+
+}  // namespace hydramix::page_parts

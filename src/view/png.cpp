@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Uses libpng's simplified interface: it reports errors by return value, where the classic one
+// jumps out of the library past C++ destructors.
+#include "view/png.h"
+
+#include <png.h>
+
+#include "base/atomic_file.h"
+#include "hydramix/error.h"
+
+namespace hydramix {
+
+std::string encode_png(const Canvas& canvas) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(canvas.width());
+  image.height = static_cast<png_uint_32>(canvas.height());
+  image.format = PNG_FORMAT_RGB;
+
+  // The worst case is a little over the raw size; encoding once to measure would cost the double.
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::string bytes(size, '\0');
+  const int written =
+      png_image_write_to_memory(&image, bytes.data(), &size, 0, canvas.bytes().data(), 0, nullptr);
+  HYDRAMIX_CHECK(written != 0, "png: an image of ", canvas.width(), " x ", canvas.height(),
+                 " pixels cannot be encoded: ", image.message, ". Draw a smaller page.");
+  bytes.resize(size);
+  return bytes;
+}
+
+void write_png(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,
+               const PageOptions& options) {
+  const Page page = layout_page(pictures, options);
+  Canvas canvas(page.width, page.height, page.background);
+  for (const PageBox& box : page.boxes) canvas.fill(box.area, box.colour);
+  for (const PageImage& image : page.images) canvas.draw(image.image, image.area);
+  for (const PageText& text : page.texts)
+    canvas.write(text.text, text.x, text.y, text.style, text.colour);
+  write_file(path, encode_png(canvas));
+}
+
+}  // namespace hydramix

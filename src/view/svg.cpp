@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every <text> carries its textLength, so whatever monospaced face the viewer has is fitted to the
+// width that the layout counted on, and nothing overlaps there that does not overlap in the PNG.
+#include "view/svg.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/atomic_file.h"
+#include "view/glyphs.h"
+#include "view/png.h"
+
+namespace hydramix {
+namespace {
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t given = bytes.size() - i < 3 ? bytes.size() - i : 3;
+    uint32_t word = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      word = word << 8 | (k < given ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    for (std::size_t k = 0; k < 4; ++k)
+      out.push_back(k <= given ? kDigits[word >> (18 - 6 * k) & 63u] : '=');
+  }
+  return out;
+}
+
+std::string escape(std::string_view text) {
+  std::string out;
+  for (const char c : text) switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&apos;";
+        break;
+      default:
+        out += c;
+    }
+  return out;
+}
+
+std::string hex(Rgb colour) {
+  return fmt::format("#{:02x}{:02x}{:02x}", colour.r, colour.g, colour.b);
+}
+
+std::string place(const Rect& area) {
+  return fmt::format(R"(x="{}" y="{}" width="{}" height="{}")", area.x, area.y, area.width,
+                     area.height);
+}
+
+std::string image_element(const PageImage& image) {
+  Canvas magnified(image.area.width, image.area.height, {});
+  magnified.draw(image.image, {0, 0, image.area.width, image.area.height});
+  return fmt::format(
+      "<image {} preserveAspectRatio=\"none\" style=\"image-rendering: pixelated\" "
+      "href=\"data:image/png;base64,{}\"/>\n",
+      place(image.area), base64(encode_png(magnified)));
+}
+
+std::string text_element(const PageText& text) {
+  // The letters of common monospaced faces are 0.6 of the font size wide.
+  const double size = static_cast<double>(text_advance(text.style)) / 0.6;
+  return fmt::format(
+      "<text x=\"{}\" y=\"{}\" font-size=\"{:.4g}\"{} fill=\"{}\" textLength=\"{}\" "
+      "lengthAdjust=\"spacingAndGlyphs\" xml:space=\"preserve\">{}</text>\n",
+      text.x, text.y + kGlyphAscent * text.style.scale, size,
+      text.style.bold ? " font-weight=\"bold\"" : "", hex(text.colour),
+      text_width(text.text.size(), text.style), escape(text.text));
+}
+
+}  // namespace
+
+void write_svg(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,
+               const PageOptions& options) {
+  const Page page = layout_page(pictures, options);
+  std::string out = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
+      "viewBox=\"0 0 {0} {1}\" font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', "
+      "monospace\">\n",
+      page.width, page.height);
+  if (!page.title.empty()) out += fmt::format("<title>{}</title>\n", escape(page.title));
+  out += fmt::format("<rect {} fill=\"{}\"/>\n", place({0, 0, page.width, page.height}),
+                     hex(page.background));
+  for (const PageBox& box : page.boxes)
+    out += fmt::format("<rect {} fill=\"{}\"/>\n", place(box.area), hex(box.colour));
+  for (const PageImage& image : page.images) out += image_element(image);
+  for (const PageText& text : page.texts) out += text_element(text);
+  out += "</svg>\n";
+  write_file(path, out);
+}
+
+}  // namespace hydramix

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pages as SVG files: well-formed, escaped, and the same as the layout and as the PNG.
+#include "view/svg.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/atomic_file.h"
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "view/page_fixtures.h"
+#include "view/png.h"
+#include "view/xml_reader.h"
+
+namespace hydramix {
+namespace {
+
+using namespace test;
+
+std::vector<XmlElement> svg_of(const std::vector<MatrixPicture>& pictures,
+                               const PageOptions& options = {}) {
+  TemporaryFolder folder;
+  write_svg(folder / "m.svg", pictures, options);
+  const auto files = std::distance(std::filesystem::directory_iterator(folder.path()),
+                                   std::filesystem::directory_iterator());
+  EXPECT_EQ(files, 1) << "a temporary file was left";
+  return XmlReader::read(read_file(folder / "m.svg"));
+}
+
+std::vector<XmlElement> named(const std::vector<XmlElement>& elements, const std::string& name) {
+  std::vector<XmlElement> out;
+  for (const XmlElement& element : elements)
+    if (element.name == name) out.push_back(element);
+  return out;
+}
+
+int64_t number(const XmlElement& element, const std::string& attribute) {
+  return std::stoll(element.attributes.at(attribute));
+}
+
+std::string decode_base64(const std::string& text) {
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  EXPECT_EQ(text.size() % 4, 0u);
+  std::string out;
+  unsigned held = 0, bits = 0;
+  for (const char c : text.substr(0, text.find('='))) {
+    const std::size_t digit = digits.find(c);
+    EXPECT_NE(digit, std::string::npos) << c;
+    held = (held << 6 | static_cast<unsigned>(digit)) & 0xFFFFu;
+    bits += 6;
+    if (bits >= 8) out += static_cast<char>(held >> (bits -= 8) & 0xFFu);
+  }
+  return out;
+}
+
+// The reader below is what the other tests trust: it has to refuse what is broken.
+TEST(XmlReader, RefusesWhatIsNotWellFormed) {
+  const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+  EXPECT_EQ(XmlReader::read(head + "<a b=\"1 &lt; 2\"><c/>x &amp; y</a>\n").at(0).text, "x & y");
+  for (const char* broken :
+       {"<a>", "<a></b>", "<a/><b/>", "<a>x & y</a>", "<a b=1/>", "<a b=\"<\"/>", "<a>\x01</a>",
+        "<a b=\"1\" b=\"2\"/>", "text", "<a>&nbsp;</a>", "<a><b></a></b>"})
+    EXPECT_THROW(XmlReader::read(head + broken), std::runtime_error) << broken;
+}
+
+TEST(MatrixSvg, TitlesAreEscaped) {
+  MatrixPicture picture = wave_picture(4, 4, "a < b & \"c\"");
+  picture.subtitle = "<script>alert('x')</script> \x01 \xce\xb4 &amp;";
+  const auto texts = named(svg_of({picture}), "text");
+  ASSERT_GE(texts.size(), 2u);
+  EXPECT_EQ(texts[0].text, "a < b & \"c\"");
+  EXPECT_EQ(texts[1].text, "<script>alert('x')</script> ? ? &amp;");
+  EXPECT_EQ(named(svg_of({picture}), "title").at(0).text, "a < b & \"c\"");
+}
+
+TEST(MatrixSvg, HasTheSizeOfThePageAndAViewBox) {
+  const auto pictures = gallery_pictures(5, 12);
+  const Page page = layout_page(pictures, {});
+  const XmlElement root = svg_of(pictures).at(0);
+  EXPECT_EQ(root.name, "svg");
+  EXPECT_EQ(root.attributes.at("xmlns"), "http://www.w3.org/2000/svg");
+  EXPECT_EQ(number(root, "width"), page.width);
+  EXPECT_EQ(root.attributes.at("viewBox"), concat("0 0 ", page.width, " ", page.height));
+}
+
+TEST(MatrixSvg, SaysTheSameTextsAtTheSamePlacesAsTheLayout) {
+  const auto pictures = gallery_pictures(7, 12);
+  const PageOptions options{"All of them", 0, 0};
+  const Page page = layout_page(pictures, options);
+  const auto texts = named(svg_of(pictures, options), "text");
+  ASSERT_EQ(texts.size(), page.texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const PageText& wanted = page.texts[i];
+    EXPECT_EQ(texts[i].text, wanted.text);
+    EXPECT_EQ(number(texts[i], "x"), wanted.x) << wanted.text;
+    // SVG counts from the baseline, eight dots below the top of a capital.
+    EXPECT_EQ(number(texts[i], "y"), wanted.y + 8 * wanted.style.scale) << wanted.text;
+    EXPECT_EQ(number(texts[i], "textLength"), text_width(wanted.text.size(), wanted.style));
+    EXPECT_EQ(texts[i].attributes.count("font-weight"), wanted.style.bold ? 1u : 0u);
+  }
+}
+
+TEST(MatrixSvg, ShowsPixelForPixelThePicturesOfThePng) {
+  TemporaryFolder folder;
+  const auto pictures = gallery_pictures(4, 13);
+  write_png(folder / "page.png", pictures);
+  const Canvas page = read_png(folder / "page.png");
+  const auto images = named(svg_of(pictures), "image");
+  ASSERT_EQ(images.size(), pictures.size() + 1);
+  const std::string scheme = "data:image/png;base64,";
+  for (const XmlElement& image : images) {
+    const std::string link = image.attributes.at("href");
+    ASSERT_EQ(link.substr(0, scheme.size()), scheme);
+    write_file(folder / "image.png", decode_base64(link.substr(scheme.size())));
+    const Canvas embedded = read_png(folder / "image.png");
+    ASSERT_EQ(embedded.width(), number(image, "width"));
+    ASSERT_EQ(embedded.height(), number(image, "height"));
+    for (int64_t y = 0; y < embedded.height(); ++y)
+      for (int64_t x = 0; x < embedded.width(); ++x)
+        ASSERT_EQ(embedded.at(x, y), page.at(number(image, "x") + x, number(image, "y") + y));
+  }
+}
+
+TEST(MatrixSvg, AnUnwritablePathIsNamed) {
+  TemporaryFolder folder;
+  EXPECT_THROW_WITH(write_svg(folder / "missing/m.svg", {wave_picture(2, 2)}), Error,
+                    "missing/m.svg: cannot be created");
+}
+
+}  // namespace
+}  // namespace hydramix

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The letters of every shape comment, once and for all. Upper case is a size, lower case a tensor.
+//
+//   B  sequences in a batch      L  places in a sequence (its length)
+//   H  heads                     P  channels per head, so that d_inner = H P
+//   G  groups of heads that share keys and queries        N  state size of a scan
+//   S  sequences after padding is taken out (see layout.h)    T  tile: the chunk length of a scan
+#pragma once
+
+#include <cstdint>
+
+namespace hydramix {
+
+// How the channels of a sequence are split: channel c belongs to head c / P.
+struct Heads {
+  int64_t H = 1;
+  int64_t P = 64;
+
+  int64_t channels() const { return H * P; }
+};
+
+}  // namespace hydramix

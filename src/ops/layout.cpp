@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hydramix/layout.h"
+
+#include "hydramix/error.h"
+
+namespace hydramix {
+namespace {
+
+// The first row of `bad` (B) that is true.
+int64_t first_true(const torch::Tensor& bad) { return bad.nonzero()[0][0].item<int64_t>(); }
+
+// (B, L, ...) with every trailing dimension kept and the first two replaced by `sizes`.
+std::vector<int64_t> with_leading(std::vector<int64_t> leading, const torch::Tensor& t,
+                                  int64_t from) {
+  for (int64_t d = from; d < t.dim(); ++d) leading.push_back(t.size(d));
+  return leading;
+}
+
+// (S, L') bool shaped to broadcast against (S, L', ...).
+torch::Tensor mask_like(const torch::Tensor& valid, const torch::Tensor& t) {
+  std::vector<int64_t> shape(t.dim(), 1);
+  shape[0] = valid.size(0);
+  shape[1] = valid.size(1);
+  return valid.to(t.device()).view(shape);
+}
+
+}  // namespace
+
+Layout Layout::padded(const torch::Tensor& mask) {
+  HYDRAMIX_CHECK(mask.defined() && mask.dim() == 2, "padding mask: expected shape (B, L); got ",
+                 mask.defined() ? concat(mask.sizes()) : "an undefined tensor",
+                 ". Give one row per sequence, true where a token is.");
+  torch::Tensor m = mask;
+  if (mask.scalar_type() != torch::kBool) {
+    HYDRAMIX_CHECK(torch::isIntegralType(mask.scalar_type(), /*includeBool=*/false),
+                   "padding mask: expected bool, or integers 0 and 1; got dtype ", mask.dtype(),
+                   ". Convert it, for example with mask.to(torch::kBool).");
+    HYDRAMIX_CHECK(((mask == 0) | (mask == 1)).all().item<bool>(),
+                   "padding mask: integer masks may hold 0 and 1 only. Convert it to bool if any "
+                   "other value means a token.");
+    m = mask.to(torch::kBool);
+  }
+  if (m.all().item<bool>()) {
+    Layout full;
+    full.B_ = m.size(0);
+    full.L_ = m.size(1);
+    return full;
+  }
+  const int64_t B = m.size(0), L = m.size(1);
+  const auto counts = m.to(torch::kInt64);
+  const auto lengths = counts.sum(1);              // (B)
+  const auto begins = std::get<1>(counts.max(1));  // (B) the first of the maxima is the first token
+  const auto ends = L - std::get<1>(counts.flip({1}).max(1));
+  const auto holes = (lengths > 0) & (ends - begins != lengths);
+  HYDRAMIX_CHECK(!holes.any().item<bool>(), "padding mask: row ", first_true(holes),
+                 " has padding between its tokens; padding may stand before and after a sequence "
+                 "only. Move the tokens together, or give the parts as packed sequences.");
+  const auto keep = (lengths > 0).nonzero().squeeze(1);  // sequences without a token have no row
+  const auto first = begins + torch::arange(B, begins.options()) * L;
+  return gathered(B, L, first.index_select(0, keep), lengths.index_select(0, keep));
+}
+
+Layout Layout::packed(const torch::Tensor& cu_seqlens) {
+  HYDRAMIX_CHECK(
+      cu_seqlens.defined() && cu_seqlens.dim() == 1 && cu_seqlens.numel() >= 1,
+      "cu_seqlens: expected a vector of offsets (sequences + 1); got ",
+      cu_seqlens.defined() ? concat("shape ", cu_seqlens.sizes()) : "an undefined tensor", ".");
+  HYDRAMIX_CHECK(torch::isIntegralType(cu_seqlens.scalar_type(), /*includeBool=*/false),
+                 "cu_seqlens: expected int32 or int64 offsets; got dtype ", cu_seqlens.dtype(),
+                 ".");
+  const auto offsets = cu_seqlens.to(torch::kInt64);
+  const int64_t first = offsets[0].item<int64_t>();
+  HYDRAMIX_CHECK(first == 0, "cu_seqlens: must start at 0; got ", first,
+                 " first. Give the running sum of the lengths with a 0 in front.");
+  const auto lengths = offsets.diff();
+  const auto falling = lengths < 0;
+  if (falling.any().item<bool>()) {
+    const int64_t s = first_true(falling);
+    throw Error(concat("cu_seqlens: must not decrease; got ", offsets[s].item<int64_t>(), " then ",
+                       offsets[s + 1].item<int64_t>(), " at index ", s + 1,
+                       ". Give the running sum of the lengths with a 0 in front."));
+  }
+  const auto keep = (lengths > 0).nonzero().squeeze(1);
+  return gathered(1, offsets[-1].item<int64_t>(), offsets.index_select(0, keep),
+                  lengths.index_select(0, keep));
+}
+
+Layout Layout::gathered(int64_t B, int64_t L, const torch::Tensor& begins,
+                        const torch::Tensor& lengths) {
+  Layout layout;
+  layout.kind_ = Kind::kGathered;
+  layout.B_ = B;
+  layout.L_ = L;
+  const int64_t longest = lengths.numel() == 0 ? 0 : lengths.max().item<int64_t>();
+  const auto step = torch::arange(longest, begins.options());  // (L')
+  layout.valid_ = step.unsqueeze(0) < lengths.unsqueeze(1);    // (S, L')
+  const auto place = (begins.unsqueeze(1) + step).masked_fill(~layout.valid_, 0);
+  layout.place_ = place.flatten();
+  layout.token_row_ = layout.valid_.flatten().nonzero().squeeze(1);
+  layout.token_ = layout.place_.index_select(0, layout.token_row_);
+  return layout;
+}
+
+void Layout::check(const std::string& who, int64_t B, int64_t L) const {
+  if (B_ == 0 && L_ == 0 && kind_ == Kind::kFull) return;  // the default layout fits any shape
+  HYDRAMIX_CHECK(
+      B == B_ && L == L_, who, ": the layout describes (B, L) = (", B_, ", ", L_,
+      ") but the input has (", B, ", ", L,
+      "). The padding mask must be (B, L); packed input must be (1, cu_seqlens.back(), ...).");
+}
+
+torch::Tensor Layout::to_rows(const torch::Tensor& t) const {
+  if (kind_ == Kind::kFull) return t;
+  if (kind_ == Kind::kRows) return t.masked_fill(~mask_like(valid_, t), 0);
+  const auto rows = t.flatten(0, 1)
+                        .index_select(0, place_.to(t.device()))
+                        .view(with_leading({valid_.size(0), valid_.size(1)}, t, 2));
+  return rows.masked_fill(~mask_like(valid_, rows), 0);
+}
+
+torch::Tensor Layout::from_rows(const torch::Tensor& rows) const {
+  if (kind_ == Kind::kFull) return rows;
+  if (kind_ == Kind::kRows) return rows.masked_fill(~mask_like(valid_, rows), 0);
+  const auto tokens = rows.flatten(0, 1).index_select(0, token_row_.to(rows.device()));
+  return torch::zeros(with_leading({B_ * L_}, rows, 2), rows.options())
+      .index_copy(0, token_.to(rows.device()), tokens)
+      .view(with_leading({B_, L_}, rows, 2));
+}
+
+Layout Layout::of_rows() const {
+  if (kind_ == Kind::kFull) return {};
+  Layout rows;
+  rows.kind_ = Kind::kRows;
+  rows.B_ = valid_.size(0);
+  rows.L_ = valid_.size(1);
+  rows.valid_ = valid_;
+  return rows;
+}
+
+}  // namespace hydramix

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The causal state-space scan of Mamba-2 (SSD), whose matrix is semiseparable:
+//
+//   h_t = exp(dt_t A) h_{t-1} + dt_t x_t b_t^T,   s_t = h_t c_t            (h_{-1} = 0)
+//   M_ij = c_i . b_j exp(A sum_{t=j+1}^{i} dt_t) dt_j   for i >= j, else 0
+//
+// Head h of H reads group h / (H / G) of b and c. Decays are exponentials of sums of dt A over the
+// range itself, never quotients of running products nor differences of long running sums: neither
+// dt = 0, nor a huge dt, nor a million tokens overflows, underflows early or cancels.
+#pragma once
+
+#include "hydramix/torch_compat.h"
+
+namespace hydramix {
+
+struct ScanParams {
+  torch::Tensor dt;  // (S, L, H), >= 0
+  torch::Tensor A;   // (H), < 0
+  torch::Tensor b;   // (S, L, G, N)
+  torch::Tensor c;   // (S, L, G, N)
+
+  // The same scan over the reversed sequence.
+  ScanParams flipped() const;
+};
+
+// (S, L, H, P) -> (S, L, H, P) in chunks of `tile` places: inside a chunk the matrix, between
+// chunks the state. O(L (tile + N)) per channel; the result does not depend on tile but for
+// rounding.
+torch::Tensor semiseparable_scan(const torch::Tensor& x, const ScanParams& params, int64_t tile);
+
+// The same by the recurrence, place by place: the definition, and the oracle of the fast version.
+torch::Tensor semiseparable_scan_ref(const torch::Tensor& x, const ScanParams& params);
+
+// (S, H, L, L), lower triangular.
+torch::Tensor semiseparable_matrix(const ScanParams& params);
+
+// What the state h_{-1} = h0 (H, P, N) adds to s: c_t . h0 exp(A sum_{r=0}^{t} dt_r), (S, L, H, P).
+torch::Tensor initial_state_response(const ScanParams& params, const torch::Tensor& h0);
+
+// Sequence reversal and the shift by one place of the paper's proposition 3.7, along dimension
+// `dim`; zero is shifted in.
+torch::Tensor flip(const torch::Tensor& t, int64_t dim = 1);
+torch::Tensor shift(const torch::Tensor& t, int64_t dim = 1);
+
+}  // namespace hydramix

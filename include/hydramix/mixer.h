@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sequence mixer is a matrix: Y^h = M^h f_X(X)^h (Hydra, definition 2.1). This interface is that
+// sentence: a mixer says which columns it needs from the input projection, builds M from them
+// (materialize), and multiplies by M by whatever algorithm its structure allows (mix).
+//
+// The law, tested for every registered mixer:   mix(x, params) == materialize(params, L) @ x
+// Scales belong to the matrix; a residual inside a mixer is an identity added to its diagonal.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "hydramix/layout.h"
+#include "hydramix/options.h"
+#include "hydramix/shapes.h"
+
+namespace hydramix {
+
+// What a mixer can be told. Each family reads the fields its formula has and ignores the others.
+struct MixerOptions {
+  int64_t qk_dim = 16;
+  int64_t d_state = 64;
+  int64_t groups = 1;
+  int64_t max_length = 512;
+  int64_t token_hidden = 0;
+  bool learn_initial_states = false;
+  double dt_min = 1e-3, dt_max = 1e-1, dt_init_floor = 1e-4;
+  double dt_limit_low = 0.0, dt_limit_high = std::numeric_limits<double>::infinity();
+  int64_t tile = 64;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    v("qk_dim", self.qk_dim, Range{1, 65536}, "width d of a head's queries and keys");
+    v("d_state", self.d_state, Range{1, 65536}, "state size N of a scan (hydra, semiseparable)");
+    v("groups", self.groups, Range{1, 65536},
+      "groups G of heads that share B and C; divides heads");
+    v("max_length", self.max_length, Range{1, 1 << 24},
+      "longest sequence of a data-independent mixer; sets the scale of the others");
+    v("token_hidden", self.token_hidden, Range{0, 1 << 24},
+      "inner width of mlp_mixer's matrix W2 gelu(W1); 0: one free matrix");
+    v("learn_initial_states", self.learn_initial_states,
+      "hydra starts its scans in a learned state");
+    v("dt_min", self.dt_min, Range{1e-12, 1e12}, "smallest step dt at initialisation");
+    v("dt_max", self.dt_max, Range{1e-12, 1e12}, "largest step dt at initialisation");
+    v("dt_init_floor", self.dt_init_floor, Range{1e-12, 1e12}, "floor of dt at initialisation");
+    v("dt_limit_low", self.dt_limit_low, Range{0.0, inf}, "dt is never below this");
+    v("dt_limit_high", self.dt_limit_high, Range{0.0, inf}, "dt is never above this");
+    v("tile", self.tile, Range{1, 1 << 20}, "chunk length T of a scan: any value, same result");
+  }
+};
+
+// A run of columns that a mixer takes from the block's input projection, in this order. Columns
+// that pass the convolution come before those that do not.
+struct Columns {
+  std::string name;
+  int64_t width;
+  bool conv;  // passes the depthwise convolution
+  bool silu;  // and then SiLU
+};
+
+// What is known of a mixer by its name: a row of the paper's table 1.
+struct MixerInfo {
+  std::string name;
+  std::string matrix_class;
+  std::string formula;            // m_ij, in ASCII
+  std::string cost;               // of mix(), in the length L
+  std::string source;             // who introduced it
+  bool sequence_aligned = false;  // definition 2.2: M[:i, :i] is made from the first i tokens
+  bool extendable = true;         // accepts sequences longer than max_length
+  bool causal = false;  // M is lower triangular, and the block's convolution looks back only
+  bool row_normalized = false;  // rows are divided by their sum, and aligned up to that factor
+  bool flat_weights = false;    // the published checkpoint has no "matrix_mixer." before its names
+};
+
+// The shape of the rows that matrix() and product() work on (see layout.h), and their arithmetic.
+struct Rows {
+  int64_t S, L;
+  torch::Tensor valid;           // (S, L) bool; undefined when every place holds a token
+  torch::TensorOptions options;  // float32 or float64, and the device
+};
+
+class Mixer : public torch::nn::Module {
+ public:
+  Mixer(Heads heads, const MixerOptions& options) : heads_(heads), options_(options) {}
+
+  const MixerInfo& info() const { return *info_; }
+  Heads heads() const { return heads_; }
+
+  // ---- what it takes and gives ------------------------------------------------------------------
+  virtual std::vector<Columns> projection() const { return {}; }
+  int64_t projection_width() const;
+  // Columns of `params`: those of the projection, and what derive() adds to them.
+  virtual int64_t params_width() const { return projection_width(); }
+  // (B, L, projection_width), x (B, L, H, P) -> params (B, L, params_width). Some matrices are
+  // built from the preprocessed input as well: Hydra's diagonal is D + fc_D x.
+  virtual torch::Tensor derive(const torch::Tensor& projected, const torch::Tensor& x) const;
+  // Matrices per head. With two, output head b H + h is matrix b applied to head h of x.
+  virtual int64_t branches() const { return 1; }
+  // What the block does with the branches: (B, L, branches H, P) -> (B, L, combined_heads, P).
+  virtual torch::Tensor combine(const torch::Tensor& y) const { return y; }
+  virtual int64_t combined_heads() const { return branches() * heads_.H; }
+
+  // ---- the law
+  // ------------------------------------------------------------------------------------ x (B, L,
+  // H, P), params (B, L, params_width) -> (B, L, branches H, P), zero at padding. float32 and
+  // float64 as given; bfloat16 is computed in float32 and rounded once.
+  torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& params,
+                    const Layout& layout = {}) const;
+  // -> (B or 1, branches H, L, L): the matrix that mix() applies. Obvious code, never optimised.
+  torch::Tensor materialize(const torch::Tensor& params, int64_t L) const;
+  // -> (S or 1, branches H, L', L'): the same for the rows of a layout, zero outside a sequence.
+  torch::Tensor materialize(const torch::Tensor& params, int64_t L, const Layout& layout) const;
+  // What the mixer gives for x = 0, in the shape of mix(): the response to a learned initial state.
+  // Undefined when there is none, which is the rule.
+  torch::Tensor initial_response(const torch::Tensor& params, const Layout& layout = {}) const;
+
+  // Throws, naming the tensor, if a learned weight is not finite.
+  void check_weights_finite() const;
+
+ protected:
+  // params: (S, L, params_width) in rows.options, zero where there is no token.
+  virtual torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const = 0;
+  // x: (S, L, H, P), zero where there is no token. Unless overridden, the dense product.
+  virtual torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
+                                const Rows& rows) const;
+  virtual torch::Tensor response(const torch::Tensor& params, const Rows& rows) const;
+
+  // The arithmetic in which a tensor (B, L, ...) is computed: float64 in itself, all else in
+  // float32.
+  static Rows arithmetic_of(const torch::Tensor& t);
+  // A learned weight in the arithmetic of `rows`; widening only.
+  torch::Tensor weight(const torch::Tensor& w, const Rows& rows) const;
+  // Columns [begin, begin + heads * width) of params as (S, L, heads, width).
+  static torch::Tensor columns(const torch::Tensor& params, int64_t begin, int64_t heads,
+                               int64_t width);
+
+  Heads heads_;
+  MixerOptions options_;
+
+ private:
+  friend std::shared_ptr<Mixer> make_mixer(const std::string&, Heads, const MixerOptions&);
+
+  torch::Tensor params_rows(const torch::Tensor& params, const Layout& layout,
+                            const Rows& rows) const;
+  Rows check_params(const char* who, const torch::Tensor& params, int64_t L,
+                    const Layout& layout) const;
+
+  const MixerInfo* info_ = nullptr;
+};
+
+// M (S or 1, branches H, L, L) applied to x (S, L, H, P) -> (S, L, branches H, P). O(L^2).
+torch::Tensor dense_apply(const torch::Tensor& M, const torch::Tensor& x);
+
+}  // namespace hydramix

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mixers by name. A mixer registers itself in its own file:
+//
+//   HYDRAMIX_REGISTER_MIXER("toeplitz_di", ToeplitzDi, .matrix_class = "Toeplitz", ...);
+//
+// and is then known to the block, the command line, the gallery and every test of the framework.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hydramix/mixer.h"
+
+namespace hydramix {
+
+// Every registered name, sorted.
+std::vector<std::string> mixer_names();
+// Throws UsageError with the nearest name and all known ones.
+const MixerInfo& mixer_info(const std::string& name);
+std::shared_ptr<Mixer> make_mixer(const std::string& name, Heads heads,
+                                  const MixerOptions& options);
+
+namespace detail {
+
+using MixerFactory = std::function<std::shared_ptr<Mixer>(Heads, const MixerOptions&)>;
+
+struct MixerRegistrar {
+  MixerRegistrar(MixerInfo info, MixerFactory factory);
+};
+
+}  // namespace detail
+}  // namespace hydramix
+
+#define HYDRAMIX_CONCAT_2(a, b) a##b
+#define HYDRAMIX_CONCAT(a, b) HYDRAMIX_CONCAT_2(a, b)
+#define HYDRAMIX_REGISTER_MIXER(mixer_name, Class, ...)                                  \
+  static const ::hydramix::detail::MixerRegistrar HYDRAMIX_CONCAT(registrar_, __LINE__)( \
+      ::hydramix::MixerInfo{.name = mixer_name, __VA_ARGS__},                            \
+      [](::hydramix::Heads heads, const ::hydramix::MixerOptions& options) {             \
+        return std::make_shared<Class>(heads, options);                                  \
+      })

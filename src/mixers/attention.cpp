@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax attention: M_ij = softmax_j(q_i . k_j / sqrt(d)) + [i = j], queries and keys learned by
+// place (di) or projected (dd). Paper: section 2.3 and table 2. Cost O(L^2).
+#include <cmath>
+#include <limits>
+
+#include "hydramix/registry.h"
+#include "mixers/query_key.h"
+
+namespace hydramix {
+namespace {
+
+torch::Tensor attention(const QueryKey& qk, const Rows& rows) {
+  auto logits =
+      torch::matmul(qk.q, qk.k.transpose(2, 3)) / std::sqrt(static_cast<double>(qk.q.size(3)));
+  // Every row has a token, so no softmax is left without a finite logit.
+  if (rows.valid.defined())
+    logits = logits.masked_fill(~rows.valid.unsqueeze(1).unsqueeze(2),
+                                -std::numeric_limits<double>::infinity());
+  return with_identity(logits.softmax(-1));
+}
+
+class AttentionDi : public LearnedQueryKey {
+ public:
+  using LearnedQueryKey::LearnedQueryKey;
+
+ protected:
+  torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
+    return attention(query_key(rows), rows);
+  }
+};
+
+class AttentionDd : public ProjectedQueryKey {
+ public:
+  AttentionDd(Heads heads, const MixerOptions& options)
+      : ProjectedQueryKey(heads, options, /*silu=*/false) {}
+
+ protected:
+  torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
+    return attention(query_key(params), rows);
+  }
+};
+
+HYDRAMIX_REGISTER_MIXER("attention_di", AttentionDi, .matrix_class = "Dense (softmax attention)",
+                        .formula = "softmax_j(q_i . k_j)", .cost = "O(L^2)",
+                        .source = "Hydra, Hwang et al. 2024, table 2", .extendable = false,
+                        .row_normalized = true);
+
+HYDRAMIX_REGISTER_MIXER("attention_dd", AttentionDd, .matrix_class = "Dense (softmax attention)",
+                        .formula = "softmax_j(q_i . k_j)", .cost = "O(L^2)",
+                        .source = "Transformer, Vaswani et al. 2017", .sequence_aligned = true,
+                        .row_normalized = true);
+
+}  // namespace
+}  // namespace hydramix

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The quasiseparable family: Hydra, and the two variants of the paper's table 2, whose directions
+// share b and c. Cost O(L). Every block strictly off the diagonal has rank <= N.
+#include "mixers/quasiseparable.h"
+
+#include "hydramix/error.h"
+#include "hydramix/registry.h"
+
+namespace hydramix {
+
+QuasiseparableMixer::QuasiseparableMixer(Heads heads, const MixerOptions& options)
+    : StateSpaceMixer(heads, options) {
+  fc_D = register_module(
+      "fc_D", torch::nn::Linear(torch::nn::LinearOptions(heads.channels(), heads.H).bias(false)));
+}
+
+torch::Tensor QuasiseparableMixer::derive(const torch::Tensor& projected,
+                                          const torch::Tensor& x) const {
+  const Rows rows = arithmetic_of(x);
+  const auto wide = x.flatten(2).to(rows.options.dtype().toScalarType());
+  const auto delta = torch::linear(wide, weight(fc_D->weight, rows), weight(D, rows));
+  return torch::cat({projected, delta.to(projected.scalar_type())}, 2);
+}
+
+torch::Tensor QuasiseparableMixer::delta(const torch::Tensor& params) const {
+  return params.narrow(2, projection_width(), heads_.H);
+}
+
+torch::Tensor QuasiseparableMixer::matrix(const torch::Tensor& params, const Rows& rows) const {
+  const auto both = directions(params, rows);
+  const auto lower = shift(semiseparable_matrix(both.forward), 2);  // rows move down by one
+  const auto upper = shift(semiseparable_matrix(both.backward), 2).flip({2, 3});  // and up by one
+  return lower + upper + diagonal_matrix(delta(params), rows);
+}
+
+torch::Tensor QuasiseparableMixer::product(const torch::Tensor& x, const torch::Tensor& params,
+                                           const Rows& rows) const {
+  const auto both = directions(params, rows);
+  const auto forward = shift(semiseparable_scan(x, both.forward, options_.tile));
+  const auto backward = flip(shift(semiseparable_scan(flip(x), both.backward, options_.tile)));
+  return forward + backward + delta(params).unsqueeze(-1) * x;
+}
+
+namespace {
+
+// Separate b, c and dt per direction, groups, and optionally a learned state that both scans start
+// in.
+class Hydra : public QuasiseparableMixer {
+ public:
+  Hydra(Heads heads, const MixerOptions& options) : QuasiseparableMixer(heads, options) {
+    check_groups(heads, options);
+    if (options.learn_initial_states)
+      init_states =
+          register_parameter("init_states", torch::zeros({heads.H, heads.P, options.d_state}));
+  }
+
+  std::vector<Columns> projection() const override {
+    const int64_t GN = options_.groups * options_.d_state;
+    return {{"B_f", GN, true, true},          {"C_f", GN, true, true},
+            {"B_b", GN, true, true},          {"C_b", GN, true, true},
+            {"dt_f", heads_.H, false, false}, {"dt_b", heads_.H, false, false}};
+  }
+
+ protected:
+  Directions directions(const torch::Tensor& params, const Rows& rows) const override {
+    const int64_t GN = options_.groups * options_.d_state, dt = 4 * GN;
+    return {scan_params(params, 0, dt, rows),
+            scan_params(params, 2 * GN, dt + heads_.H, rows).flipped()};
+  }
+
+  torch::Tensor response(const torch::Tensor& params, const Rows& rows) const override {
+    if (!init_states.defined()) return {};
+    const auto both = directions(params, rows);
+    const auto h0 = weight(init_states, rows);
+    return shift(initial_state_response(both.forward, h0)) +
+           flip(shift(initial_state_response(both.backward, h0)));
+  }
+
+ private:
+  torch::Tensor init_states;  // (H, P, N), serves both directions
+};
+
+// b and c are shared by the directions and by all heads: one group with a state of H d.
+class QuasiseparableDd : public QuasiseparableMixer {
+ public:
+  using QuasiseparableMixer::QuasiseparableMixer;
+
+  std::vector<Columns> projection() const override {
+    const int64_t N = heads_.H * options_.qk_dim;
+    return {{"B", N, true, true},
+            {"C", N, true, true},
+            {"dt_f", heads_.H, false, false},
+            {"dt_b", heads_.H, false, false}};
+  }
+
+ protected:
+  Directions directions(const torch::Tensor& params, const Rows& rows) const override {
+    const int64_t N = heads_.H * options_.qk_dim;
+    const auto b = columns(params, 0, 1, N), c = columns(params, N, 1, N), A = decay_rate(rows);
+    const auto dt_f = step(params.narrow(2, 2 * N, heads_.H), rows);
+    const auto dt_b = step(params.narrow(2, 2 * N + heads_.H, heads_.H), rows);
+    return {ScanParams{dt_f, A, b, c}, ScanParams{dt_b, A, b, c}.flipped()};
+  }
+};
+
+// b and c are learned per place and dt is softplus(dt_bias) everywhere; only the diagonal sees the
+// input.
+class QuasiseparableDi : public QuasiseparableMixer {
+ public:
+  QuasiseparableDi(Heads heads, const MixerOptions& options) : QuasiseparableMixer(heads, options) {
+    BC = register_parameter("BC", torch::empty({options.max_length, 2 * heads.H * options.qk_dim}));
+    torch::nn::init::xavier_normal_(BC);
+  }
+
+ protected:
+  Directions directions(const torch::Tensor&, const Rows& rows) const override {
+    const int64_t N = heads_.H * options_.qk_dim;
+    auto bc = weight(BC, rows).narrow(0, 0, rows.L).expand({rows.S, rows.L, 2 * N});
+    // A learned b or c behind the end of a shorter sequence must not answer for a token.
+    if (rows.valid.defined()) bc = bc.masked_fill(~rows.valid.unsqueeze(-1), 0);
+    const auto dt = step(torch::zeros({rows.S, rows.L, heads_.H}, rows.options), rows);
+    const ScanParams forward{dt, decay_rate(rows), columns(bc, 0, 1, N), columns(bc, N, 1, N)};
+    return {forward, forward.flipped()};
+  }
+
+ private:
+  torch::Tensor BC;  // (max_length, 2 H d): b, then c
+};
+
+HYDRAMIX_REGISTER_MIXER("hydra", Hydra, .matrix_class = "Quasiseparable",
+                        .formula = "c_i A_{i:j} b_j off the diagonal, delta_i on it",
+                        .cost = "O(L)", .source = "Hydra, Hwang et al. 2024",
+                        .sequence_aligned = true, .flat_weights = true);
+
+HYDRAMIX_REGISTER_MIXER("quasiseparable_dd", QuasiseparableDd, .matrix_class = "Quasiseparable",
+                        .formula = "as hydra, b and c shared by both directions", .cost = "O(L)",
+                        .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true);
+
+HYDRAMIX_REGISTER_MIXER("quasiseparable_di", QuasiseparableDi, .matrix_class = "Quasiseparable",
+                        .formula = "as quasiseparable_dd, b, c and dt learned per place",
+                        .cost = "O(L)", .source = "Hydra, Hwang et al. 2024, table 2",
+                        .extendable = false);
+
+}  // namespace
+}  // namespace hydramix

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hydra section 3: the quasiseparable product, for any mixer made of two scans and a diagonal,
+//
+//   QS(x) = shift(SS_f(x)) + flip(shift(SS_b(flip(x)))) + delta x
+//
+// shift() pushes both triangular halves off the diagonal, which delta then fills freely. As a
+// matrix:
+//
+//   i > j:  c_{i-1} . b_j exp(A sum_{t=j+1}^{i-1} dt_t) dt_j    with the forward  b, c, dt
+//   i = j:  delta_i = D + fc_D x_i
+//   i < j:  c_{i+1} . b_j exp(A sum_{t=i+1}^{j-1} dt_t) dt_j    with the backward b, c, dt
+#pragma once
+
+#include "mixers/state_space.h"
+
+namespace hydramix {
+
+class QuasiseparableMixer : public StateSpaceMixer {
+ public:
+  QuasiseparableMixer(Heads heads, const MixerOptions& options);
+
+  // The projected columns, and behind them delta (H).
+  int64_t params_width() const override { return projection_width() + heads_.H; }
+  torch::Tensor derive(const torch::Tensor& projected, const torch::Tensor& x) const override;
+
+ protected:
+  struct Directions {
+    ScanParams forward, backward;  // the backward one over the reversed sequence
+  };
+  virtual Directions directions(const torch::Tensor& params, const Rows& rows) const = 0;
+
+  torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override;
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
+                        const Rows& rows) const override;
+  torch::Tensor delta(const torch::Tensor& params) const;  // (S, L, H)
+
+ private:
+  torch::nn::Linear fc_D{nullptr};  // (d_inner -> H), no bias
+};
+
+}  // namespace hydramix

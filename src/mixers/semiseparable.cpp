@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mixer of Mamba-2: a causal scan, so a lower triangular semiseparable matrix, plus the skip D.
+//
+//   M_ij = c_i . b_j exp(A sum_{t=j+1}^{i} dt_t) dt_j  (i >= j)  + D [i = j]
+//
+// Paper: section 3.1, equation 1. Cost O(L). Every block on or below the diagonal has rank <= N,
+// once the skip is taken off.
+#include "hydramix/registry.h"
+#include "mixers/state_space.h"
+
+namespace hydramix {
+namespace {
+
+class Semiseparable : public StateSpaceMixer {
+ public:
+  Semiseparable(Heads heads, const MixerOptions& options) : StateSpaceMixer(heads, options) {
+    check_groups(heads, options);
+  }
+
+  std::vector<Columns> projection() const override {
+    const int64_t GN = options_.groups * options_.d_state;
+    return {{"B", GN, true, true}, {"C", GN, true, true}, {"dt", heads_.H, false, false}};
+  }
+
+ protected:
+  torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
+    return semiseparable_matrix(scan(params, rows)) + diagonal_matrix(weight(D, rows), rows);
+  }
+
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
+                        const Rows& rows) const override {
+    return semiseparable_scan(x, scan(params, rows), options_.tile) +
+           x * weight(D, rows).unsqueeze(-1);
+  }
+
+ private:
+  ScanParams scan(const torch::Tensor& params, const Rows& rows) const {
+    return scan_params(params, 0, 2 * options_.groups * options_.d_state, rows);
+  }
+};
+
+HYDRAMIX_REGISTER_MIXER("semiseparable", Semiseparable, .matrix_class = "Semiseparable",
+                        .formula = "c_i A_{i:j} b_j for i >= j", .cost = "O(L)",
+                        .source = "Mamba-2 (SSD), Dao & Gu 2024", .sequence_aligned = true,
+                        .causal = true);
+
+}  // namespace
+}  // namespace hydramix

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mixers/state_space.h"
+
+#include <cmath>
+
+#include "hydramix/error.h"
+
+namespace hydramix {
+
+StateSpaceMixer::StateSpaceMixer(Heads heads, const MixerOptions& o) : Mixer(heads, o) {
+  HYDRAMIX_CHECK_USAGE(o.dt_min <= o.dt_max, "mixer: dt_min = ", o.dt_min,
+                       " is above dt_max = ", o.dt_max, ".");
+  HYDRAMIX_CHECK_USAGE(o.dt_limit_low <= o.dt_limit_high, "mixer: dt_limit_low = ", o.dt_limit_low,
+                       " is above dt_limit_high = ", o.dt_limit_high, ".");
+  A_log = register_parameter("A_log", torch::zeros({heads.H}));
+  D = register_parameter("D", torch::ones({heads.H}));
+  // dt starts log-uniform in [dt_min, dt_max]; dt_bias is its inverse softplus.
+  const auto log_dt = torch::rand({heads.H}) * std::log(o.dt_max / o.dt_min) + std::log(o.dt_min);
+  const auto dt = log_dt.exp().clamp_min(o.dt_init_floor);
+  dt_bias = register_parameter("dt_bias", dt + torch::log(-torch::expm1(-dt)));
+}
+
+void check_groups(Heads heads, const MixerOptions& o) {
+  HYDRAMIX_CHECK_USAGE(heads.H % o.groups == 0, "mixer: groups = ", o.groups,
+                       " does not divide the ", heads.H,
+                       " heads. Choose groups so that every group serves as many heads.");
+}
+
+torch::Tensor StateSpaceMixer::step(const torch::Tensor& raw, const Rows& rows) const {
+  auto dt = torch::softplus(raw + weight(dt_bias, rows));
+  if (options_.dt_limit_low > 0 || std::isfinite(options_.dt_limit_high))
+    dt = dt.clamp(options_.dt_limit_low, options_.dt_limit_high);
+  return rows.valid.defined() ? dt.masked_fill(~rows.valid.unsqueeze(-1), 0) : dt;
+}
+
+torch::Tensor StateSpaceMixer::decay_rate(const Rows& rows) const {
+  return -weight(A_log, rows).exp();
+}
+
+ScanParams StateSpaceMixer::scan_params(const torch::Tensor& params, int64_t begin, int64_t dt,
+                                        const Rows& rows) const {
+  const int64_t G = options_.groups, N = options_.d_state;
+  return {step(params.narrow(2, dt, heads_.H), rows), decay_rate(rows),
+          columns(params, begin, G, N), columns(params, begin + G * N, G, N)};
+}
+
+torch::Tensor diagonal_matrix(const torch::Tensor& diagonal, const Rows& rows) {
+  const auto d = diagonal.dim() == 1 ? diagonal.view({1, -1, 1}).expand({1, -1, rows.L})
+                                     : diagonal.permute({0, 2, 1});
+  return torch::diag_embed(d);
+}
+
+}  // namespace hydramix

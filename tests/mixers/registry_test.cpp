@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "support/tensors.h"
+
+namespace hydramix {
+namespace {
+
+using test::random_case;
+
+TEST(Registry, HoldsEveryFamilyOfThePaper) {
+  const auto names = mixer_names();
+  for (const std::string name : {"dense",
+                                 "toeplitz_di",
+                                 "toeplitz_dd",
+                                 "vandermonde_dft",
+                                 "vandermonde_di",
+                                 "vandermonde_dd",
+                                 "cauchy_di",
+                                 "cauchy_dd",
+                                 "low_rank_di",
+                                 "low_rank_dd",
+                                 "attention_di",
+                                 "attention_dd",
+                                 "quasiseparable_di",
+                                 "quasiseparable_dd",
+                                 "hydra",
+                                 "semiseparable",
+                                 "linear_attention",
+                                 "linear_attention_unnormalized",
+                                 "fnet",
+                                 "mlp_mixer",
+                                 "add",
+                                 "mult",
+                                 "concat"})
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+}
+
+TEST(Registry, EveryMixerIsDescribed) {
+  for (const auto& name : mixer_names()) {
+    const auto& info = mixer_info(name);
+    for (const auto& text : {info.matrix_class, info.formula, info.cost, info.source})
+      EXPECT_FALSE(text.empty()) << name;
+    EXPECT_TRUE(info.cost.starts_with("O(L")) << name;
+  }
+}
+
+TEST(Registry, UnknownNamesAreAnsweredWithTheNearestAndAllKnown) {
+  EXPECT_THROW_WITH(make_mixer("hydar", {}, {}), UsageError,
+                    "unknown mixer 'hydar'. Did you mean 'hydra'?");
+  EXPECT_THROW_WITH(mixer_info("xyzzy"), UsageError, "vandermonde_di");
+}
+
+TEST(Registry, OptionsAreValidated) {
+  EXPECT_THROW_WITH(make_mixer("hydra", {1, 4}, {.d_state = 0}), UsageError, "d_state");
+  EXPECT_THROW_WITH(make_mixer("hydra", {3, 4}, {.groups = 2}), UsageError,
+                    "groups = 2 does not divide the 3 heads");
+  EXPECT_THROW_WITH(make_mixer("hydra", {0, 4}, {}), UsageError, "at least one head");
+  EXPECT_THROW_WITH(make_mixer("hydra", {1, 4}, {.dt_min = 0.2}), UsageError,
+                    "dt_min = 0.2 is above dt_max = 0.1");
+  EXPECT_THROW_WITH(make_mixer("hydra", {1, 4}, {.dt_limit_low = 2, .dt_limit_high = 1}),
+                    UsageError, "dt_limit_low");
+  EXPECT_THROW_WITH(make_mixer("hydra", {1, 4}, {.dt_limit_high = std::nan("")}), UsageError,
+                    "dt_limit_high");
+}
+
+TEST(MixerInput, WrongShapesAreNamed) {
+  const auto c = random_case("hydra", {.L = 6}, torch::kFloat64, 1);
+  EXPECT_THROW_WITH(c.mixer->mix(c.x.flatten(2), c.params), Error,
+                    "x must be (B, L, H, P) with H = 4, P = 3; got shape [2, 6, 12]");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x, c.params.narrow(2, 1, 5)), Error, "got shape [2, 6, 5]");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x, c.params.narrow(1, 1, 5)), Error,
+                    "params must be (B, L, 52) with L = 6");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x, c.params.narrow(0, 0, 1)), Error,
+                    "must agree in batch, dtype and device");
+  EXPECT_THROW_WITH(c.mixer->mix({}, c.params), Error, "an undefined tensor");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x, {}), Error, "an undefined tensor");
+  EXPECT_THROW_WITH(c.mixer->materialize(c.params, 7), Error, "with L = 7");
+}
+
+TEST(MixerInput, WrongDtypesAreNamed) {
+  const auto c = random_case("hydra", {.L = 6}, torch::kFloat64, 1);
+  EXPECT_THROW_WITH(c.mixer->mix(c.x.to(torch::kFloat32), c.params), Error,
+                    "must agree in batch, dtype");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x.to(torch::kFloat16), c.params.to(torch::kFloat16)), Error,
+                    "must be float32, float64 or bfloat16");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x.to(torch::kInt64), c.params.to(torch::kInt64)), Error,
+                    "got long");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x.to(torch::kFloat32), c.params.to(torch::kFloat32)), Error,
+                    "the weights are float64 but the input is not");
+}
+
+TEST(MixerInput, LayoutsMustFit) {
+  const auto c = random_case("hydra", {.L = 6}, torch::kFloat64, 1);
+  const auto mask = torch::arange(5).expand({2, 5}) < 3;
+  EXPECT_THROW_WITH(c.mixer->mix(c.x, c.params, Layout::padded(mask)), Error,
+                    "the layout describes (B, L) = (2, 5) but the input has (2, 6)");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x, c.params, Layout::padded(torch::ones({2, 5}, torch::kBool))),
+                    Error, "(2, 5)");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x, c.params, Layout::packed(torch::tensor({0, 6}))), Error,
+                    "(1, 6)");
+}
+
+TEST(MixerInput, NonFiniteParametersAreRefusedWhereAMatrixIsBuilt) {
+  auto c = random_case("hydra", {.L = 6}, torch::kFloat64, 1);
+  auto params = c.params.clone();
+  params[0][2][3] = std::nan("");
+  EXPECT_THROW_WITH(c.mixer->materialize(params, 6), Error, "params hold a NaN or an infinity");
+  torch::NoGradGuard no_grad;
+  c.mixer->named_parameters()["A_log"][1] = INFINITY;
+  EXPECT_THROW_WITH(c.mixer->materialize(c.params, 6), Error,
+                    "weight 'A_log' holds a NaN or an infinity");
+}
+
+}  // namespace
+}  // namespace hydramix

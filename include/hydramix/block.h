@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The block of the paper, the same around every mixer (section 4.1, figure 4):
+//
+//   u -> in_proj -> [ z | x, the mixer's columns ]
+//        x, columns -> depthwise convolution (centred; looking back only for a causal mixer)
+//                   -> SiLU on x, and on the columns where the family applies it
+//   y = mixer(x),  out = out_proj( rms_norm(y) * silu(z) )
+//
+// It knows mixers by their interface alone. Weight names are those of the published checkpoints.
+#pragma once
+
+#include "hydramix/registry.h"
+
+namespace hydramix {
+
+struct BlockOptions {
+  std::string mixer = "hydra";
+  int64_t d_model = 768;
+  double expand = 2;
+  int64_t headdim = 64;
+  int64_t d_conv = 7;
+  bool bias = false;
+  bool conv_bias = true;
+  MixerOptions mixer_options;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("mixer", self.mixer, Choices{mixer_names}, "the sequence mixer, by name");
+    v("d_model", self.d_model, Range{1, 1 << 20}, "channels of the block's input and output");
+    v("expand", self.expand, Range{1e-3, 1e3},
+      "d_inner = expand d_model, whole and a multiple of headdim");
+    v("headdim", self.headdim, Range{1, 1 << 20}, "channels P of a head");
+    v("d_conv", self.d_conv, Range{1, 1 << 16},
+      "width of the convolution; even widths reach one place further back");
+    v("bias", self.bias, "biases in in_proj and out_proj");
+    v("conv_bias", self.conv_bias, "a bias in the convolution");
+    v("mixer_options", self.mixer_options, "what the mixer itself can be told");
+  }
+
+  // H = expand d_model / headdim and P = headdim. Throws UsageError when they do not come out
+  // whole.
+  Heads heads() const;
+};
+
+class BlockImpl : public torch::nn::Module {
+ public:
+  explicit BlockImpl(const BlockOptions& options);
+
+  // u (B, L, d_model) -> (B, L, d_model), zero at padding. float32, float64; bfloat16 is computed
+  // in float32 and rounded once.
+  torch::Tensor forward(const torch::Tensor& u, const Layout& layout = {}) const;
+  // The matrices that forward(u) applies: (S, branches H, L', L').
+  torch::Tensor materialize(const torch::Tensor& u, const Layout& layout = {}) const;
+
+  const Mixer& mixer() const { return *mixer_; }
+  const BlockOptions& options() const { return options_; }
+
+ private:
+  struct Preprocessed {
+    torch::Tensor z;       // (S, L', d_inner)
+    torch::Tensor x;       // (S, L', H, P)
+    torch::Tensor params;  // (S, L', params_width)
+    Layout layout;         // of these rows
+  };
+  Preprocessed preprocess(const torch::Tensor& u, const Layout& layout) const;
+  torch::Tensor weight(const torch::Tensor& w, const torch::Tensor& input) const;
+
+  BlockOptions options_;
+  Heads heads_;
+  bool causal_;
+  std::shared_ptr<Mixer> mixer_;
+  torch::nn::Linear in_proj{nullptr}, out_proj{nullptr};
+  torch::nn::Conv1d conv1d{nullptr};
+  torch::Tensor norm_weight;  // (combined channels)
+};
+TORCH_MODULE(Block);
+
+}  // namespace hydramix

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// All of HydraMix: sequence mixers as matrices, the block around them, models, weights, options.
+#pragma once
+
+#include "hydramix/bert.h"
+#include "hydramix/block.h"
+#include "hydramix/error.h"
+#include "hydramix/layout.h"
+#include "hydramix/mixer.h"
+#include "hydramix/options.h"
+#include "hydramix/registry.h"
+#include "hydramix/safetensors.h"
+#include "hydramix/tensor_file.h"
+#include "hydramix/weights.h"

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hydramix/bert.h"
+
+#include <cmath>
+
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "support/tensors.h"
+
+namespace hydramix {
+namespace {
+
+using test::expect_close;
+
+BertOptions tiny(const std::string& mixer = "hydra") {
+  BertOptions options;
+  options.vocab = 30;
+  options.layers = 2;
+  options.block.mixer = mixer;
+  options.block.d_model = 16;
+  options.block.headdim = 8;
+  options.block.mixer_options = {.qk_dim = 4, .d_state = 8, .max_length = 16};
+  return options;
+}
+
+TEST(Bert, OverfitsOneBatchWithEveryMixer) {
+  for (const auto& name : mixer_names()) {
+    torch::manual_seed(1);
+    BertForMaskedLM model(tiny(name));
+    // fnet takes no step along the channels alone; the others get the same budget.
+    torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(2e-2));
+    const auto ids = torch::randint(5, 30, {2, 9}, torch::kInt64);
+    const auto labels = torch::randint(5, 30, {2, 9}, torch::kInt64);
+    double first = 0, last = 0;
+    for (int step = 0; step < 60; ++step) {
+      const auto loss = BertForMaskedLMImpl::loss(model->predict(model->encode(ids, {})), labels);
+      (step == 0 ? first : last) = loss.item<double>();
+      optimizer.zero_grad();
+      loss.backward();
+      optimizer.step();
+    }
+    EXPECT_GT(first, 2.0) << name;
+    EXPECT_LT(last, 0.2) << name << ": the loss fell from " << first << " to " << last << " only";
+  }
+}
+
+TEST(Bert, PaddingChangesNoLogit) {
+  // The published model's logits move by 3 % when 8 padding tokens are added.
+  torch::manual_seed(2);
+  BertForMaskedLM model(tiny());
+  model->to(torch::kFloat64);
+  const auto ids = torch::randint(1, 30, {1, 7}, torch::kInt64);
+  const auto alone = model->predict(model->encode(ids, {}));
+  const auto longer = torch::cat({ids, torch::zeros({1, 8}, torch::kInt64)}, 1);
+  const auto padded =
+      model->predict(model->encode(longer, {}, Layout::padded(torch::arange(15).unsqueeze(0) < 7)));
+  expect_close(padded.narrow(1, 0, 7), alone, 1e-12, "padded");
+}
+
+TEST(Bert, CountsTheParametersOfThePapersTable3) {
+  // Table 3: 12 layers of d_model 768, expand 2, headdim 64, d_state 64; in millions. A block is
+  // built once and counted for all layers.
+  struct Row {
+    const char* mixer;
+    double expand, millions;
+    int64_t d_conv;
+  };
+  for (const auto& row :
+       {Row{"semiseparable", 2, 68, 4}, Row{"add", 2, 70, 7}, Row{"mult", 2, 70, 7},
+        Row{"concat", 1.5, 69, 7}, Row{"hydra", 2, 70, 7}}) {
+    BertOptions options;
+    options.layers = 1;
+    options.block.mixer = row.mixer;
+    options.block.expand = row.expand;
+    options.block.d_conv = row.d_conv;
+    BertForMaskedLM model(options);
+    int64_t all = 0, layer = 0;
+    for (const auto& p : model->named_parameters()) {
+      all += p.value().numel();
+      if (p.key().starts_with("bert.encoder.layer.0")) layer += p.value().numel();
+    }
+    const double millions = static_cast<double>(all + 11 * layer) / 1e6;
+    EXPECT_EQ(std::round(millions), row.millions) << row.mixer << " has " << millions << " M";
+  }
+}
+
+TEST(Bert, LossCountsLabelsAboveZero) {
+  const auto logits = torch::tensor({{{0., 1., 2.}, {3., 4., 5.}, {1., 1., 7.}}}, torch::kFloat64);
+  const auto expected = -torch::log_softmax(logits[0][0], 0)[2] / 1;
+  EXPECT_TRUE(
+      torch::allclose(BertForMaskedLMImpl::loss(logits, torch::tensor({{2, -100, 0}})), expected));
+  EXPECT_EQ(BertForMaskedLMImpl::loss(logits, torch::tensor({{-100, -100, 0}})).item<double>(), 0);
+}
+
+TEST(Bert, BadInputIsNamed) {
+  BertForMaskedLM model(tiny());
+  const auto ids = torch::randint(1, 30, {2, 7}, torch::kInt64);
+  EXPECT_THROW_WITH(model->encode(torch::full({1, 2}, 30, torch::kInt64), {}), Error,
+                    "ids must be in [0, 29]; got 30");
+  EXPECT_THROW_WITH(model->encode(torch::full({1, 2}, -1, torch::kInt64), {}), Error, "got -1");
+  EXPECT_THROW_WITH(model->encode(torch::rand({1, 2}), {}), Error, "must be (B, L) int64");
+  EXPECT_THROW_WITH(model->encode(ids, torch::full({2, 7}, 2, torch::kInt64)), Error,
+                    "type_ids must be in [0, 1]; got 2");
+  EXPECT_THROW_WITH(model->encode(ids, torch::zeros({2, 6}, torch::kInt64)), Error,
+                    "the shape of ids");
+  EXPECT_THROW_WITH(
+      BertForMaskedLMImpl::loss(torch::zeros({2, 3, 4}), torch::zeros({2, 4}, torch::kInt64)),
+      Error, "one label per row of logits [2, 3, 4]");
+}
+
+}  // namespace
+}  // namespace hydramix

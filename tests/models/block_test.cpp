@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hydramix/block.h"
+
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "support/tensors.h"
+
+namespace hydramix {
+namespace {
+
+using test::expect_close;
+
+BlockOptions small(const std::string& mixer) {
+  BlockOptions options;
+  options.mixer = mixer;
+  options.d_model = 8;
+  options.headdim = 4;
+  options.mixer_options = {.qk_dim = 2, .d_state = 3, .groups = 2, .max_length = 32};
+  return options;
+}
+
+class AnyBlock : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(AnyBlock, KeepsTheShapeForEveryLengthAndConvolutionWidth) {
+  for (const int64_t d_conv : {1, 2, 4, 7, 9})
+    for (const int64_t L : {1, 2, 5, 32}) {
+      auto options = small(GetParam());
+      options.d_conv = d_conv;
+      Block block(options);
+      const auto y = block->forward(torch::randn({2, L, 8}));
+      EXPECT_EQ(y.sizes(), (std::vector<int64_t>{2, L, 8}));
+      EXPECT_TRUE(torch::isfinite(y).all().item<bool>());
+    }
+}
+
+TEST_P(AnyBlock, Bfloat16InGivesBfloat16Out) {
+  Block block(small(GetParam()));
+  const auto u = torch::randn({2, 9, 8}).to(torch::kBFloat16);
+  const auto y = block->forward(u);
+  ASSERT_EQ(y.scalar_type(), torch::kBFloat16);
+  EXPECT_TRUE(torch::equal(y, block->forward(u.to(torch::kFloat32)).to(torch::kBFloat16)));
+}
+
+TEST_P(AnyBlock, TakesNonContiguousInput) {
+  Block block(small(GetParam()));
+  block->to(torch::kFloat64);
+  const auto u = torch::randn({8, 9, 2}, torch::kFloat64).permute({2, 1, 0});
+  expect_close(block->forward(u), block->forward(u.contiguous()), 1e-13, GetParam());
+}
+
+TEST_P(AnyBlock, CausalMixersMakeCausalBlocks) {
+  Block block(small(GetParam()));
+  block->to(torch::kFloat64);
+  const auto u = torch::randn({1, 20, 8}, torch::kFloat64);
+  auto changed = u.clone();
+  changed.narrow(1, 12, 8).add_(1);
+  const bool same =
+      torch::equal(block->forward(u).narrow(1, 0, 12), block->forward(changed).narrow(1, 0, 12));
+  EXPECT_EQ(same, mixer_info(GetParam()).causal);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AnyBlock, ::testing::ValuesIn(mixer_names()), test::parameter_name);
+
+TEST(Block, BadOptionsAreNamed) {
+  auto options = small("hydra");
+  options.headdim = 5;
+  EXPECT_THROW_WITH(Block{options}, UsageError,
+                    "d_inner = expand d_model = 16 is not a multiple of headdim = 5");
+  options = small("hydra");
+  options.expand = 1.3;
+  EXPECT_THROW_WITH(Block{options}, UsageError, "not a whole number of channels");
+  options = small("hydraa");
+  EXPECT_THROW_WITH(Block{options}, UsageError, "Did you mean 'hydra'?");
+  options = small("hydra");
+  options.d_conv = 0;
+  EXPECT_THROW_WITH(Block{options}, UsageError, "d_conv");
+}
+
+TEST(Block, BadInputIsNamed) {
+  Block block(small("hydra"));
+  EXPECT_THROW_WITH(block->forward(torch::randn({2, 9, 7})), Error,
+                    "u must be (B, L, d_model) with d_model = 8; got shape [2, 9, 7]");
+  EXPECT_THROW_WITH(block->forward(torch::randn({9, 8})), Error, "got shape [9, 8]");
+  EXPECT_THROW_WITH(block->forward({}), Error, "undefined");
+  EXPECT_THROW_WITH(block->forward(torch::ones({2, 9, 8}, torch::kInt64)), Error, "got long");
+  EXPECT_THROW_WITH(
+      block->forward(torch::randn({2, 9, 8}), Layout::padded(torch::eye(2).to(torch::kBool))),
+      Error, "the layout describes (B, L) = (2, 2)");
+  block->to(torch::kFloat64);
+  EXPECT_THROW_WITH(block->forward(torch::randn({2, 9, 8})), Error,
+                    "the weights are float64 but the input is not");
+}
+
+TEST(Block, ConcatWidensOutProjAndSharesTheGate) {
+  const Block block(small("concat"));
+  const auto weights = block->named_parameters();
+  EXPECT_EQ(weights["out_proj.weight"].sizes(), (std::vector<int64_t>{8, 32}));
+  EXPECT_EQ(weights["norm.weight"].sizes(), (std::vector<int64_t>{32}));
+  EXPECT_EQ(weights["in_proj.weight"].size(0), 2 * 16 + 4 * 2 * 3 + 2 * 4);
+}
+
+// Hydra's equation y = M x, seen from the block: materialize() is the matrix that forward()
+// applies.
+TEST(Block, MaterializesTheMatrixOfItsInput) {
+  auto options = small("hydra");
+  Block block(options);
+  block->to(torch::kFloat64);
+  const auto M = block->materialize(torch::randn({2, 9, 8}, torch::kFloat64));
+  EXPECT_EQ(M.sizes(), (std::vector<int64_t>{2, 4, 9, 9}));
+}
+
+}  // namespace
+}  // namespace hydramix

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eval/case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "eval/reference.h"
+#include "hydramix/error.h"
+#include "ops/cosine.h"
+
+namespace hydramix {
+namespace {
+
+using Tensors = std::map<std::string, torch::Tensor>;
+
+std::string metadata(const TensorFile& file, const std::string& key) {
+  const auto found = file.metadata.find(key);
+  HYDRAMIX_CHECK(found != file.metadata.end(), file.path.string(), ": has no metadata '", key,
+                 "', so it is not a case. docs/golden.md says what a case holds.");
+  return found->second;
+}
+
+Tensors parameters(const TensorFile& file) {
+  const std::string prefix = "param.";
+  Tensors result;
+  for (const auto& [name, tensor] : file.tensors)
+    if (name.starts_with(prefix)) result.emplace(name.substr(prefix.size()), tensor);
+  return result;
+}
+
+torch::Tensor input(const TensorFile& file, const std::string& name, int64_t dimensions,
+                    bool integers) {
+  const auto& t = file.at(name);
+  HYDRAMIX_CHECK(t.dim() == dimensions &&
+                     (integers ? t.scalar_type() == torch::kInt64 : t.is_floating_point()),
+                 file.path.string(), ": '", name, "' must be ",
+                 integers ? "int64" : "floating point", " with ", dimensions, " dimensions; got ",
+                 t.dtype(), " ", t.sizes(), ".");
+  return integers ? t : t.to(torch::kFloat64);
+}
+
+// Gradients of the weights as they stand in the file.
+void collect_gradients(const torch::nn::Module& module, const LoadOptions& load,
+                       Tensors& computed) {
+  for (const auto& [name, weight] : named_weights(module)) {
+    const auto gradient = weight.grad().defined() ? weight.grad() : torch::zeros_like(weight);
+    computed["grad." + name] =
+        is_turned(name, load) ? to_reference_toeplitz_weights(gradient) : gradient;
+  }
+}
+
+Tensors run_block(const TensorFile& file, const BlockOptions& options, const LoadOptions& load) {
+  Block block(options);
+  block->to(torch::kFloat64);
+  load_weights(*block, parameters(file), load);
+  const auto x = input(file, "x", 3, false).clone().requires_grad_();
+  const auto y = block->forward(x);
+  Tensors computed{{"y", y.detach()}};
+  if (file.has("dy")) {
+    const auto dy = input(file, "dy", 3, false);
+    HYDRAMIX_CHECK(dy.sizes() == y.sizes(), file.path.string(),
+                   ": 'dy' must have the shape of the output, ", y.sizes(), "; got ", dy.sizes(),
+                   ".");
+    y.backward(dy);
+    computed["grad.x"] = x.grad();
+    collect_gradients(*block, load, computed);
+  }
+  if (file.has("aux.M"))
+    computed["aux.M"] = block->materialize(x.detach().narrow(0, 0, 1)).detach()[0];
+  if (file.has("buffer.matrix_mixer.dft_matrix")) {
+    const int64_t n = options.mixer_options.max_length;
+    computed["buffer.matrix_mixer.dft_matrix"] =
+        cosine_table(n, n, n, x.options().requires_grad(false));
+  }
+  return computed;
+}
+
+Tensors run_bert(const TensorFile& file, BertOptions options, const LoadOptions& load) {
+  const auto weights = parameters(file);
+  options.pooler = weights.count("bert.pooler.dense.weight") != 0;
+  BertForMaskedLM bert(options);
+  bert->to(torch::kFloat64);
+  load_weights(*bert, weights, load);
+  const auto types =
+      file.has("token_type_ids") ? input(file, "token_type_ids", 2, true) : torch::Tensor();
+  const auto logits = bert->predict(bert->encode(input(file, "input_ids", 2, true), types));
+  Tensors computed{{"logits", logits.detach()}};
+  if (file.has("labels")) {
+    const auto labels = input(file, "labels", 2, true);
+    HYDRAMIX_CHECK(labels.numel() == 0 || labels.max().item<int64_t>() < options.vocab,
+                   file.path.string(), ": 'labels' holds an id beyond the vocabulary of ",
+                   options.vocab, ".");
+    const auto loss = BertForMaskedLMImpl::loss(logits, labels);
+    loss.backward();
+    computed["loss"] = loss.detach();
+    collect_gradients(*bert, load, computed);
+  }
+  return computed;
+}
+
+Tensors compute_checked(const TensorFile& file, const LoadOptions& load,
+                        const std::string& origin) {
+  const auto module = metadata(file, "module");
+  const auto arguments = parse_arguments(metadata(file, "constructor"), origin);
+  const auto inner = file.metadata.find("mixer_constructor");
+  const auto inner_arguments =
+      parse_arguments(inner == file.metadata.end() ? "{}" : inner->second, origin);
+  HYDRAMIX_CHECK(inner_arguments.is_object(), origin,
+                 ": 'mixer_constructor' must be a JSON object.");
+  const auto dft = inner_arguments.value("is_dft", nlohmann::json(true));
+  HYDRAMIX_CHECK(dft.is_boolean(), origin,
+                 ": 'mixer_constructor' has an is_dft that is neither true nor false.");
+
+  if (module == "Hydra") return run_block(file, reference_hydra(arguments, origin), load);
+  if (module == "BertForMaskedLM")
+    return run_bert(file, reference_bert(arguments, dft.get<bool>(), origin), load);
+  HYDRAMIX_CHECK(module == "MatrixMixer", origin, ": unknown module '", module,
+                 "'; expected Hydra, MatrixMixer or BertForMaskedLM.");
+  return run_block(file, reference_matrix_mixer(arguments, dft.get<bool>(), origin), load);
+}
+
+// Sizes that do not go together are a fault of the file, not of the command that was typed.
+Tensors compute(const TensorFile& file, const LoadOptions& load) {
+  try {
+    return compute_checked(file, load, file.path.string());
+  } catch (const UsageError& error) {
+    throw Error(concat(file.path.string(), ": ", error.what()));
+  }
+}
+
+// Whether a tensor of the file is something a run computes.
+bool is_expectation(const std::string& name) {
+  return name == "y" || name == "loss" || name == "logits" || name == "aux.M" ||
+         name.starts_with("grad.") || name.starts_with("buffer.");
+}
+
+double worst_error(const torch::Tensor& ours, const torch::Tensor& theirs) {
+  if (ours.numel() == 0) return 0;
+  const auto expected = theirs.to(torch::kFloat64);
+  const double scale = expected.abs().max().item<double>();
+  const double error = (ours - expected).abs().max().item<double>() / (scale > 0 ? scale : 1);
+  return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+}
+
+}  // namespace
+
+bool CaseReport::passed() const {
+  return std::none_of(tensors.begin(), tensors.end(), [](const TensorReport& t) { return t.off; });
+}
+
+CaseReport run_case(const TensorFile& file, double tolerance, const LoadOptions& load) {
+  CaseReport report;
+  report.module = metadata(file, "module");
+  report.computed = compute(file, load);
+  const auto name = file.metadata.find("case");
+  report.name = name == file.metadata.end() ? file.path.stem().string() : name->second;
+
+  for (const auto& [key, tensor] : file.tensors)
+    HYDRAMIX_CHECK(!is_expectation(key) || report.computed.count(key) != 0, file.path.string(),
+                   ": holds '", key, "', which ", report.module,
+                   " does not compute from the other tensors of the file.");
+  for (const auto& [key, ours] : report.computed) {
+    TensorReport tensor{.name = key, .compared = file.has(key)};
+    if (tensor.compared) {
+      const auto& theirs = file.at(key);
+      HYDRAMIX_CHECK(theirs.sizes() == ours.sizes(), file.path.string(), ": '", key, "' has shape ",
+                     theirs.sizes(), " but ", report.module, " gives ", ours.sizes(), ".");
+      tensor.error = worst_error(ours, theirs);
+      tensor.off = !(tensor.error <= tolerance);
+    }
+    report.tensors.push_back(tensor);
+  }
+  return report;
+}
+
+}  // namespace hydramix

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eval/reference.h"
+
+#include <functional>
+#include <map>
+#include <regex>
+
+#include "base/spelling.h"
+#include "hydramix/error.h"
+
+namespace hydramix {
+namespace {
+
+using Json = nlohmann::json;
+using Setters = std::map<std::string, std::function<void(const Json&)>>;
+
+double number(const Json& value) {
+  if (value.is_string() && value == "inf") return kInfinity;
+  return value.get<double>();
+}
+
+// nlohmann rounds 16.9 to an integer in silence.
+void integer(const Json& value, int64_t& target) {
+  if (!value.is_number_integer()) throw Json::other_error::create(501, "not an integer", nullptr);
+  value.get_to(target);
+}
+
+// Calls the setter of every argument; unknown names and wrong types are errors.
+void apply(const Json& arguments, const Setters& setters, const std::string& origin) {
+  HYDRAMIX_CHECK(arguments.is_object(), origin,
+                 ": constructor arguments must be a JSON object; got ", arguments.type_name(), ".");
+  std::vector<std::string> known;
+  for (const auto& [name, setter] : setters) known.push_back(name);
+  for (const auto& [name, value] : arguments.items()) {
+    const auto setter = setters.find(name);
+    HYDRAMIX_CHECK(setter != setters.end(), origin, ": unknown constructor argument '", name, "'.",
+                   did_you_mean(name, known), " Known: ", join(known), ".");
+    try {
+      setter->second(value);
+    } catch (const Json::exception&) {
+      throw Error(concat(origin, ": constructor argument '", name,
+                         "' has an unusable value: ", value.dump(), "."));
+    }
+  }
+}
+
+// Arguments of both published blocks. What only chooses an initialisation or a kernel changes
+// nothing that is computed, and is read past.
+Setters block_setters(BlockOptions& o, const std::string& origin) {
+  Setters s;
+  for (const char* name :
+       {"conv_init", "chunk_size", "use_mem_eff_path", "layer_idx", "device", "dtype"})
+    s[name] = [](const Json&) {};
+  s["d_model"] = [&](const Json& v) { integer(v, o.d_model); };
+  s["d_conv"] = [&](const Json& v) { integer(v, o.d_conv); };
+  s["expand"] = [&](const Json& v) { v.get_to(o.expand); };
+  s["headdim"] = [&](const Json& v) { integer(v, o.headdim); };
+  s["bias"] = [&](const Json& v) { v.get_to(o.bias); };
+  s["conv_bias"] = [&](const Json& v) { v.get_to(o.conv_bias); };
+  s["activation"] = [origin](const Json& v) {
+    HYDRAMIX_CHECK(v == "swish" || v == "silu", origin, ": activation ", v.dump(),
+                   " is not one the published module runs with; it is \"swish\" or \"silu\".");
+  };
+  return s;
+}
+
+}  // namespace
+
+nlohmann::json parse_arguments(const std::string& text, const std::string& origin) {
+  try {
+    return Json::parse(std::regex_replace(text, std::regex("\\bInfinity\\b"), "\"inf\""));
+  } catch (const Json::exception&) {
+    throw Error(concat(origin, ": constructor arguments are not JSON: ", text.substr(0, 200)));
+  }
+}
+
+BlockOptions reference_hydra(const Json& arguments, const std::string& origin) {
+  BlockOptions o;
+  auto& m = o.mixer_options;
+  auto s = block_setters(o, origin);
+  s["d_state"] = [&](const Json& v) { integer(v, m.d_state); };
+  s["ngroups"] = [&](const Json& v) { integer(v, m.groups); };
+  s["learnable_init_states"] = [&](const Json& v) { v.get_to(m.learn_initial_states); };
+  s["dt_min"] = [&](const Json& v) { v.get_to(m.dt_min); };
+  s["dt_max"] = [&](const Json& v) { v.get_to(m.dt_max); };
+  s["dt_init_floor"] = [&](const Json& v) { v.get_to(m.dt_init_floor); };
+  s["dt_limit"] = [&](const Json& v) {
+    m.dt_limit_low = number(v.at(0));
+    m.dt_limit_high = number(v.at(1));
+  };
+  apply(arguments, s, origin);
+  return o;
+}
+
+BlockOptions reference_matrix_mixer(const Json& arguments, bool is_dft, const std::string& origin) {
+  BlockOptions o;
+  o.headdim = 128;
+  std::string type;
+  bool data_dependent = false;
+  auto s = block_setters(o, origin);
+  s["matrix_mixer_type"] = [&](const Json& v) { v.get_to(type); };
+  s["is_data_dependent"] = [&](const Json& v) { v.get_to(data_dependent); };
+  s["qk_dim"] = [&](const Json& v) { integer(v, o.mixer_options.qk_dim); };
+  s["max_seq_len"] = [&](const Json& v) {
+    if (!v.is_null()) integer(v, o.mixer_options.max_length);
+  };
+  apply(arguments, s, origin);
+  if (type == "dense")
+    o.mixer = "dense";
+  else if (type == "vandermonde" && !data_dependent)
+    o.mixer = is_dft ? "vandermonde_dft" : "vandermonde_di";
+  else
+    o.mixer = type + (data_dependent ? "_dd" : "_di");
+  mixer_info(o.mixer);  // an unknown type is an error here, with the known ones
+  return o;
+}
+
+BertOptions reference_bert(const Json& arguments, bool is_dft, const std::string& origin) {
+  BertOptions o;
+  Json mixer = Json::object();
+  Setters s;
+  s["vocab"] = [&](const Json& v) { integer(v, o.vocab); };
+  s["type_vocab"] = [&](const Json& v) { integer(v, o.type_vocab); };
+  s["layers"] = [&](const Json& v) { integer(v, o.layers); };
+  int64_t hidden = 768;
+  s["hidden"] = [&](const Json& v) { integer(v, hidden); };
+  s["mixer"] = [&](const Json& v) { mixer = v; };
+  apply(arguments, s, origin);
+  HYDRAMIX_CHECK(mixer.is_object(), origin,
+                 ": 'mixer' must be an object of the mixer's arguments.");
+  HYDRAMIX_CHECK(mixer.value("d_model", Json(hidden)) == hidden, origin, ": the mixer's d_model, ",
+                 mixer["d_model"].dump(), ", is not the model's hidden = ", hidden, ".");
+  mixer["d_model"] = hidden;
+  o.block = mixer.contains("matrix_mixer_type") ? reference_matrix_mixer(mixer, is_dft, origin)
+                                                : reference_hydra(mixer, origin);
+  return o;
+}
+
+}  // namespace hydramix

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eval/case.h"
+
+#include <filesystem>
+
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "support/tensors.h"
+
+namespace hydramix {
+namespace {
+
+const std::filesystem::path kGolden = std::filesystem::path(HYDRAMIX_SOURCE_DIR) / "tests/golden";
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kGolden))
+    if (entry.path().extension() == ".safetensors") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TensorFile golden(const std::string& name) {
+  return load_tensors(kGolden / (name + ".safetensors"));
+}
+
+class GoldenCase : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenCase, AgreesWithTheReferenceInEveryTensor) {
+  const auto file = golden(GetParam());
+  // Measured below 2e-14; the reference's own gradients were checked to 6e-7 by differences.
+  const auto report = run_case(file, 1e-12);
+  EXPECT_GE(report.tensors.size(), 8u);
+  for (const auto& tensor : report.tensors) {
+    EXPECT_TRUE(tensor.compared) << tensor.name;
+    EXPECT_FALSE(tensor.off) << tensor.name << ": " << tensor.error;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenCase, ::testing::ValuesIn(golden_names()),
+                         test::parameter_name);
+
+TEST(Golden, AllCasesAreThere) { EXPECT_EQ(golden_names().size(), 23u); }
+
+TEST(Case, NoticesEverySingleChangedTensor) {
+  const auto file = golden("hydra_g2_L17");
+  for (const auto& [name, tensor] : file.tensors) {
+    if (name == "y" || name.starts_with("grad.")) {
+      auto changed = file;
+      changed.tensors[name] = tensor.clone();
+      changed.tensors[name].view(-1)[0] += 1e-6 * tensor.abs().max();
+      const auto report = run_case(changed, 1e-9);
+      EXPECT_FALSE(report.passed()) << name;
+      for (const auto& t : report.tensors) EXPECT_EQ(t.off, t.name == name) << t.name;
+    }
+  }
+}
+
+TEST(Case, NanIsNeverWithinTolerance) {
+  auto file = golden("hydra_g1_L2");
+  file.tensors["y"] = torch::full_like(file.at("y"), std::nan(""));
+  EXPECT_FALSE(run_case(file, 1e9).passed());
+}
+
+TEST(Case, ComputesWhatTheFileLeavesOut) {
+  auto file = golden("hydra_g1_L17");
+  for (const auto& name : {"y", "grad.x", "grad.D"}) file.tensors.erase(name);
+  const auto report = run_case(file, 1e-9);
+  EXPECT_TRUE(report.passed());
+  EXPECT_TRUE(torch::isfinite(report.computed.at("grad.D")).all().item<bool>());
+}
+
+TEST(Case, PoolerWeightsAreOptional) {
+  auto file = golden("bert_hydra_2layer");
+  file.tensors["param.bert.pooler.dense.weight"] = torch::randn({32, 32}, torch::kFloat64);
+  file.tensors["param.bert.pooler.dense.bias"] = torch::randn({32}, torch::kFloat64);
+  file.tensors["grad.bert.pooler.dense.bias"] = torch::zeros({32}, torch::kFloat64);
+  EXPECT_TRUE(run_case(file, 1e-9).passed());
+}
+
+TEST(Case, ReadsPythonsInfinityInDtLimit) {
+  auto file = golden("hydra_g1_L17");
+  auto& constructor = file.metadata["constructor"];
+  constructor.insert(constructor.size() - 1,
+                     R"(, "dt_limit": [0.0, Infinity], "activation": "silu", "chunk_size": 8)");
+  EXPECT_TRUE(run_case(file, 1e-9).passed());
+  constructor.replace(constructor.find("Infinity"), 8, "0.01");
+  EXPECT_FALSE(run_case(file, 1e-9).passed());
+}
+
+// A case of the published toeplitz code, made from the corrected one: the same matrix, its weights
+// (and so their gradients) one lag further on.
+TEST(Case, PublishedToeplitzWeightsAndGradientsAreTurnedOnRequest) {
+  auto file = golden("mixer_toeplitz_di");
+  for (const std::string name : {"param.matrix_mixer.conv_params", "grad.matrix_mixer.conv_params"})
+    file.tensors[name] = to_reference_toeplitz_weights(file.at(name));
+  EXPECT_TRUE(run_case(file, 1e-12, {.reference_toeplitz = true}).passed());
+  EXPECT_FALSE(run_case(file, 1e-3).passed());
+}
+
+TEST(Case, FilesThatAreNotCasesAreExplained) {
+  const auto file = golden("hydra_g1_L17");
+  auto broken = file;
+  broken.metadata.erase("module");
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "has no metadata 'module'");
+  broken = file;
+  broken.metadata["module"] = "Mamba";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error,
+                    "unknown module 'Mamba'; expected Hydra, MatrixMixer");
+  broken = file;
+  broken.metadata["constructor"] = R"({"d_model": 32, "dstate": 16})";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error,
+                    "unknown constructor argument 'dstate'. Did you mean 'd_state'?");
+  broken.metadata["constructor"] = R"({"d_model": "wide"})";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "'d_model' has an unusable value");
+  broken.metadata["constructor"] = R"({"d_model": 32, "d_state": 16.9})";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "'d_state' has an unusable value: 16.9");
+  broken.metadata["constructor"] = R"({"d_model": 32, "headdim": 0})";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "headdim");
+  broken.metadata["constructor"] = "{";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "not JSON");
+  broken.metadata["constructor"] = R"({"d_model": 32, "headdim": 5})";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "is not a multiple of headdim = 5");
+  broken = file;
+  broken.tensors.erase("param.D");
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "missing 'D'");
+  broken = file;
+  broken.tensors.erase("x");
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "has no tensor 'x'");
+  broken = file;
+  broken.tensors["dy"] = file.at("dy").narrow(1, 0, 3);
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "'dy' must have the shape of the output");
+  broken = file;
+  broken.tensors["y"] = file.at("y").narrow(1, 0, 3);
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "'y' has shape [2, 3, 32]");
+  broken = file;
+  broken.tensors["grad.nothing"] = torch::zeros({1});
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "holds 'grad.nothing'");
+}
+
+}  // namespace
+}  // namespace hydramix

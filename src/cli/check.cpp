@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix check: a golden case against what we compute, tensor by tensor.
+#include <cstdio>
+#include <iostream>
+
+#include "cli/commands.h"
+#include "eval/case.h"
+#include "hydramix/error.h"
+
+namespace hydramix {
+namespace {
+
+struct CheckOptions {
+  std::vector<std::string> cases;
+  double tolerance = 1e-9;
+  std::string write;
+  bool reference_toeplitz = false;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("cases", self.cases, Positional{}, Required{}, "cases to check, .safetensors");
+    v("tolerance", self.tolerance, Range{0.0, kInfinity}, "largest relative error that passes");
+    v("write", self.write,
+      "write what was computed to this file, under the same names (one case only)");
+    v("reference_toeplitz", self.reference_toeplitz,
+      "take data-independent Toeplitz weights as the published code means them, one lag off");
+  }
+};
+
+void print(const CaseReport& report) {
+  for (const auto& tensor : report.tensors) {
+    if (tensor.compared)
+      std::printf("%-28s %-60s %9.2e  %s\n", report.name.c_str(), tensor.name.c_str(), tensor.error,
+                  tensor.off ? "OFF" : "ok");
+    else
+      std::printf("%-28s %-60s %9s  %s\n", report.name.c_str(), tensor.name.c_str(), "-",
+                  "not in the file");
+  }
+}
+
+int check(const CheckOptions& options) {
+  HYDRAMIX_CHECK_USAGE(options.write.empty() || options.cases.size() == 1,
+                       "--write takes the results of one case; got ", options.cases.size(),
+                       " cases. Check them one by one.");
+  std::size_t tensors = 0, off = 0, cases_off = 0;
+  for (const auto& path : options.cases) {
+    const auto report = run_case(load_tensors(path), options.tolerance,
+                                 {.reference_toeplitz = options.reference_toeplitz});
+    print(report);
+    for (const auto& tensor : report.tensors) tensors += tensor.compared, off += tensor.off;
+    cases_off += !report.passed();
+    if (!options.write.empty())
+      save_tensors(options.write, report.computed,
+                   {{"case", report.name}, {"module", report.module}});
+  }
+  std::printf("%zu cases, %zu tensors compared: %s\n", options.cases.size(), tensors,
+              off == 0 ? "all within tolerance"
+                       : concat(off, " tensors off in ", cases_off, " cases").c_str());
+  return off == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+Command check_command() {
+  return make_command<CheckOptions>(
+      "check", "compare a module's outputs and gradients with a golden case", check,
+      "Reads cases made from the published PyTorch modules (docs/golden.md), computes every output "
+      "and gradient "
+      "in float64 and prints one line per tensor with its worst relative error. Exits 1 if any is "
+      "off.");
+}
+
+}  // namespace hydramix

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands of hydramix. A command is a name, a summary, a struct of options (see
+// hydramix/options.h) and a function:
+//
+//   int run_check(const CheckOptions& options);  // prints to std::cout; returns the exit code
+//   make_command<CheckOptions>("check", "compare fast paths with dense matrices", run_check)
+//
+// Flags, --config, --set, --print-config, --help and docs/cli.md follow from the options. The field
+// d_state is the flag --d-state, in a section --mixer.d-state; a bool is --all, or --no-all to
+// switch it off; a list is --sizes 1,2,3 and may be repeated.
+// Later sources win: defaults, then --config, then --set, then flags and arguments.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hydramix/options.h"
+
+namespace hydramix {
+
+// Options of one run, at their defaults, and the function that will get them.
+struct Invocation {
+  Fields fields;
+  std::function<int()> run;
+};
+
+struct Command {
+  std::string name, summary, details;
+  std::function<Invocation()> prepare;
+};
+
+template <HasFields Options>
+Command make_command(std::string name, std::string summary, std::function<int(const Options&)> run,
+                     std::string details = "") {
+  auto prepare = [run = std::move(run)] {
+    auto options = std::make_shared<Options>();
+    return Invocation{fields_of(*options), [options, run] { return run(*options); }};
+  };
+  return {std::move(name), std::move(summary), std::move(details), std::move(prepare)};
+}
+
+// Runs what argv asks for and returns the exit code: 0 done, 1 failed, 2 the request is wrong.
+// Help goes to `out`, errors to `err`; never throws.
+int run_command_line(const std::vector<Command>& commands, int argc, const char* const* argv,
+                     std::ostream& out, std::ostream& err);
+
+}  // namespace hydramix

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/commands.h"
+
+namespace hydramix {
+
+std::vector<Command> all_commands() {
+  return {demo_command(), info_command(), matrix_command(), check_command()};
+}
+
+}  // namespace hydramix

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands: one function per file of this folder, and their list in the order of help.
+#pragma once
+
+#include <vector>
+
+#include "cli/command.h"
+
+namespace hydramix {
+
+Command check_command();
+Command demo_command();
+Command info_command();
+Command matrix_command();
+
+std::vector<Command> all_commands();
+
+}  // namespace hydramix

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// How commands and their options are shown: in the terminal, 80 columns wide, and in docs/cli.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace hydramix {
+
+// "mixer.d_state" -> "--mixer.d-state"; an argument: "files" -> "FILES".
+std::string spelled(const Field& field);
+
+std::string program_help(const std::vector<Command>& commands);
+std::string command_help(const Command& command);
+std::string markdown_help(const std::vector<Command>& commands);
+
+}  // namespace hydramix

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The built command as a user meets it: exit codes, stdout and stderr, the files it writes.
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <fstream>
+#include <regex>
+
+#include "base/atomic_file.h"
+#include "support/expect.h"
+
+namespace hydramix {
+namespace {
+
+const std::string kGolden = std::string(HYDRAMIX_SOURCE_DIR) + "/tests/golden/";
+
+struct Result {
+  int code;
+  std::string out, err;
+};
+
+Result run(const std::string& arguments) {
+  test::TemporaryFolder folder;
+  const auto out = folder / "out", err = folder / "err";
+  const std::string command =
+      std::string(HYDRAMIX_COMMAND) + " " + arguments + " >" + out.string() + " 2>" + err.string();
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Check, PassesAGoldenCaseAndPrintsOneLinePerTensor) {
+  const auto r = run("check " + kGolden + "hydra_g1_L17.safetensors " + kGolden +
+                     "mixer_cauchy_dd.safetensors");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(contains(r.out, "grad.A_log"));
+  EXPECT_TRUE(contains(r.out, "aux.M"));
+  EXPECT_TRUE(contains(r.out, "2 cases, 21 tensors compared: all within tolerance")) << r.out;
+}
+
+TEST(Check, ExitsWithOneWhenATensorIsOff) {
+  const auto r = run("check --tolerance 0 " + kGolden + "hydra_g1_L17.safetensors");
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(contains(r.out, "OFF"));
+}
+
+TEST(Check, WritesWhatItComputedUnderTheSameNames) {
+  test::TemporaryFolder folder;
+  const auto file = folder / "computed.safetensors";
+  EXPECT_EQ(
+      run("check --write " + file.string() + " " + kGolden + "bert_hydra_2layer.safetensors").code,
+      0);
+  const auto bytes = read_file(file);
+  for (const std::string name :
+       {"\"logits\"", "\"loss\"", "\"grad.bert.embeddings.word_embeddings.weight\""})
+    EXPECT_TRUE(contains(bytes.substr(0, 10000), name)) << name;
+}
+
+TEST(Check, ComparesThePublishedToeplitzWeightsOnRequest) {
+  const auto r = run("check --reference-toeplitz " + kGolden + "mixer_toeplitz_di.safetensors");
+  EXPECT_EQ(r.code, 1) << "turned weights must not give the corrected output";
+}
+
+TEST(Check, BadFilesAreErrorsThatNameThem) {
+  test::TemporaryFolder folder;
+  EXPECT_EQ(run("check " + (folder / "absent.safetensors").string()).code, 1);
+  std::ofstream(folder / "lies.safetensors") << "\xff\xff\xff\xff\xff\xff\xff\x7f{}";
+  const auto r = run("check " + (folder / "lies.safetensors").string());
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(r.err.starts_with("error: ")) << r.err;
+  EXPECT_TRUE(contains(r.err, "lies.safetensors")) << r.err;
+}
+
+TEST(Check, UsageErrorsExitWithTwo) {
+  EXPECT_EQ(run("check").code, 2);
+  EXPECT_EQ(run("check --tolerance nan x").code, 2);
+  const auto two = run("check --write o.safetensors a.safetensors b.safetensors");
+  EXPECT_EQ(two.code, 2);
+  EXPECT_TRUE(contains(two.err, "--write takes the results of one case")) << two.err;
+  const auto slip = run("check --tolerence 1 x");
+  EXPECT_EQ(slip.code, 2);
+  EXPECT_TRUE(contains(slip.err, "--tolerance")) << slip.err;
+  const auto command = run("chek x");
+  EXPECT_EQ(command.code, 2);
+  EXPECT_TRUE(contains(command.err, "did you mean 'check'?")) << command.err;
+}
+
+TEST(Info, TellsBuildMixersAndOneMixer) {
+  const auto build = run("info");
+  EXPECT_EQ(build.code, 0);
+  for (const std::string line : {"LibTorch", "BLAS", "threads", "instruction sets"})
+    EXPECT_TRUE(contains(build.out, line));
+  const auto mixers = run("info mixers");
+  EXPECT_TRUE(contains(mixers.out, "quasiseparable_dd"));
+  EXPECT_TRUE(contains(run("info mixer hydra").out, "fc_D.weight"));
+  const auto slip = run("info mixer hydar");
+  EXPECT_EQ(slip.code, 2);
+  EXPECT_TRUE(contains(slip.err, "Did you mean 'hydra'?")) << slip.err;
+  EXPECT_EQ(run("info mixrs").code, 2);
+}
+
+TEST(Matrix, WritesEveryFormat) {
+  test::TemporaryFolder folder;
+  const auto draw = [&](const std::string& what, const std::string& name) {
+    EXPECT_EQ(run("matrix " + what + " --length 20 --out " + (folder / name).string()).code, 0)
+        << what;
+    return read_file(folder / name);
+  };
+  EXPECT_TRUE(draw("hydra", "m.png").starts_with("\x89PNG"));
+  EXPECT_TRUE(contains(draw("hydra --heads 2", "m.svg"), "hydra, head 2"));
+  EXPECT_TRUE(contains(draw("hydra --heads 3", "m.npy"), "'shape': (3, 20, 20)"));
+  EXPECT_TRUE(contains(draw("fnet", "m.safetensors"), R"("shape":[2,20,20])"));
+  const auto gallery = draw("--all", "all.svg");
+  for (const std::string name : {"toeplitz_dd", "quasiseparable_di", "fnet, matrix 2"})
+    EXPECT_TRUE(contains(gallery, name));
+}
+
+TEST(Matrix, EqualSeedsGiveEqualFiles) {
+  test::TemporaryFolder folder;
+  const auto draw = [&](const std::string& seed, const std::string& name) {
+    run("matrix cauchy_dd --length 9 --seed " + seed + " --out " + (folder / name).string());
+    return read_file(folder / name);
+  };
+  EXPECT_EQ(draw("5", "a.npy"), draw("5", "b.npy"));
+  EXPECT_NE(draw("6", "c.npy"), draw("5", "d.npy"));
+}
+
+TEST(Matrix, UsageErrorsExitWithTwoAndWriteNothing) {
+  test::TemporaryFolder folder;
+  const auto file = (folder / "m.jpg").string();
+  for (const auto& arguments : std::vector<std::string>{
+           "matrix hydra --out " + file, "matrix hydra", "matrix --out " + file,
+           "matrix hydra --all --out " + file, "matrix hydar --out m.png",
+           "matrix hydra --length 0 --out m.png", "matrix --all --out m.npy",
+           "matrix hydra --options.groups 3 --out m.png"}) {
+    const auto r = run(arguments);
+    EXPECT_EQ(r.code, 2) << arguments << ": " << r.err;
+    EXPECT_TRUE(r.err.starts_with("error: ")) << r.err;
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  EXPECT_EQ(run("matrix hydra --out " + (folder / "no").string() + "/m.png").code, 1);
+}
+
+TEST(Config, PrintsAndReadsBackItsOwnOptions) {
+  test::TemporaryFolder folder;
+  const auto printed =
+      run("matrix hydra --length 12 --set options.d_state=7 --out m.png --print-config");
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  EXPECT_TRUE(contains(printed.out, "\"d_state\": 7"));
+  std::ofstream(folder / "c.json") << printed.out;
+  const auto again = run("matrix --config " + (folder / "c.json").string() + " --print-config");
+  EXPECT_EQ(again.out, printed.out);
+  std::ofstream(folder / "bad.yaml") << "length: 12\noptions:\n  d_stat: 7\n";
+  const auto bad = run("matrix --config " + (folder / "bad.yaml").string());
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_TRUE(contains(bad.err, "bad.yaml:3: unknown key 'options.d_stat'")) << bad.err;
+}
+
+TEST(Demo, LearnsWhatItCanInAFewSteps) {
+  const auto r = run("demo --steps 2 --batch 2");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(contains(r.out, "hydra (quasiseparable)"));
+}
+
+TEST(Help, GeneratesTheCommittedCommandReference) {
+  const auto r = run("help --markdown");
+  EXPECT_EQ(r.code, 0);
+  EXPECT_EQ(r.out, read_file(std::string(HYDRAMIX_SOURCE_DIR) + "/docs/cli.md"))
+      << "docs/cli.md is not up to date: ./hydramix help --markdown > docs/cli.md";
+  EXPECT_TRUE(
+      std::regex_match(run("--version").out, std::regex("hydramix [0-9]+\\.[0-9]+\\.[0-9]+\n")));
+}
+
+TEST(Output, ClosedEarlyIsNoCrash) { EXPECT_EQ(run("info mixers | head -n 1").code, 0); }
+
+}  // namespace
+}  // namespace hydramix

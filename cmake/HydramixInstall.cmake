@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake --install: headers, the library, the command, and a package for find_package(hydramix).
+include(CMakePackageConfigHelpers)
+
+install(TARGETS hydramix EXPORT hydramixTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/hydramix DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+if(HYDRAMIX_BUILD_CLI)
+  # Carried dependencies may lie inside the source tree, where CMake does not look for link paths.
+  set_target_properties(hydramix_cli PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}$<$<BOOL:${HYDRAMIX_DEPS}>:;${HYDRAMIX_DEPS}/lib>")
+  install(TARGETS hydramix_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+set_target_properties(hydramix PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/hydramix)
+install(EXPORT hydramixTargets NAMESPACE hydramix:: DESTINATION ${package})
+configure_package_config_file(cmake/hydramixConfig.cmake.in ${PROJECT_BINARY_DIR}/hydramixConfig.cmake
+                              INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/hydramixConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/hydramixConfig.cmake ${PROJECT_BINARY_DIR}/hydramixConfigVersion.cmake
+        DESTINATION ${package})

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Copies the dependencies that GPU machines without a package registry lack (Google Highway, utf8proc)
+# from this Debian machine into .carry/, where the cuda preset looks for them. Debian ships Highway as
+# a shared library only; utf8proc as a static one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+lib=/usr/lib/$(uname -m)-linux-gnu
+for needed in /usr/include/hwy/highway.h /usr/include/utf8proc.h "$lib/libhwy.so.1" "$lib/libutf8proc.a"; do
+  [ -e "$needed" ] || { echo "error: $needed is missing: apt-get install libhwy-dev libutf8proc-dev" >&2; exit 1; }
+done
+rm -rf .carry
+mkdir -p .carry/include .carry/lib
+cp -r /usr/include/hwy .carry/include/
+cp /usr/include/utf8proc.h .carry/include/
+cp -L "$lib/libutf8proc.a" .carry/lib/
+cp -L "$lib/libhwy.so.1" .carry/lib/libhwy.so.1
+cp -L "$lib/libhwy.so.1" .carry/lib/libhwy.so
+du -sh .carry

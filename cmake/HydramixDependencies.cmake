@@ -6,6 +6,9 @@ if(HYDRAMIX_DEPS)
   list(PREPEND CMAKE_PREFIX_PATH ${HYDRAMIX_DEPS})
 endif()
 
+# A project that adds this one with add_subdirectory() links the same targets.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+
 # LibTorch may come with Python only (pip install torch): ask it where.
 if(NOT Torch_DIR AND NOT EXISTS /usr/lib/x86_64-linux-gnu/cmake/Torch/TorchConfig.cmake)
   find_program(HYDRAMIX_PYTHON NAMES python3)

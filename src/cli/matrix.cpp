@@ -24,7 +24,9 @@ struct MatrixOptions {
   int64_t heads = 1;
   int64_t headdim = 8;
   int64_t seed = 1;
-  MixerOptions options = {.qk_dim = 4, .d_state = 8};
+  double scale = 0;
+  // Steps that let a state fade over about the length of the picture.
+  MixerOptions options = {.qk_dim = 4, .d_state = 4, .dt_min = 0.03, .dt_max = 0.06};
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -35,6 +37,8 @@ struct MatrixOptions {
     v("heads", self.heads, Range{1, 256}, "number of heads; each is a matrix");
     v("headdim", self.headdim, Range{1, 4096}, "channels of a head");
     v("seed", self.seed, Range{0, 1LL << 53}, "seed of the random weights and parameters");
+    v("scale", self.scale, Range{0.0, 1e300},
+      "magnitude of the end colours; 0: what 99 % of the entries off the diagonal stay below");
     v("options", self.options, "what the mixer itself can be told");
   }
 };
@@ -52,19 +56,29 @@ torch::Tensor random_matrix(const std::string& name, const MatrixOptions& o) {
                             o.length)[0];
 }
 
-void add_pictures(const std::string& name, const torch::Tensor& M, int64_t heads,
+// What 99 % of the entries off the diagonal stay below: a residual on the diagonal, or a few
+// spikes, would drown everything else.
+double usual_magnitude(const torch::Tensor& M) {
+  if (M.size(0) == 1) return M.abs().max().item<double>();
+  const auto off = M.abs().masked_select(~torch::eye(M.size(0), torch::kBool));
+  return std::get<0>(off.kthvalue(1 + (off.numel() - 1) * 99 / 100)).item<double>();
+}
+
+void add_pictures(const std::string& name, const torch::Tensor& matrices, const MatrixOptions& o,
                   std::vector<MatrixPicture>& page) {
-  const int64_t branches = M.size(0) / heads;
-  for (int64_t m = 0; m < M.size(0); ++m) {
-    std::string title = name;
-    if (branches > 1) title += concat(", matrix ", m / heads + 1);
-    if (heads > 1) title += concat(", head ", m % heads + 1);
-    const auto values = M[m].contiguous();
-    page.push_back({title,
-                    mixer_info(name).formula,
-                    M.size(1),
-                    M.size(2),
-                    {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()}});
+  const int64_t branches = matrices.size(0) / o.heads;
+  for (int64_t m = 0; m < matrices.size(0); ++m) {
+    MatrixPicture picture;
+    picture.title = name;
+    if (branches > 1) picture.title += concat(", matrix ", m / o.heads + 1);
+    if (o.heads > 1) picture.title += concat(", head ", m % o.heads + 1);
+    picture.subtitle = mixer_info(name).formula;
+    const auto M = matrices[m].contiguous();
+    picture.rows = M.size(0);
+    picture.cols = M.size(1);
+    picture.values.assign(M.data_ptr<double>(), M.data_ptr<double>() + M.numel());
+    picture.scale = o.scale > 0 ? o.scale : usual_magnitude(M);
+    page.push_back(std::move(picture));
   }
 }
 
@@ -85,7 +99,7 @@ int matrix(const MatrixOptions& o) {
     matrices[name] = random_matrix(name, o);
   if (picture) {
     std::vector<MatrixPicture> page;
-    for (const auto& [name, M] : matrices) add_pictures(name, M, o.heads, page);
+    for (const auto& [name, M] : matrices) add_pictures(name, M, o, page);
     const PageOptions options{.title = o.all ? "Every sequence mixer is a matrix" : ""};
     extension == ".png" ? write_png(o.out, page, options) : write_svg(o.out, page, options);
   } else if (extension == ".npy") {

@@ -12,14 +12,14 @@
 namespace hydramix {
 namespace {
 
-// Mean of value / maximum over one block: dividing first keeps sums of huge entries finite.
-double block_mean(const MatrixPicture& picture, double maximum, const Rect& block) {
+// Mean of value / scale over one block: dividing first keeps sums of huge entries finite.
+double block_mean(const MatrixPicture& picture, double scale, const Rect& block) {
   double sum = 0;
   for (int64_t i = block.y; i < block.y + block.height; ++i)
     for (int64_t j = block.x; j < block.x + block.width; ++j) {
       const double value = picture.values[static_cast<std::size_t>(i * picture.cols + j)];
       if (!std::isfinite(value)) return std::numeric_limits<double>::quiet_NaN();
-      if (maximum > 0) sum += value / maximum;
+      if (scale > 0) sum += std::clamp(value / scale, -1.0, 1.0);
     }
   return sum / static_cast<double>(block.width * block.height);
 }
@@ -45,12 +45,16 @@ double largest_magnitude(const MatrixPicture& picture) {
   return maximum;
 }
 
+double colour_scale(const MatrixPicture& picture) {
+  return picture.scale > 0 ? picture.scale : largest_magnitude(picture);
+}
+
 int64_t count_not_finite(const MatrixPicture& picture) {
   return std::count_if(picture.values.begin(), picture.values.end(),
                        [](double value) { return !std::isfinite(value); });
 }
 
-Canvas matrix_image(const MatrixPicture& picture, double maximum, int64_t block) {
+Canvas matrix_image(const MatrixPicture& picture, double scale, int64_t block) {
   const int64_t height = (picture.rows + block - 1) / block;
   const int64_t width = (picture.cols + block - 1) / block;
   Canvas image(width, height, diverging_colour(0));
@@ -58,7 +62,7 @@ Canvas matrix_image(const MatrixPicture& picture, double maximum, int64_t block)
     for (int64_t x = 0; x < width; ++x) {
       const Rect entries{x * block, y * block, std::min(block, picture.cols - x * block),
                          std::min(block, picture.rows - y * block)};
-      image.set(x, y, diverging_colour(block_mean(picture, maximum, entries)));
+      image.set(x, y, diverging_colour(block_mean(picture, scale, entries)));
     }
   return image;
 }

@@ -25,10 +25,10 @@ constexpr int64_t kGalleryWidth = 1200, kGalleryColumns = 6;
 
 Page layout_single(const MatrixPicture& picture, const PageOptions& options) {
   const Size size = measure(picture, kSingle, options.cell_pixels);
-  const double maximum = largest_magnitude(picture);
+  const double scale = colour_scale(picture);
   const int64_t bar_height = std::max<int64_t>(size.height, kSingleBarShortest);
   std::size_t label = 0;
-  for (const Tick& tick : scale_ticks(maximum)) label = std::max(label, tick.label.size());
+  for (const Tick& tick : scale_ticks(scale)) label = std::max(label, tick.label.size());
   const int64_t bar_space =
       kSingleBarGap + kBarThickness + 1 + kTick + kTickToLabel + text_width(label, kPlain);
   const int64_t width = std::max(size.width + bar_space, kSingleNarrowest);
@@ -56,9 +56,8 @@ Page layout_single(const MatrixPicture& picture, const PageOptions& options) {
   check_page_size(page);
 
   add_upright_bar(page, {kMargin + size.width + kSingleBarGap, y, kBarThickness, bar_height},
-                  maximum);
-  add_image(page, {kMargin, y, size.width, size.height},
-            matrix_image(picture, maximum, size.block));
+                  scale);
+  add_image(page, {kMargin, y, size.width, size.height}, matrix_image(picture, scale, size.block));
   // Below the bar, which may be the longer of the two.
   add_text(page, kMargin, y + bar_height + kImageToCaption,
            shorten(size_note(picture, size), width, kPlain), kPlain, kMuted);
@@ -67,7 +66,7 @@ Page layout_single(const MatrixPicture& picture, const PageOptions& options) {
 
 struct Cell {
   Size size;
-  double maximum = 0;
+  double scale = 0;
   std::string title, caption;
   std::vector<std::string> subtitle;
 };
@@ -77,10 +76,12 @@ std::vector<Cell> fit_cells(const std::vector<MatrixPicture>& pictures,
   std::vector<Cell> cells;
   for (std::size_t i = 0; i < pictures.size(); ++i) {
     const MatrixPicture& picture = pictures[i];
-    const double maximum = largest_magnitude(picture);
-    const std::string caption =
-        fmt::format("max {:.3g}, {}", maximum, size_note(picture, sizes[i]));
-    cells.push_back({sizes[i], maximum, shorten(printable(picture.title), width, kStrong),
+    const double scale = colour_scale(picture);
+    std::string caption = scale_note(picture) + ", " + size_note(picture, sizes[i]);
+    // Where room is short, a size that is nothing special is the first to go.
+    const bool special = sizes[i].block > 1 || count_not_finite(picture) > 0;
+    if (!special && text_width(caption.size(), kPlain) > width) caption = scale_note(picture);
+    cells.push_back({sizes[i], scale, shorten(printable(picture.title), width, kStrong),
                      shorten(caption, width, kPlain),
                      wrap(printable(picture.subtitle), width, 2, kPlain)});
   }
@@ -156,7 +157,7 @@ Page layout_gallery(const std::vector<MatrixPicture>& pictures, const PageOption
                kPlain, kMuted);
     y += kLinePitch * static_cast<int64_t>(1 + row_lines[row]) + kTextToImage;
     add_image(page, {x, y, cell.size.width, cell.size.height},
-              matrix_image(pictures[i], cell.maximum, cell.size.block));
+              matrix_image(pictures[i], cell.scale, cell.size.block));
     add_text(page, x, y + cell.size.height + kImageToCaption, cell.caption, kPlain, kMuted);
   }
   return page;

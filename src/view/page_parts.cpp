@@ -53,6 +53,13 @@ std::string size_note(const MatrixPicture& picture, const Size& size) {
   return note;
 }
 
+std::string scale_note(const MatrixPicture& picture) {
+  std::string note = fmt::format("scale {:.3g}", colour_scale(picture));
+  if (const double largest = largest_magnitude(picture); largest > colour_scale(picture))
+    note += fmt::format(", largest {:.3g}", largest);
+  return note;
+}
+
 void check_page_size(const Page& page) {
   HYDRAMIX_CHECK(page.width <= kLargestPage && page.height <= kLargestPage,
                  "matrix page: would be ", page.width, " x ", page.height, " pixels; at most ",
@@ -70,26 +77,25 @@ void add_image(Page& page, const Rect& area, Canvas image) {
   page.images.push_back({area, std::move(image)});
 }
 
-std::vector<Tick> scale_ticks(double maximum) {
-  if (maximum == 0) return {{0.5, "0"}};
-  return {
-      {0.0, fmt::format("-{:.3g}", maximum)}, {0.5, "0"}, {1.0, fmt::format("+{:.3g}", maximum)}};
+std::vector<Tick> scale_ticks(double scale) {
+  if (scale == 0) return {{0.5, "0"}};
+  return {{0.0, fmt::format("-{:.3g}", scale)}, {0.5, "0"}, {1.0, fmt::format("+{:.3g}", scale)}};
 }
 
-void add_upright_bar(Page& page, const Rect& area, double maximum) {
-  for (const Tick& tick : scale_ticks(maximum)) {
+void add_upright_bar(Page& page, const Rect& area, double scale) {
+  for (const Tick& tick : scale_ticks(scale)) {
     const int64_t y =
         area.y + std::llround((1.0 - tick.place) * static_cast<double>(area.height - 1));
     const int64_t right = area.x + area.width + 1;
     page.boxes.push_back({{right, y, kTick, 1}, kMuted});
     add_text(page, right + kTick + kTickToLabel, y - 4, tick.label, kPlain, kInk);
   }
-  add_image(page, area, bar_image(area.height, /*upright=*/true, maximum == 0));
+  add_image(page, area, bar_image(area.height, /*upright=*/true, scale == 0));
 }
 
 // Labels stand below the bar, the outer ones flush with its ends so that it takes no more width.
 void add_lying_bar(Page& page, const Rect& area) {
-  const std::vector<Tick> ticks{{0.0, "-max"}, {0.5, "0"}, {1.0, "+max"}};
+  const std::vector<Tick> ticks{{0.0, "-scale"}, {0.5, "0"}, {1.0, "+scale"}};
   for (const Tick& tick : ticks) {
     const int64_t x = area.x + std::llround(tick.place * static_cast<double>(area.width - 1));
     const int64_t y = area.y + area.height + 1;

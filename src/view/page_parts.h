@@ -36,6 +36,8 @@ Size measure(const MatrixPicture& picture, const Target& target, int64_t cell_pi
 
 // "64 x 64", and what the reader must know of averages and of entries that are not numbers.
 std::string size_note(const MatrixPicture& picture, const Size& size);
+// The colours' scale, and the largest magnitude where it is beyond that.
+std::string scale_note(const MatrixPicture& picture);
 
 // Throws when the page is larger than kLargestPage.
 void check_page_size(const Page& page);
@@ -49,12 +51,12 @@ struct Tick {
   std::string label;
 };
 
-// -maximum, 0, +maximum to three digits; the 0 alone when the scale has no extent.
-std::vector<Tick> scale_ticks(double maximum);
+// -scale, 0, +scale to three digits; the 0 alone when the scale has no extent.
+std::vector<Tick> scale_ticks(double scale);
 
-// The bar of one picture, labels at its right; and the one of a gallery, labels -max, 0, +max
+// The bar of one picture, labels at its right; and the one of a gallery, labels -scale, 0, +scale
 // below it.
-void add_upright_bar(Page& page, const Rect& area, double maximum);
+void add_upright_bar(Page& page, const Rect& area, double scale);
 void add_lying_bar(Page& page, const Rect& area);
 
 }  // namespace hydramix::page_parts

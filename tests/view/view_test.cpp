@@ -179,13 +179,23 @@ TEST(MatrixPage, GalleryFitsAReadmeAndNamesEveryScale) {
     EXPECT_GE(page.width, 1000) << side;
     EXPECT_LE(page.width, 1200) << side;
     EXPECT_TRUE(shows(page, "Mixers"));
-    EXPECT_TRUE(shows(page, "-max"));
-    EXPECT_TRUE(shows(page, "+max"));
+    EXPECT_TRUE(shows(page, "-scale"));
+    EXPECT_TRUE(shows(page, "+scale"));
     const auto scales = std::count_if(page.texts.begin(), page.texts.end(), [](const PageText& t) {
-      return t.text.rfind("max 1, ", 0) == 0;
+      return t.text.rfind("scale 1, ", 0) == 0;
     });
     EXPECT_EQ(scales, 24);
   }
+}
+
+TEST(MatrixPage, EntriesBeyondAGivenScaleGetItsEndColoursAndAreMentioned) {
+  MatrixPicture picture{"m", "", 1, 3, {-10, 0.5, 10}, /*scale=*/1};
+  const Canvas image = matrix_image(picture, colour_scale(picture), 1);
+  EXPECT_EQ(image.at(0, 0), diverging_colour(-1));
+  EXPECT_EQ(image.at(1, 0), diverging_colour(0.5));
+  EXPECT_EQ(image.at(2, 0), diverging_colour(1));
+  const Page page = layout_page({picture, picture}, {});
+  EXPECT_TRUE(shows(page, "scale 1, largest 10, 1 x 3"));
 }
 
 TEST(MatrixPage, ColumnsAndPixelsCanBeChosen) {

@@ -127,9 +127,8 @@ class Mixer : public torch::nn::Module {
                                 const Rows& rows) const;
   virtual torch::Tensor response(const torch::Tensor& params, const Rows& rows) const;
 
-  // The arithmetic in which a tensor (B, L, ...) is computed: float64 in itself, all else in
-  // float32.
-  static Rows arithmetic_of(const torch::Tensor& t);
+  // Full rows of the shape of t (B, L, ...), and the arithmetic it is computed in.
+  Rows arithmetic_of(const torch::Tensor& t) const;
   // A learned weight in the arithmetic of `rows`; widening only.
   torch::Tensor weight(const torch::Tensor& w, const Rows& rows) const;
   // Columns [begin, begin + heads * width) of params as (S, L, heads, width).

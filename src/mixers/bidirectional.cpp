@@ -20,35 +20,29 @@ class Bidirectional : public StateSpaceMixer {
     check_groups(heads, options);
   }
 
-  std::vector<Columns> projection() const override {
-    const int64_t GN = options_.groups * options_.d_state;
-    return {{"B_f", GN, true, true},          {"C_f", GN, true, true},
-            {"B_b", GN, true, true},          {"C_b", GN, true, true},
-            {"dt_f", heads_.H, false, false}, {"dt_b", heads_.H, false, false}};
-  }
+  std::vector<Columns> projection() const override { return columns_of_directions(); }
 
  protected:
-  ScanParams forward(const torch::Tensor& params, const Rows& rows) const {
-    return scan_params(params, 0, 4 * options_.groups * options_.d_state, rows);
+  struct Pair {
+    torch::Tensor forward, backward;
+  };
+
+  // (S, H, L, L) each.
+  Pair matrices(const torch::Tensor& params, const Rows& rows) const {
+    const auto both = directions_of_columns(params, rows);
+    return {semiseparable_matrix(both.forward), semiseparable_matrix(both.backward).flip({2, 3})};
   }
-  // Over the reversed sequence.
-  ScanParams backward(const torch::Tensor& params, const Rows& rows) const {
-    const int64_t GN = options_.groups * options_.d_state;
-    return scan_params(params, 2 * GN, 4 * GN + heads_.H, rows).flipped();
+  // (S, L, H, P) each.
+  Pair scans(const torch::Tensor& x, const torch::Tensor& params, const Rows& rows) const {
+    const auto both = directions_of_columns(params, rows);
+    return {semiseparable_scan(x, both.forward, options_.tile),
+            flip(semiseparable_scan(flip(x), both.backward, options_.tile))};
   }
-  torch::Tensor forward_matrix(const torch::Tensor& params, const Rows& rows) const {
-    return semiseparable_matrix(forward(params, rows));
+  torch::Tensor skip_matrix(const Rows& rows) const {
+    return diagonal_matrix(weight(D, rows), rows);
   }
-  torch::Tensor backward_matrix(const torch::Tensor& params, const Rows& rows) const {
-    return semiseparable_matrix(backward(params, rows)).flip({2, 3});
-  }
-  torch::Tensor forward_scan(const torch::Tensor& x, const torch::Tensor& params,
-                             const Rows& rows) const {
-    return semiseparable_scan(x, forward(params, rows), options_.tile);
-  }
-  torch::Tensor backward_scan(const torch::Tensor& x, const torch::Tensor& params,
-                              const Rows& rows) const {
-    return flip(semiseparable_scan(flip(x), backward(params, rows), options_.tile));
+  torch::Tensor skip(const torch::Tensor& x, const Rows& rows) const {
+    return x * weight(D, rows).unsqueeze(-1);
   }
 };
 
@@ -58,13 +52,13 @@ class Add : public Bidirectional {
 
  protected:
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
-    return forward_matrix(params, rows) + backward_matrix(params, rows) +
-           diagonal_matrix(weight(D, rows), rows);
+    const auto [forward, backward] = matrices(params, rows);
+    return forward + backward + skip_matrix(rows);
   }
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override {
-    return forward_scan(x, params, rows) + backward_scan(x, params, rows) +
-           x * weight(D, rows).unsqueeze(-1);
+    const auto [forward, backward] = scans(x, params, rows);
+    return forward + backward + skip(x, rows);
   }
 };
 
@@ -76,15 +70,13 @@ class Concat : public Bidirectional {
 
  protected:
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
-    const auto skip = diagonal_matrix(weight(D, rows), rows);
-    return torch::cat({forward_matrix(params, rows) + skip, backward_matrix(params, rows) + skip},
-                      1);
+    const auto [forward, backward] = matrices(params, rows);
+    return torch::cat({forward + skip_matrix(rows), backward + skip_matrix(rows)}, 1);
   }
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override {
-    const auto skip = x * weight(D, rows).unsqueeze(-1);
-    return torch::cat({forward_scan(x, params, rows) + skip, backward_scan(x, params, rows) + skip},
-                      2);
+    const auto [forward, backward] = scans(x, params, rows);
+    return torch::cat({forward + skip(x, rows), backward + skip(x, rows)}, 2);
   }
 };
 

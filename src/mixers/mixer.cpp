@@ -4,21 +4,9 @@
 #include "hydramix/mixer.h"
 
 #include "hydramix/error.h"
+#include "ops/arithmetic.h"
 
 namespace hydramix {
-namespace {
-
-// float32 and float64 compute in themselves, bfloat16 in float32.
-torch::ScalarType arithmetic(const std::string& who, const torch::Tensor& t, const char* name) {
-  const auto type = t.scalar_type();
-  HYDRAMIX_CHECK(type == torch::kFloat32 || type == torch::kFloat64 || type == torch::kBFloat16,
-                 who, ": ", name, " must be float32, float64 or bfloat16; got ", t.dtype(),
-                 ". Convert it with .to(...).");
-  return type == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-}
-
-}  // namespace
-
 torch::Tensor dense_apply(const torch::Tensor& M, const torch::Tensor& x) {
   const int64_t branches = M.size(1) / x.size(2);
   auto v = x.permute({0, 2, 1, 3});                     // (S, H, L, P)
@@ -43,21 +31,13 @@ torch::Tensor Mixer::product(const torch::Tensor& x, const torch::Tensor& params
 
 torch::Tensor Mixer::response(const torch::Tensor&, const Rows&) const { return {}; }
 
-Rows Mixer::arithmetic_of(const torch::Tensor& t) {
-  const auto type = t.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+Rows Mixer::arithmetic_of(const torch::Tensor& t) const {
+  const auto type = arithmetic_type(info().name, "the input", t);
   return {.S = t.size(0), .L = t.size(1), .valid = {}, .options = t.options().dtype(type)};
 }
 
 torch::Tensor Mixer::weight(const torch::Tensor& w, const Rows& rows) const {
-  const auto type = rows.options.dtype().toScalarType();
-  HYDRAMIX_CHECK(
-      w.scalar_type() != torch::kFloat64 || type == torch::kFloat64, info().name,
-      ": the weights are float64 but the input is not; rounding them would be silent. Give "
-      "float64 input or call mixer->to(torch::kFloat32).");
-  HYDRAMIX_CHECK(w.device() == rows.options.device(), info().name, ": the weights are on ",
-                 w.device(), " but the input is on ", rows.options.device(),
-                 ". Move one with .to(device).");
-  return w.to(type);
+  return widened(info().name, w, rows.options);
 }
 
 torch::Tensor Mixer::columns(const torch::Tensor& params, int64_t begin, int64_t heads,
@@ -83,7 +63,7 @@ Rows Mixer::check_params(const char* who, const torch::Tensor& params, int64_t L
   return Rows{.S = layout.is_full() ? params.size(0) : layout.valid().size(0),
               .L = longest,
               .valid = layout.is_full() ? torch::Tensor() : layout.valid().to(params.device()),
-              .options = params.options().dtype(arithmetic(where, params, "params"))};
+              .options = params.options().dtype(arithmetic_type(where, "params", params))};
 }
 
 torch::Tensor Mixer::params_rows(const torch::Tensor& params, const Layout& layout,

@@ -54,18 +54,11 @@ class Hydra : public QuasiseparableMixer {
           register_parameter("init_states", torch::zeros({heads.H, heads.P, options.d_state}));
   }
 
-  std::vector<Columns> projection() const override {
-    const int64_t GN = options_.groups * options_.d_state;
-    return {{"B_f", GN, true, true},          {"C_f", GN, true, true},
-            {"B_b", GN, true, true},          {"C_b", GN, true, true},
-            {"dt_f", heads_.H, false, false}, {"dt_b", heads_.H, false, false}};
-  }
+  std::vector<Columns> projection() const override { return columns_of_directions(); }
 
  protected:
   Directions directions(const torch::Tensor& params, const Rows& rows) const override {
-    const int64_t GN = options_.groups * options_.d_state, dt = 4 * GN;
-    return {scan_params(params, 0, dt, rows),
-            scan_params(params, 2 * GN, dt + heads_.H, rows).flipped()};
+    return directions_of_columns(params, rows);
   }
 
   torch::Tensor response(const torch::Tensor& params, const Rows& rows) const override {

@@ -24,9 +24,6 @@ class QuasiseparableMixer : public StateSpaceMixer {
   torch::Tensor derive(const torch::Tensor& projected, const torch::Tensor& x) const override;
 
  protected:
-  struct Directions {
-    ScanParams forward, backward;  // the backward one over the reversed sequence
-  };
   virtual Directions directions(const torch::Tensor& params, const Rows& rows) const = 0;
 
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override;

@@ -44,6 +44,20 @@ ScanParams StateSpaceMixer::scan_params(const torch::Tensor& params, int64_t beg
           columns(params, begin, G, N), columns(params, begin + G * N, G, N)};
 }
 
+std::vector<Columns> StateSpaceMixer::columns_of_directions() const {
+  const int64_t GN = options_.groups * options_.d_state;
+  return {{"B_f", GN, true, true},          {"C_f", GN, true, true},
+          {"B_b", GN, true, true},          {"C_b", GN, true, true},
+          {"dt_f", heads_.H, false, false}, {"dt_b", heads_.H, false, false}};
+}
+
+Directions StateSpaceMixer::directions_of_columns(const torch::Tensor& params,
+                                                  const Rows& rows) const {
+  const int64_t GN = options_.groups * options_.d_state, dt = 4 * GN;
+  return {scan_params(params, 0, dt, rows),
+          scan_params(params, 2 * GN, dt + heads_.H, rows).flipped()};
+}
+
 torch::Tensor diagonal_matrix(const torch::Tensor& diagonal, const Rows& rows) {
   const auto d = diagonal.dim() == 1 ? diagonal.view({1, -1, 1}).expand({1, -1, rows.L})
                                      : diagonal.permute({0, 2, 1});

@@ -9,6 +9,12 @@
 
 namespace hydramix {
 
+// The two scans of a bidirectional mixer.
+struct Directions {
+  ScanParams forward;
+  ScanParams backward;  // over the reversed sequence
+};
+
 class StateSpaceMixer : public Mixer {
  public:
   StateSpaceMixer(Heads heads, const MixerOptions& options);
@@ -22,6 +28,10 @@ class StateSpaceMixer : public Mixer {
   // H).
   ScanParams scan_params(const torch::Tensor& params, int64_t begin, int64_t dt,
                          const Rows& rows) const;
+
+  // Columns of own b, c (in groups) and dt for either direction, and the scans made of them.
+  std::vector<Columns> columns_of_directions() const;
+  Directions directions_of_columns(const torch::Tensor& params, const Rows& rows) const;
 
   torch::Tensor A_log, dt_bias, D;  // (H) each
 };

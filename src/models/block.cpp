@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "hydramix/error.h"
+#include "ops/arithmetic.h"
 #include "ops/depthwise_conv.h"
 #include "ops/gated_rms_norm.h"
 
@@ -57,28 +58,17 @@ BlockImpl::BlockImpl(const BlockOptions& options)
 }
 
 torch::Tensor BlockImpl::weight(const torch::Tensor& w, const torch::Tensor& input) const {
-  if (!w.defined()) return w;
-  HYDRAMIX_CHECK(
-      w.scalar_type() != torch::kFloat64 || input.scalar_type() == torch::kFloat64,
-      "block: the weights are float64 but the input is not; rounding them would be silent. Give "
-      "float64 input or call block->to(torch::kFloat32).");
-  HYDRAMIX_CHECK(w.device() == input.device(), "block: the weights are on ", w.device(),
-                 " but the input is on ", input.device(), ". Move one with .to(device).");
-  return w.to(input.scalar_type());
+  return widened("block", w, input.options());
 }
 
 BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layout& layout) const {
   HYDRAMIX_CHECK(u.defined() && u.dim() == 3 && u.size(2) == options_.d_model,
                  "block: u must be (B, L, d_model) with d_model = ", options_.d_model, "; got ",
                  u.defined() ? concat("shape ", u.sizes()) : "an undefined tensor", ".");
-  const auto type = u.scalar_type();
-  HYDRAMIX_CHECK(type == torch::kFloat32 || type == torch::kFloat64 || type == torch::kBFloat16,
-                 "block: u must be float32, float64 or bfloat16; got ", u.dtype(),
-                 ". Convert it with .to(...).");
+  const auto type = arithmetic_type("block", "u", u);
   layout.check("block", u.size(0), u.size(1));
   const Layout rows = layout.of_rows();
-  const auto input =
-      layout.to_rows(u).to(type == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32);
+  const auto input = layout.to_rows(u).to(type);
 
   const int64_t d_inner = heads_.channels(), convolved = conv1d->weight.size(0);
   const auto w = torch::linear(input, weight(in_proj->weight, input), weight(in_proj->bias, input));

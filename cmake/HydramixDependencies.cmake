@@ -9,17 +9,19 @@ endif()
 # A project that adds this one with add_subdirectory() links the same targets.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
-# LibTorch may come with Python only (pip install torch): ask it where.
-if(NOT Torch_DIR AND NOT EXISTS /usr/lib/x86_64-linux-gnu/cmake/Torch/TorchConfig.cmake)
+# LibTorch may come with Python only (pip install torch): ask it where. Once found, LibTorch is not looked
+# for again, since not every version of its package can be read twice.
+find_package(Torch 1.13 QUIET)
+if(NOT Torch_FOUND)
   find_program(HYDRAMIX_PYTHON NAMES python3)
   if(HYDRAMIX_PYTHON)
     execute_process(COMMAND ${HYDRAMIX_PYTHON} -c "import torch; print(torch.utils.cmake_prefix_path)"
                     OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     list(APPEND CMAKE_PREFIX_PATH ${torch_prefix})
   endif()
+  find_package(Torch 1.13 REQUIRED)
 endif()
 
-find_package(Torch 1.13 REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(yaml-cpp 0.7 REQUIRED)
 find_package(fmt 9 REQUIRED)

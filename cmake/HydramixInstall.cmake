@@ -16,6 +16,7 @@ set(package ${CMAKE_INSTALL_LIBDIR}/cmake/hydramix)
 install(EXPORT hydramixTargets NAMESPACE hydramix:: DESTINATION ${package})
 configure_package_config_file(cmake/hydramixConfig.cmake.in ${PROJECT_BINARY_DIR}/hydramixConfig.cmake
                               INSTALL_DESTINATION ${package})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/hydramixConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+# Until 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/hydramixConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/hydramixConfig.cmake ${PROJECT_BINARY_DIR}/hydramixConfigVersion.cmake
         DESTINATION ${package})

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # How every target of the project is compiled.
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+include(GNUInstallDirs)
+
+# A project that adds this one chooses for itself.
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
@@ -11,7 +14,7 @@ function(hydramix_target target)
   # The same for libraries and executables, so that all can share one precompiled header.
   target_compile_options(${target} PRIVATE -fPIC -Wall -Wextra -Wshadow $<$<BOOL:${HYDRAMIX_WERROR}>:-Werror>)
   target_include_directories(${target}
-    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
   if(HYDRAMIX_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${HYDRAMIX_SANITIZE} -fno-omit-frame-pointer)

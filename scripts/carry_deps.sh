@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Copies the dependencies that GPU machines without a package registry lack (Google Highway, utf8proc)
-# from this Debian machine into .carry/, where the cuda preset looks for them. Debian ships Highway as
-# a shared library only; utf8proc as a static one.
+# from this Debian machine into .carry/, where the cuda preset looks for them. Debian ships Highway
+# only as a shared library, so that one is carried as such; utf8proc as both, and the static one is carried.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lib=/usr/lib/$(uname -m)-linux-gnu

@@ -60,9 +60,11 @@ class BlockImpl : public torch::nn::Module {
     torch::Tensor z;       // (S, L', d_inner)
     torch::Tensor x;       // (S, L', H, P)
     torch::Tensor params;  // (S, L', params_width)
-    Layout layout;         // of these rows
   };
-  Preprocessed preprocess(const torch::Tensor& u, const Layout& layout) const;
+  void check_input(const torch::Tensor& u, const Layout& layout) const;
+  // u (S, L', d_model): the rows of a layout, and the layout of those rows.
+  Preprocessed preprocess(const torch::Tensor& u, const Layout& rows) const;
+  torch::Tensor forward_rows(const torch::Tensor& u, const Layout& rows) const;
   torch::Tensor weight(const torch::Tensor& w, const torch::Tensor& input) const;
 
   BlockOptions options_;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors and checks. Every message has three parts: what was given, what was expected, how to fix
-// it.
+// Errors and checks. A message says what was given, what was expected and how to fix it.
 //
-//   HYDRAMIX_CHECK(x.dim() == 4, "mix: x must be (B, L, H, P); got ", x.sizes(), ". Reshape x to
-//   heads first.");
+//   HYDRAMIX_CHECK(x.dim() == 4, "mix: x must be (B, L, H, P); got ", x.sizes(), ". Reshape it.");
 #pragma once
 
 #include <sstream>

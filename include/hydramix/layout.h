@@ -10,7 +10,7 @@
 // whatever stood around it, and padding (even a NaN in it) cannot leak.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,6 +27,12 @@ class Layout {
   bool is_full() const { return kind_ == Kind::kFull; }
   // Throws, naming `who`, unless this layout describes tensors of shape (B, L, ...).
   void check(const std::string& who, int64_t B, int64_t L) const;
+  // Length of the longest sequence in tensors of L places.
+  int64_t longest(int64_t L) const { return is_full() ? L : longest_; }
+
+  // Layouts of the same tensors that together hold every sequence once. Those in one part are of
+  // similar length, so that all rows together hold less than two places a token.
+  std::vector<Layout> parts() const;
 
   torch::Tensor to_rows(const torch::Tensor& t) const;  // (B, L, ...) -> (S, L', ...)
   // (S, L', ...) -> (B, L, ...), zero where there is no token.
@@ -34,23 +40,32 @@ class Layout {
   // The layout of what to_rows() returns.
   Layout of_rows() const;
   // (S, L') bool: true where a row holds a token; undefined when every place does.
-  const torch::Tensor& valid() const { return valid_; }
-  // Length of the longest sequence; only for layouts that are not full.
-  int64_t longest() const { return valid_.size(1); }
+  torch::Tensor valid() const;
 
  private:
   enum class Kind { kFull, kGathered, kRows };
 
-  // begins[s], lengths[s]: where sequence s starts among the B * L places, and how long it is.
+  // Where the places of rows are found among B * L, and back.
+  struct Index {
+    torch::Tensor valid;      // (S, L') bool
+    torch::Tensor place;      // (S * L') int64: the place of each row entry, 0 for padding
+    torch::Tensor token;      // (tokens) int64: places that hold tokens, row by row
+    torch::Tensor token_row;  // (tokens) int64: where each of them stands among S * L'
+  };
+
   static Layout gathered(int64_t B, int64_t L, const torch::Tensor& begins,
                          const torch::Tensor& lengths);
+  static std::shared_ptr<const Index> make_index(const torch::Tensor& begins,
+                                                 const torch::Tensor& lengths);
+  // Made anew for a layout of several parts, whose rows at once are for looking, not for speed.
+  std::shared_ptr<const Index> index() const;
 
   Kind kind_ = Kind::kFull;
-  int64_t B_ = 0, L_ = 0;
-  torch::Tensor valid_;      // (S, L') bool
-  torch::Tensor place_;      // (S * L') int64: the place in B * L of each row entry, 0 for padding
-  torch::Tensor token_;      // (tokens) int64: places in B * L that hold tokens, row by row
-  torch::Tensor token_row_;  // (tokens) int64: where each of them stands among S * L'
+  bool any_shape_ = true;  // the default layout fits every tensor
+  int64_t B_ = 0, L_ = 0, longest_ = 0;
+  torch::Tensor begins_, lengths_;      // (S) int64: first place and length of each sequence
+  std::shared_ptr<const Index> index_;  // of a layout that is its own only part, or of rows
+  std::shared_ptr<const std::vector<Layout>> parts_;  // of one that is not
 };
 
 }  // namespace hydramix

@@ -85,10 +85,11 @@ class Mixer : public torch::nn::Module {
  public:
   Mixer(Heads heads, const MixerOptions& options) : heads_(heads), options_(options) {}
 
-  const MixerInfo& info() const { return *info_; }
+  const MixerInfo& info() const;
   Heads heads() const { return heads_; }
 
-  // ---- what it takes and gives ------------------------------------------------------------------
+  // What it takes and gives:
+
   virtual std::vector<Columns> projection() const { return {}; }
   int64_t projection_width() const;
   // Columns of `params`: those of the projection, and what derive() adds to them.
@@ -102,10 +103,10 @@ class Mixer : public torch::nn::Module {
   virtual torch::Tensor combine(const torch::Tensor& y) const { return y; }
   virtual int64_t combined_heads() const { return branches() * heads_.H; }
 
-  // ---- the law
-  // ------------------------------------------------------------------------------------ x (B, L,
-  // H, P), params (B, L, params_width) -> (B, L, branches H, P), zero at padding. float32 and
-  // float64 as given; bfloat16 is computed in float32 and rounded once.
+  // The law:
+
+  // x (B, L, H, P), params (B, L, params_width) -> (B, L, branches H, P), zero at padding.
+  // float32 and float64 as given; bfloat16 is computed in float32 and rounded once.
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& params,
                     const Layout& layout = {}) const;
   // -> (B or 1, branches H, L, L): the matrix that mix() applies. Obvious code, never optimised.
@@ -143,8 +144,9 @@ class Mixer : public torch::nn::Module {
 
   torch::Tensor params_rows(const torch::Tensor& params, const Layout& layout,
                             const Rows& rows) const;
-  Rows check_params(const char* who, const torch::Tensor& params, int64_t L,
+  void check_params(const std::string& who, const torch::Tensor& params, int64_t L,
                     const Layout& layout) const;
+  Rows rows_of(const torch::Tensor& params, const Layout& layout) const;
 
   const MixerInfo* info_ = nullptr;
 };

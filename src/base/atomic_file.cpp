@@ -5,49 +5,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <vector>
 
 #include "hydramix/error.h"
 
 namespace hydramix {
 namespace {
 
-// What a file created in the ordinary way would get: mkstemp's 0600 would surprise whoever shares
-// results.
-mode_t default_mode() {
-  const mode_t mask = umask(0);
-  umask(mask);
-  return 0666 & ~mask;
+// A link is followed: it is the file it names that gets new contents.
+std::filesystem::path resolved(const std::filesystem::path& path) {
+  return std::filesystem::is_symlink(path) ? std::filesystem::weakly_canonical(path) : path;
 }
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
+AtomicFile::AtomicFile(std::filesystem::path target) : target_(resolved(target)) {
   HYDRAMIX_CHECK(!std::filesystem::is_directory(target_), target_.string(),
                  ": is a directory; name a file to write.");
   // Renaming over a device or a pipe would replace it.
   HYDRAMIX_CHECK(!std::filesystem::exists(target_) || std::filesystem::is_regular_file(target_),
                  target_.string(), ": is a device or a pipe; name an ordinary file to write.");
-  const std::string pattern = target_.string() + ".tmp.XXXXXX";
-  std::vector<char> name(pattern.begin(), pattern.end());
-  name.push_back('\0');
-  descriptor_ = mkstemp(name.data());
-  if (descriptor_ < 0) fail("cannot be created");
-  temporary_ = name.data();
-  if (fchmod(descriptor_, default_mode()) != 0) {
-    const int code = errno;
-    discard();
-    errno = code;
-    fail("cannot be given its permissions");
+  // Not mkstemp, whose files are for their owner alone: results are for sharing.
+  static std::atomic<int> counter = 0;
+  do {
+    temporary_ = target_;
+    temporary_ += concat(".tmp.", getpid(), ".", counter++);
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EEXIST);
+  if (descriptor_ < 0) {
+    temporary_.clear();
+    fail("cannot be created");
   }
 }
 
-AtomicFile::~AtomicFile() { discard(); }
-
-void AtomicFile::discard() noexcept {
+AtomicFile::~AtomicFile() {
   if (descriptor_ >= 0) close(descriptor_);
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }

@@ -24,7 +24,6 @@ class AtomicFile {
 
  private:
   [[noreturn]] void fail(const char* what) const;
-  void discard() noexcept;
 
   std::filesystem::path target_, temporary_;
   int descriptor_ = -1;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix check: a golden case against what we compute, tensor by tensor.
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
+#include "base/quotes.h"
 #include "cli/commands.h"
 #include "eval/case.h"
 #include "hydramix/error.h"
@@ -30,11 +32,11 @@ struct CheckOptions {
 void print(const CaseReport& report) {
   for (const auto& tensor : report.tensors) {
     if (tensor.compared)
-      std::printf("%-28s %-60s %9.2e  %s\n", report.name.c_str(), tensor.name.c_str(), tensor.error,
-                  tensor.off ? "OFF" : "ok");
+      std::printf("%-28s %-60s %9.2e  %s\n", escaped(report.name).c_str(),
+                  escaped(tensor.name).c_str(), tensor.error, tensor.off ? "OFF" : "ok");
     else
-      std::printf("%-28s %-60s %9s  %s\n", report.name.c_str(), tensor.name.c_str(), "-",
-                  "not in the file");
+      std::printf("%-28s %-60s %9s  %s\n", escaped(report.name).c_str(),
+                  escaped(tensor.name).c_str(), "-", "not in the file");
   }
 }
 
@@ -46,6 +48,12 @@ int check(const CheckOptions& options) {
   for (const auto& path : options.cases) {
     const auto report = run_case(load_tensors(path), options.tolerance,
                                  {.reference_toeplitz = options.reference_toeplitz});
+    const auto compared = std::count_if(report.tensors.begin(), report.tensors.end(),
+                                        [](const TensorReport& t) { return t.compared; });
+    HYDRAMIX_CHECK(
+        compared > 0 || !options.write.empty(), path,
+        ": holds no output to compare with (y, logits, loss, aux.M or grad.*). Add one, or "
+        "give --write to get them.");
     print(report);
     for (const auto& tensor : report.tensors) tensors += tensor.compared, off += tensor.off;
     cases_off += !report.passed();

@@ -214,6 +214,7 @@ int dispatch(const std::vector<Command>& commands, Words words, std::ostream& ou
   words.erase(words.begin());
   if (first == "help" || first == "--help" || first == "-h") return run_help(commands, words, out);
   if (first == "--version") {
+    HYDRAMIX_CHECK_USAGE(words.empty(), "--version takes no arguments; got '", words[0], "'.");
     out << "hydramix " HYDRAMIX_VERSION << std::endl;
     return 0;
   }
@@ -221,9 +222,13 @@ int dispatch(const std::vector<Command>& commands, Words words, std::ostream& ou
   return run_one(find_command(commands, first), words, out);
 }
 
+constexpr const char* kOutOfMemory =
+    "out of memory. Use smaller sizes, or a machine with more memory.";
+
 // LibTorch appends a stack of frames to its messages; users need the sentence before it.
 std::string first_part(const std::string& message) {
-  return message.substr(0, message.find("\nException raised from "));
+  return message.substr(
+      0, std::min(message.find("\nException raised from "), message.find("\nframe #")));
 }
 
 }  // namespace
@@ -236,9 +241,14 @@ int run_command_line(const std::vector<Command>& commands, int argc, const char*
     err << "error: " << error.what() << std::endl;
     return 2;
   } catch (const std::bad_alloc&) {
-    err << "error: out of memory. Use smaller sizes, or a machine with more memory." << std::endl;
+    err << "error: " << kOutOfMemory << std::endl;
   } catch (const std::exception& error) {
-    err << "error: " << first_part(error.what()) << std::endl;
+    // LibTorch's allocators throw errors of their own.
+    const std::string message = first_part(error.what());
+    const bool memory = message.find("allocate memory") != std::string::npos ||
+                        message.find("not enough memory") != std::string::npos ||
+                        message.find("out of memory") != std::string::npos;
+    err << "error: " << (memory ? kOutOfMemory : message.c_str()) << std::endl;
   } catch (...) {
     err << "error: an exception of unknown type" << std::endl;
   }

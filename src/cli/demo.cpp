@@ -28,8 +28,7 @@ struct DemoOptions {
   }
 };
 
-// ---- 1. the law
-// -------------------------------------------------------------------------------------
+// ---- 1. the law ----
 
 double worst(const torch::Tensor& a, const torch::Tensor& b) {
   return ((a - b).abs().max() / b.abs().max()).item<double>();
@@ -58,8 +57,7 @@ void show_law() {
   }
 }
 
-// ---- 2. the language
-// --------------------------------------------------------------------------------
+// ---- 2. the language ----
 
 // A sequence opens and closes with a name. Between them, among filler, stand pronouns: "former" is
 // followed by the name at the start, "latter" by the name at the end. The names behind pronouns are

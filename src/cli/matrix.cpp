@@ -25,8 +25,12 @@ struct MatrixOptions {
   int64_t headdim = 8;
   int64_t seed = 1;
   double scale = 0;
+  int64_t qk_dim = 4;
+  int64_t d_state = 4;
+  int64_t groups = 1;
+  int64_t max_length = 0;
   // Steps that let a state fade over about the length of the picture.
-  MixerOptions options = {.qk_dim = 4, .d_state = 4, .dt_min = 0.03, .dt_max = 0.06};
+  double dt_min = 0.03, dt_max = 0.06;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -39,16 +43,26 @@ struct MatrixOptions {
     v("seed", self.seed, Range{0, 1LL << 53}, "seed of the random weights and parameters");
     v("scale", self.scale, Range{0.0, 1e300},
       "magnitude of the end colours; 0: what 99 % of the entries off the diagonal stay below");
-    v("options", self.options, "what the mixer itself can be told");
+    v("qk_dim", self.qk_dim, Range{1, 4096}, "width of a head's queries and keys");
+    v("d_state", self.d_state, Range{1, 4096}, "state size N of a scan");
+    v("groups", self.groups, Range{1, 256}, "groups of heads that share B and C");
+    v("max_length", self.max_length, Range{0, 4096},
+      "longest sequence of a data-independent mixer, which sets its scale; 0: the length");
+    v("dt_min", self.dt_min, Range{1e-12, 1e12}, "smallest step dt of a scan at initialisation");
+    v("dt_max", self.dt_max, Range{1e-12, 1e12}, "largest step dt of a scan at initialisation");
   }
 };
 
 // (branches H, L, L) in float64. Weights as initialised, parameters standard normal.
 torch::Tensor random_matrix(const std::string& name, const MatrixOptions& o) {
   torch::manual_seed(static_cast<uint64_t>(o.seed));
-  MixerOptions mixer_options = o.options;
-  mixer_options.max_length = std::max(mixer_options.max_length, o.length);
-  if (!mixer_info(name).extendable) mixer_options.max_length = o.length;
+  MixerOptions mixer_options;
+  mixer_options.qk_dim = o.qk_dim;
+  mixer_options.d_state = o.d_state;
+  mixer_options.groups = o.groups;
+  mixer_options.max_length = o.max_length == 0 ? o.length : o.max_length;
+  mixer_options.dt_min = o.dt_min;
+  mixer_options.dt_max = o.dt_max;
   const auto mixer = make_mixer(name, {o.heads, o.headdim}, mixer_options);
   mixer->to(torch::kFloat64);
   torch::NoGradGuard no_grad;
@@ -94,9 +108,15 @@ int matrix(const MatrixOptions& o) {
   HYDRAMIX_CHECK_USAGE(!(o.all && extension == ".npy"),
                        "matrix: .npy holds one array; for --all use .safetensors.");
 
+  constexpr int64_t kMostEntries = int64_t{1} << 27;  // 1 GiB of float64
+  const auto names = o.all ? mixer_names() : std::vector<std::string>{o.mixer};
+  const auto count = static_cast<int64_t>(names.size());
+  HYDRAMIX_CHECK_USAGE(count * o.heads * o.length * o.length <= kMostEntries,
+                       "matrix: ", count * o.heads, " matrices of ", o.length, " x ", o.length,
+                       " are more than ", kMostEntries,
+                       " entries. Use a smaller --length or fewer --heads.");
   std::map<std::string, torch::Tensor> matrices;
-  for (const auto& name : o.all ? mixer_names() : std::vector<std::string>{o.mixer})
-    matrices[name] = random_matrix(name, o);
+  for (const auto& name : names) matrices[name] = random_matrix(name, o);
   if (picture) {
     std::vector<MatrixPicture> page;
     for (const auto& [name, M] : matrices) add_pictures(name, M, o, page);

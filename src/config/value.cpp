@@ -262,9 +262,8 @@ std::string type_text(const Field& field) {
 std::string allowed_text(const Field& field) {
   if (field.choices) return join(field.choices->names());
   if (!field.range) return "";
-  constexpr double kBeyondIntegers = 0x1p63;
-  const bool has_low = field.range->low > -kBeyondIntegers;
-  const bool has_high = field.range->high < kBeyondIntegers;
+  const bool has_low = std::isfinite(field.range->low);
+  const bool has_high = std::isfinite(field.range->high);
   const std::string low = text_of(field.range->low), high = text_of(field.range->high);
   if (has_low && has_high) return low + " to " + high;
   if (has_low) return "at least " + low;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/quotes.h"
 #include "eval/reference.h"
 #include "hydramix/error.h"
 #include "ops/cosine.h"
@@ -50,11 +51,31 @@ void collect_gradients(const torch::nn::Module& module, const LoadOptions& load,
   }
 }
 
+// The file must hold about as many numbers as the module has weights: a few bytes of metadata must
+// not make us allocate a model of any size.
+void check_size(const TensorFile& file, const BlockOptions& block, double vocab, double layers) {
+  double held = 0;
+  for (const auto& [name, tensor] : parameters(file)) held += static_cast<double>(tensor.numel());
+  const Heads heads = block.heads();
+  const auto& m = block.mixer_options;
+  const auto d_model = static_cast<double>(block.d_model), P = static_cast<double>(m.max_length);
+  double least = d_model * (vocab + layers * 3 * static_cast<double>(heads.channels()));
+  if (block.mixer == "dense") least += layers * static_cast<double>(heads.H) * P * P;
+  const auto largest = static_cast<double>(std::max({m.d_state, m.qk_dim, block.d_conv}));
+  const bool by_place = !mixer_info(block.mixer).extendable && block.mixer != "vandermonde_dft";
+  HYDRAMIX_CHECK(least <= held && largest <= held && (!by_place || P <= held),
+                 "the constructor describes a module of at least ",
+                 std::max({least, largest, by_place ? P : 0}), " weights, but the file holds ",
+                 held, ". Do its sizes belong to these weights?");
+}
+
 Tensors run_block(const TensorFile& file, const BlockOptions& options, const LoadOptions& load) {
+  check_size(file, options, /*vocab=*/0, /*layers=*/1);
   Block block(options);
   block->to(torch::kFloat64);
   load_weights(*block, parameters(file), load);
   const auto x = input(file, "x", 3, false).clone().requires_grad_();
+  HYDRAMIX_CHECK(x.numel() > 0, "'x' is empty, ", x.sizes(), "; give at least one token.");
   const auto y = block->forward(x);
   Tensors computed{{"y", y.detach()}};
   if (file.has("dy")) {
@@ -70,6 +91,10 @@ Tensors run_block(const TensorFile& file, const BlockOptions& options, const Loa
     computed["aux.M"] = block->materialize(x.detach().narrow(0, 0, 1)).detach()[0];
   if (file.has("buffer.matrix_mixer.dft_matrix")) {
     const int64_t n = options.mixer_options.max_length;
+    HYDRAMIX_CHECK(
+        file.at("buffer.matrix_mixer.dft_matrix").sizes() == (std::vector<int64_t>{n, n}),
+        "'buffer.matrix_mixer.dft_matrix' must be (max_seq_len, max_seq_len) = (", n, ", ", n,
+        ").");
     computed["buffer.matrix_mixer.dft_matrix"] =
         cosine_table(n, n, n, x.options().requires_grad(false));
   }
@@ -79,6 +104,8 @@ Tensors run_block(const TensorFile& file, const BlockOptions& options, const Loa
 Tensors run_bert(const TensorFile& file, BertOptions options, const LoadOptions& load) {
   const auto weights = parameters(file);
   options.pooler = weights.count("bert.pooler.dense.weight") != 0;
+  check_size(file, options.block, static_cast<double>(options.vocab),
+             static_cast<double>(options.layers));
   BertForMaskedLM bert(options);
   bert->to(torch::kFloat64);
   load_weights(*bert, weights, load);
@@ -108,6 +135,9 @@ Tensors compute_checked(const TensorFile& file, const LoadOptions& load,
       parse_arguments(inner == file.metadata.end() ? "{}" : inner->second, origin);
   HYDRAMIX_CHECK(inner_arguments.is_object(), origin,
                  ": 'mixer_constructor' must be a JSON object.");
+  for (const auto& [name, value] : inner_arguments.items())
+    HYDRAMIX_CHECK(name == "is_dft", origin, ": unknown argument ", in_quotes(name),
+                   " of 'mixer_constructor'; the only one is is_dft.");
   const auto dft = inner_arguments.value("is_dft", nlohmann::json(true));
   HYDRAMIX_CHECK(dft.is_boolean(), origin,
                  ": 'mixer_constructor' has an is_dft that is neither true nor false.");
@@ -120,12 +150,15 @@ Tensors compute_checked(const TensorFile& file, const LoadOptions& load,
   return run_block(file, reference_matrix_mixer(arguments, dft.get<bool>(), origin), load);
 }
 
-// Sizes that do not go together are a fault of the file, not of the command that was typed.
+// Whatever is wrong is wrong with the file, and not with the command that was typed: the message
+// begins with the file's name.
 Tensors compute(const TensorFile& file, const LoadOptions& load) {
+  const std::string origin = file.path.string();
   try {
-    return compute_checked(file, load, file.path.string());
-  } catch (const UsageError& error) {
-    throw Error(concat(file.path.string(), ": ", error.what()));
+    return compute_checked(file, load, origin);
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    throw Error(message.starts_with(origin) ? message : origin + ": " + message);
   }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eval/reference.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <regex>
 
+#include "base/quotes.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
 
@@ -15,13 +17,22 @@ using Json = nlohmann::json;
 using Setters = std::map<std::string, std::function<void(const Json&)>>;
 
 double number(const Json& value) {
-  if (value.is_string() && value == "inf") return kInfinity;
+  if (value == "inf") return kInfinity;
+  if (value == "-inf") return -kInfinity;
+  if (!value.is_number()) throw Json::other_error::create(501, "not a number", nullptr);
   return value.get<double>();
+}
+
+// A value for a message. What is nested is not shown: a file may nest it as deep as it likes.
+std::string shown(const Json& value) {
+  return value.is_structured() ? value.type_name() : escaped(value.dump());
 }
 
 // nlohmann rounds 16.9 to an integer in silence.
 void integer(const Json& value, int64_t& target) {
-  if (!value.is_number_integer()) throw Json::other_error::create(501, "not an integer", nullptr);
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX))
+    throw Json::other_error::create(501, "not an integer", nullptr);
   value.get_to(target);
 }
 
@@ -33,13 +44,14 @@ void apply(const Json& arguments, const Setters& setters, const std::string& ori
   for (const auto& [name, setter] : setters) known.push_back(name);
   for (const auto& [name, value] : arguments.items()) {
     const auto setter = setters.find(name);
-    HYDRAMIX_CHECK(setter != setters.end(), origin, ": unknown constructor argument '", name, "'.",
-                   did_you_mean(name, known), " Known: ", join(known), ".");
+    HYDRAMIX_CHECK(setter != setters.end(), origin, ": unknown constructor argument ",
+                   in_quotes(name), ".", did_you_mean(name.substr(0, 64), known),
+                   " Known: ", join(known), ".");
     try {
       setter->second(value);
     } catch (const Json::exception&) {
       throw Error(concat(origin, ": constructor argument '", name,
-                         "' has an unusable value: ", value.dump(), "."));
+                         "' has an unusable value: ", shown(value), "."));
     }
   }
 }
@@ -58,7 +70,7 @@ Setters block_setters(BlockOptions& o, const std::string& origin) {
   s["bias"] = [&](const Json& v) { v.get_to(o.bias); };
   s["conv_bias"] = [&](const Json& v) { v.get_to(o.conv_bias); };
   s["activation"] = [origin](const Json& v) {
-    HYDRAMIX_CHECK(v == "swish" || v == "silu", origin, ": activation ", v.dump(),
+    HYDRAMIX_CHECK(v == "swish" || v == "silu", origin, ": activation ", shown(v),
                    " is not one the published module runs with; it is \"swish\" or \"silu\".");
   };
   return s;
@@ -67,10 +79,20 @@ Setters block_setters(BlockOptions& o, const std::string& origin) {
 }  // namespace
 
 nlohmann::json parse_arguments(const std::string& text, const std::string& origin) {
+  constexpr std::size_t kLongest = 1 << 16;
+  constexpr int kDeepest = 8;
+  HYDRAMIX_CHECK(text.size() <= kLongest, origin, ": constructor arguments of ", text.size(),
+                 " characters; at most ", kLongest, " are read.");
+  const auto limit_depth = [&](int depth, Json::parse_event_t, Json&) {
+    HYDRAMIX_CHECK(depth <= kDeepest, origin, ": constructor arguments are nested deeper than ",
+                   kDeepest, " levels.");
+    return true;
+  };
   try {
-    return Json::parse(std::regex_replace(text, std::regex("\\bInfinity\\b"), "\"inf\""));
+    const std::regex infinity("(-?)\\bInfinity\\b");
+    return Json::parse(std::regex_replace(text, infinity, "\"$1inf\""), limit_depth);
   } catch (const Json::exception&) {
-    throw Error(concat(origin, ": constructor arguments are not JSON: ", text.substr(0, 200)));
+    throw Error(concat(origin, ": constructor arguments are not JSON: ", escaped(text)));
   }
 }
 
@@ -85,6 +107,7 @@ BlockOptions reference_hydra(const Json& arguments, const std::string& origin) {
   s["dt_max"] = [&](const Json& v) { v.get_to(m.dt_max); };
   s["dt_init_floor"] = [&](const Json& v) { v.get_to(m.dt_init_floor); };
   s["dt_limit"] = [&](const Json& v) {
+    if (v.size() != 2) throw Json::other_error::create(501, "not a pair", nullptr);
     m.dt_limit_low = number(v.at(0));
     m.dt_limit_high = number(v.at(1));
   };
@@ -105,13 +128,22 @@ BlockOptions reference_matrix_mixer(const Json& arguments, bool is_dft, const st
     if (!v.is_null()) integer(v, o.mixer_options.max_length);
   };
   apply(arguments, s, origin);
+  const std::vector<std::string> types{"dense",    "toeplitz",  "vandermonde",   "cauchy",
+                                       "low_rank", "attention", "quasiseparable"};
+  HYDRAMIX_CHECK(!type.empty(), origin,
+                 ": the constructor lacks matrix_mixer_type; expected one of ", join(types), ".");
+  HYDRAMIX_CHECK(std::find(types.begin(), types.end(), type) != types.end(), origin,
+                 ": unknown matrix_mixer_type ", in_quotes(type), ".",
+                 did_you_mean(type.substr(0, 64), types), " Known: ", join(types), ".");
+  HYDRAMIX_CHECK(
+      !(type == "dense" && data_dependent), origin,
+      ": the published dense mixer is data-independent only; set is_data_dependent to false.");
   if (type == "dense")
     o.mixer = "dense";
   else if (type == "vandermonde" && !data_dependent)
     o.mixer = is_dft ? "vandermonde_dft" : "vandermonde_di";
   else
     o.mixer = type + (data_dependent ? "_dd" : "_di");
-  mixer_info(o.mixer);  // an unknown type is an error here, with the known ones
   return o;
 }
 
@@ -129,7 +161,7 @@ BertOptions reference_bert(const Json& arguments, bool is_dft, const std::string
   HYDRAMIX_CHECK(mixer.is_object(), origin,
                  ": 'mixer' must be an object of the mixer's arguments.");
   HYDRAMIX_CHECK(mixer.value("d_model", Json(hidden)) == hidden, origin, ": the mixer's d_model, ",
-                 mixer["d_model"].dump(), ", is not the model's hidden = ", hidden, ".");
+                 shown(mixer["d_model"]), ", is not the model's hidden = ", hidden, ".");
   mixer["d_model"] = hidden;
   o.block = mixer.contains("matrix_mixer_type") ? reference_matrix_mixer(mixer, is_dft, origin)
                                                 : reference_hydra(mixer, origin);

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/quotes.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
 #include "io/mapped_file.h"

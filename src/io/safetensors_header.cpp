@@ -13,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "base/quotes.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
 
@@ -274,13 +275,6 @@ std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64
     size *= factor;
   }
   return empty ? 0 : size;
-}
-
-std::string in_quotes(std::string_view text) {
-  const std::string_view shown = clipped(text, 160);
-  // Dumped as a JSON string, bytes that are not UTF-8 as U+FFFD.
-  return nlohmann::json(shown).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-         (shown.size() < text.size() ? "..." : "");
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {

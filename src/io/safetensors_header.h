@@ -42,8 +42,7 @@ Header parse_header(std::string_view json, const std::string& origin);
 // of an empty tensor such as [0, 2^40, 2^40], do not fit 63 bits.
 std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64_t>& shape);
 
-// For messages: a name in quotes, control characters escaped, long ones cut; and "[2, 3]".
-std::string in_quotes(std::string_view text);
+// For messages: "[2, 3]".
 std::string shape_text(const std::vector<std::int64_t>& shape);
 
 }  // namespace hydramix::safetensors

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/atomic_file.h"
+#include "base/quotes.h"
 #include "hydramix/error.h"
 #include "hydramix/safetensors.h"
 #include "io/safetensors_header.h"

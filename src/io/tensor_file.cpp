@@ -81,6 +81,8 @@ void save_tensors(const std::filesystem::path& path,
   for (const auto& [name, tensor] : tensors) {
     HYDRAMIX_CHECK(tensor.defined(), path.string(), ": tensor '", name,
                    "' is undefined and cannot be saved.");
+    HYDRAMIX_CHECK(tensor.layout() == torch::kStrided, path.string(), ": tensor '", name,
+                   "' is sparse; make it dense with to_dense() first.");
     const auto& t = keep.emplace_back(tensor.detach().to(torch::kCPU).contiguous());
     views.push_back(
         {name,

@@ -65,7 +65,7 @@ class FNet : public Mixer {
 };
 
 HYDRAMIX_REGISTER_MIXER("fnet", FNet, .matrix_class = "DFT",
-                        .formula = "w^(i j), w = exp(-2 pi i / L)", .cost = "O(L log L)",
+                        .formula = "w^(i j), w = exp(-2 pi sqrt(-1) / L)", .cost = "O(L log L)",
                         .source = "FNet, Lee-Thorp et al. 2022");
 
 }  // namespace

@@ -8,10 +8,22 @@
 
 namespace hydramix {
 torch::Tensor dense_apply(const torch::Tensor& M, const torch::Tensor& x) {
+  HYDRAMIX_CHECK(M.dim() == 4 && x.dim() == 4 && M.size(2) == M.size(3) && M.size(3) == x.size(1) &&
+                     x.size(2) >= 1 && M.size(1) >= x.size(2) && M.size(1) % x.size(2) == 0 &&
+                     (M.size(0) == 1 || M.size(0) == x.size(0)),
+                 "dense_apply: M must be (S or 1, branches H, L, L) for x (S, L, H, P); got M ",
+                 M.sizes(), " and x ", x.sizes(), ".");
   const int64_t branches = M.size(1) / x.size(2);
   auto v = x.permute({0, 2, 1, 3});                     // (S, H, L, P)
   if (branches > 1) v = v.repeat({1, branches, 1, 1});  // (S, branches H, L, P)
   return torch::matmul(M, v).permute({0, 2, 1, 3});
+}
+
+const MixerInfo& Mixer::info() const {
+  HYDRAMIX_CHECK(
+      info_ != nullptr,
+      "mixer: was made without the registry. Use make_mixer() with its registered name.");
+  return *info_;
 }
 
 int64_t Mixer::projection_width() const {
@@ -32,7 +44,7 @@ torch::Tensor Mixer::product(const torch::Tensor& x, const torch::Tensor& params
 torch::Tensor Mixer::response(const torch::Tensor&, const Rows&) const { return {}; }
 
 Rows Mixer::arithmetic_of(const torch::Tensor& t) const {
-  const auto type = arithmetic_type(info().name, "the input", t);
+  const auto type = arithmetic_type(info().name, "x and params", t);
   return {.S = t.size(0), .L = t.size(1), .valid = {}, .options = t.options().dtype(type)};
 }
 
@@ -45,25 +57,28 @@ torch::Tensor Mixer::columns(const torch::Tensor& params, int64_t begin, int64_t
   return params.narrow(2, begin, heads * width).unflatten(2, std::vector<int64_t>{heads, width});
 }
 
-Rows Mixer::check_params(const char* who, const torch::Tensor& params, int64_t L,
+void Mixer::check_params(const std::string& who, const torch::Tensor& params, int64_t L,
                          const Layout& layout) const {
-  const std::string where = concat(info().name, ": ", who);
   HYDRAMIX_CHECK(params.defined() && params.dim() == 3 && params.size(2) == params_width() &&
                      params.size(1) == L,
-                 where, ": params must be (B, L, ", params_width(), ") with L = ", L, "; got ",
+                 who, ": params must be (B, L, ", params_width(), ") with L = ", L, "; got ",
                  params.defined() ? concat("shape ", params.sizes()) : "an undefined tensor",
                  ". They are what derive() makes of the columns that projection() lists.");
-  layout.check(where, params.size(0), L);
-  const int64_t longest = layout.is_full() ? L : layout.longest();
-  HYDRAMIX_CHECK(
-      info().extendable || longest <= options_.max_length, where, ": a sequence of length ",
-      longest, " is longer than max_length = ", options_.max_length,
-      "; this matrix is data-independent and has no entries beyond it. Set max_length, cut the "
-      "sequence, or take a mixer that is extendable (hydramix info mixers).");
-  return Rows{.S = layout.is_full() ? params.size(0) : layout.valid().size(0),
-              .L = longest,
-              .valid = layout.is_full() ? torch::Tensor() : layout.valid().to(params.device()),
-              .options = params.options().dtype(arithmetic_type(where, "params", params))};
+  layout.check(who, params.size(0), L);
+  HYDRAMIX_CHECK(info().extendable || layout.longest(L) <= options_.max_length, who,
+                 ": a sequence of length ", layout.longest(L),
+                 " is longer than max_length = ", options_.max_length,
+                 "; this matrix is data-independent and has no entries beyond it. Set max_length, "
+                 "cut the sequence, or take a mixer that is extendable (hydramix info mixers).");
+}
+
+Rows Mixer::rows_of(const torch::Tensor& params, const Layout& layout) const {
+  Rows rows = arithmetic_of(params);
+  if (layout.is_full()) return rows;
+  rows.valid = layout.valid().to(params.device());
+  rows.S = rows.valid.size(0);
+  rows.L = rows.valid.size(1);
+  return rows;
 }
 
 torch::Tensor Mixer::params_rows(const torch::Tensor& params, const Layout& layout,
@@ -73,22 +88,28 @@ torch::Tensor Mixer::params_rows(const torch::Tensor& params, const Layout& layo
 
 torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params,
                          const Layout& layout) const {
-  HYDRAMIX_CHECK(x.defined() && x.dim() == 4 && x.size(2) == heads_.H && x.size(3) == heads_.P,
-                 info().name, ": mix: x must be (B, L, H, P) with H = ", heads_.H,
-                 ", P = ", heads_.P, "; got ",
+  const std::string who = info().name + ": mix";
+  HYDRAMIX_CHECK(x.defined() && x.dim() == 4 && x.size(2) == heads_.H && x.size(3) == heads_.P, who,
+                 ": x must be (B, L, H, P) with H = ", heads_.H, ", P = ", heads_.P, "; got ",
                  x.defined() ? concat("shape ", x.sizes()) : "an undefined tensor",
                  ". Split its channels into heads first.");
-  const Rows rows = check_params("mix", params, x.size(1), layout);
+  check_params(who, params, x.size(1), layout);
   HYDRAMIX_CHECK(params.size(0) == x.size(0) && params.scalar_type() == x.scalar_type() &&
                      params.device() == x.device(),
-                 info().name, ": mix: x and params must agree in batch, dtype and device; got x ",
-                 x.sizes(), " ", x.dtype(), " on ", x.device(), " and params ", params.sizes(), " ",
+                 who, ": x and params must agree in batch, dtype and device; got x ", x.sizes(),
+                 " ", x.dtype(), " on ", x.device(), " and params ", params.sizes(), " ",
                  params.dtype(), " on ", params.device(), ".");
-  if (x.numel() == 0 || rows.S == 0 || rows.L == 0)
-    return x.new_zeros({x.size(0), x.size(1), branches() * heads_.H, heads_.P});
-  const auto type = rows.options.dtype().toScalarType();
-  const auto y = product(layout.to_rows(x).to(type), params_rows(params, layout, rows), rows);
-  return layout.from_rows(y.to(x.scalar_type()));
+  torch::Tensor sum;
+  for (const Layout& part : layout.parts()) {
+    const Rows rows = rows_of(params, part);
+    const auto v = part.to_rows(x).to(rows.options.dtype().toScalarType());
+    // Nothing to mix still belongs to the graph: a batch without tokens has zero gradients.
+    const auto y = v.numel() == 0 ? v.repeat({1, 1, branches(), 1})
+                                  : product(v, params_rows(params, part, rows), rows);
+    const auto placed = part.from_rows(y.to(x.scalar_type()));
+    sum = sum.defined() ? sum + placed : placed;
+  }
+  return sum;
 }
 
 torch::Tensor Mixer::materialize(const torch::Tensor& params, int64_t L) const {
@@ -97,14 +118,15 @@ torch::Tensor Mixer::materialize(const torch::Tensor& params, int64_t L) const {
 
 torch::Tensor Mixer::materialize(const torch::Tensor& params, int64_t L,
                                  const Layout& layout) const {
-  const Rows rows = check_params("materialize", params, L, layout);
+  const std::string who = info().name + ": materialize";
+  check_params(who, params, L, layout);
   check_weights_finite();
+  const Rows rows = rows_of(params, layout);
   if (rows.L == 0) return torch::zeros({rows.S, branches() * heads_.H, 0, 0}, rows.options);
   const auto p = params_rows(params, layout, rows);
-  HYDRAMIX_CHECK(
-      torch::isfinite(p).all().item<bool>(), info().name,
-      ": materialize: params hold a NaN or an infinity; a matrix built from them would mean "
-      "nothing. Look where they were computed.");
+  HYDRAMIX_CHECK(torch::isfinite(p).all().item<bool>(), who,
+                 ": params hold a NaN or an infinity; a matrix built from them would mean nothing. "
+                 "Look where they were computed.");
   const auto M = matrix(p, rows);
   if (!rows.valid.defined()) return M;
   return M.masked_fill(
@@ -112,11 +134,18 @@ torch::Tensor Mixer::materialize(const torch::Tensor& params, int64_t L,
 }
 
 torch::Tensor Mixer::initial_response(const torch::Tensor& params, const Layout& layout) const {
-  const Rows rows =
-      check_params("initial_response", params, params.defined() ? params.size(1) : 0, layout);
-  if (params.size(0) == 0 || rows.S == 0 || rows.L == 0) return {};
-  const auto y = response(params_rows(params, layout, rows), rows);
-  return y.defined() ? layout.from_rows(y.to(params.scalar_type())) : y;
+  check_params(info().name + ": initial_response", params, params.defined() ? params.size(1) : 0,
+               layout);
+  torch::Tensor sum;
+  for (const Layout& part : layout.parts()) {
+    const Rows rows = rows_of(params, part);
+    if (rows.S == 0 || rows.L == 0) continue;
+    const auto y = response(params_rows(params, part, rows), rows);
+    if (!y.defined()) return {};
+    const auto placed = part.from_rows(y.to(params.scalar_type()));
+    sum = sum.defined() ? sum + placed : placed;
+  }
+  return sum;
 }
 
 void Mixer::check_weights_finite() const {

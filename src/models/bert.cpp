@@ -78,6 +78,10 @@ torch::Tensor BertForMaskedLMImpl::encode(const torch::Tensor& ids, const torch:
 }
 
 torch::Tensor BertForMaskedLMImpl::predict(const torch::Tensor& hidden) const {
+  HYDRAMIX_CHECK(
+      hidden.defined() && hidden.dim() >= 1 && hidden.size(-1) == options_.block.d_model,
+      "bert: hidden states must be (..., d_model) with d_model = ", options_.block.d_model,
+      "; got ", hidden.defined() ? concat("shape ", hidden.sizes()) : "an undefined tensor", ".");
   const auto h = torch::gelu(torch::linear(hidden, transform->weight, transform->bias));
   return torch::linear(normalized(transform_norm, h), word_embeddings->weight, decoder_bias);
 }
@@ -90,6 +94,9 @@ torch::Tensor BertForMaskedLMImpl::loss(const torch::Tensor& logits, const torch
   const auto counted = (labels > 0).flatten().nonzero().squeeze(1);
   const auto rows = logits.flatten(0, -2).index_select(0, counted).log_softmax(-1);
   const auto targets = labels.flatten().index_select(0, counted);
+  const int64_t largest = targets.numel() == 0 ? 0 : targets.max().item<int64_t>();
+  HYDRAMIX_CHECK(largest < logits.size(-1), "bert: label ", largest,
+                 " is beyond the vocabulary of ", logits.size(-1), ".");
   // Without any target the loss is zero, not 0 / 0.
   return -rows.gather(1, targets.unsqueeze(1)).sum() / std::max<int64_t>(counted.numel(), 1);
 }

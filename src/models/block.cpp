@@ -61,15 +61,15 @@ torch::Tensor BlockImpl::weight(const torch::Tensor& w, const torch::Tensor& inp
   return widened("block", w, input.options());
 }
 
-BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layout& layout) const {
+void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const {
   HYDRAMIX_CHECK(u.defined() && u.dim() == 3 && u.size(2) == options_.d_model,
                  "block: u must be (B, L, d_model) with d_model = ", options_.d_model, "; got ",
                  u.defined() ? concat("shape ", u.sizes()) : "an undefined tensor", ".");
-  const auto type = arithmetic_type("block", "u", u);
   layout.check("block", u.size(0), u.size(1));
-  const Layout rows = layout.of_rows();
-  const auto input = layout.to_rows(u).to(type);
+}
 
+BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layout& rows) const {
+  const auto input = u.to(arithmetic_type("block", "u", u));
   const int64_t d_inner = heads_.channels(), convolved = conv1d->weight.size(0);
   const auto w = torch::linear(input, weight(in_proj->weight, input), weight(in_proj->bias, input));
   const auto z = w.narrow(2, 0, d_inner);
@@ -90,12 +90,24 @@ BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layo
     parts.push_back(columns.silu ? torch::silu(part) : part);
   }
   const auto heads = x.unflatten(2, std::vector<int64_t>{heads_.H, heads_.P});
-  return {z, heads, mixer_->derive(torch::cat(parts, 2), heads), rows};
+  return {z, heads, mixer_->derive(torch::cat(parts, 2), heads)};
 }
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) const {
-  const auto [z, x, params, rows] = preprocess(u, layout);
-  if (x.numel() == 0) return torch::zeros_like(u);
+  check_input(u, layout);
+  torch::Tensor sum;
+  for (const Layout& part : layout.parts()) {
+    const auto rows = part.to_rows(u);
+    // Nothing to mix still belongs to the graph: a batch without tokens has zero gradients.
+    const auto placed =
+        part.from_rows(rows.numel() == 0 ? rows : forward_rows(rows, part.of_rows()));
+    sum = sum.defined() ? sum + placed : placed;
+  }
+  return sum;
+}
+
+torch::Tensor BlockImpl::forward_rows(const torch::Tensor& u, const Layout& rows) const {
+  const auto [z, x, params] = preprocess(u, rows);
   auto y = mixer_->mix(x, params, rows);
   if (const auto response = mixer_->initial_response(params, rows); response.defined())
     y = y + response;
@@ -103,12 +115,14 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) c
   // A mixer that widens its output (concat) has every copy of a channel gated by the same z.
   const auto gate = y.size(2) == z.size(2) ? z : z.repeat({1, 1, y.size(2) / z.size(2)});
   const auto normed = gated_rms_norm(y, gate, weight(norm_weight, y), kNormEps);
-  const auto out = torch::linear(normed, weight(out_proj->weight, y), weight(out_proj->bias, y));
-  return layout.from_rows(out.to(u.scalar_type()));
+  return torch::linear(normed, weight(out_proj->weight, y), weight(out_proj->bias, y))
+      .to(u.scalar_type());
 }
 
 torch::Tensor BlockImpl::materialize(const torch::Tensor& u, const Layout& layout) const {
-  const auto [z, x, params, rows] = preprocess(u, layout);
+  check_input(u, layout);
+  const auto rows = layout.of_rows();
+  const auto [z, x, params] = preprocess(layout.to_rows(u), rows);
   return mixer_->materialize(params, x.size(1), rows);
 }
 

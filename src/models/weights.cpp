@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/quotes.h"
 #include "base/spelling.h"
 #include "hydramix/block.h"
 #include "hydramix/error.h"
@@ -70,12 +71,17 @@ void load_weights(torch::nn::Module& model, const std::map<std::string, torch::T
     else if (!found->second.is_floating_point())
       faults.push_back(
           concat("'", name, "' has dtype ", found->second.dtype(), ", expected floating point"));
-    else if (!torch::isfinite(found->second).all().item<bool>())
+    else if (!torch::isfinite(found->second.to(target.scalar_type())).all().item<bool>())
       faults.push_back("'" + name + "' holds a NaN or an infinity");
   }
   for (const auto& [name, tensor] : weights)
     if (own.count(name) == 0)
-      faults.push_back("unexpected '" + name + "'." + did_you_mean(name, names_of(own)));
+      faults.push_back("unexpected " + in_quotes(name) + did_you_mean(name, names_of(own)));
+  constexpr std::size_t kShown = 8;
+  if (const std::size_t count = faults.size(); count > kShown) {
+    faults.resize(kShown);
+    faults.push_back(concat("and ", count - kShown, " more"));
+  }
   HYDRAMIX_CHECK(faults.empty(), "weights do not fit the model: ", join(faults, "; "),
                  ". Were they saved from a model with the same options?");
 

@@ -6,6 +6,14 @@
 namespace hydramix {
 namespace {
 
+constexpr int64_t kMostTokens = int64_t{1} << 33;
+
+void check_places(const char* who, const torch::Tensor& t) {
+  HYDRAMIX_CHECK(t.defined() && t.dim() >= 2, "layout: ", who,
+                 ": expected a tensor (B, L, ...); got ",
+                 t.defined() ? concat("shape ", t.sizes()) : "an undefined tensor", ".");
+}
+
 // The first row of `bad` (B) that is true.
 int64_t first_true(const torch::Tensor& bad) { return bad.nonzero()[0][0].item<int64_t>(); }
 
@@ -42,6 +50,7 @@ Layout Layout::padded(const torch::Tensor& mask) {
   }
   if (m.all().item<bool>()) {
     Layout full;
+    full.any_shape_ = false;
     full.B_ = m.size(0);
     full.L_ = m.size(1);
     return full;
@@ -80,50 +89,95 @@ Layout Layout::packed(const torch::Tensor& cu_seqlens) {
                        offsets[s + 1].item<int64_t>(), " at index ", s + 1,
                        ". Give the running sum of the lengths with a 0 in front."));
   }
+  const int64_t end = offsets[-1].item<int64_t>();
+  HYDRAMIX_CHECK(end <= kMostTokens, "cu_seqlens: ends at ", end, ", but at most ", kMostTokens,
+                 " tokens can be laid out. Is the last offset the number of tokens?");
   const auto keep = (lengths > 0).nonzero().squeeze(1);
-  return gathered(1, offsets[-1].item<int64_t>(), offsets.index_select(0, keep),
-                  lengths.index_select(0, keep));
+  return gathered(1, end, offsets.index_select(0, keep), lengths.index_select(0, keep));
 }
 
 Layout Layout::gathered(int64_t B, int64_t L, const torch::Tensor& begins,
                         const torch::Tensor& lengths) {
   Layout layout;
   layout.kind_ = Kind::kGathered;
+  layout.any_shape_ = false;
   layout.B_ = B;
   layout.L_ = L;
-  const int64_t longest = lengths.numel() == 0 ? 0 : lengths.max().item<int64_t>();
-  const auto step = torch::arange(longest, begins.options());  // (L')
-  layout.valid_ = step.unsqueeze(0) < lengths.unsqueeze(1);    // (S, L')
-  const auto place = (begins.unsqueeze(1) + step).masked_fill(~layout.valid_, 0);
-  layout.place_ = place.flatten();
-  layout.token_row_ = layout.valid_.flatten().nonzero().squeeze(1);
-  layout.token_ = layout.place_.index_select(0, layout.token_row_);
+  layout.begins_ = begins;
+  layout.lengths_ = lengths;
+  layout.longest_ = lengths.numel() == 0 ? 0 : lengths.max().item<int64_t>();
+
+  // Sequences whose lengths have the same number of binary digits: the longest of them is less than
+  // twice the shortest.
+  const auto digits = std::get<1>(torch::frexp(lengths.to(torch::kFloat64)));
+  const auto kinds = std::get<0>(at::_unique(digits));
+  if (kinds.numel() <= 1) {
+    layout.index_ = make_index(begins, lengths);
+    return layout;
+  }
+  std::vector<Layout> parts;
+  for (int64_t k = 0; k < kinds.numel(); ++k) {
+    const auto members = (digits == kinds[k]).nonzero().squeeze(1);
+    parts.push_back(
+        gathered(B, L, begins.index_select(0, members), lengths.index_select(0, members)));
+  }
+  layout.parts_ = std::make_shared<const std::vector<Layout>>(std::move(parts));
   return layout;
 }
 
+std::shared_ptr<const Layout::Index> Layout::make_index(const torch::Tensor& begins,
+                                                        const torch::Tensor& lengths) {
+  auto index = std::make_shared<Index>();
+  const int64_t longest = lengths.numel() == 0 ? 0 : lengths.max().item<int64_t>();
+  const auto step = torch::arange(longest, begins.options());  // (L')
+  index->valid = step.unsqueeze(0) < lengths.unsqueeze(1);     // (S, L')
+  index->place = (begins.unsqueeze(1) + step).masked_fill(~index->valid, 0).flatten();
+  index->token_row = index->valid.flatten().nonzero().squeeze(1);
+  index->token = index->place.index_select(0, index->token_row);
+  return index;
+}
+
+std::shared_ptr<const Layout::Index> Layout::index() const {
+  return index_ ? index_ : make_index(begins_, lengths_);
+}
+
+torch::Tensor Layout::valid() const { return is_full() ? torch::Tensor() : index()->valid; }
+
+std::vector<Layout> Layout::parts() const { return parts_ ? *parts_ : std::vector<Layout>{*this}; }
+
 void Layout::check(const std::string& who, int64_t B, int64_t L) const {
-  if (B_ == 0 && L_ == 0 && kind_ == Kind::kFull) return;  // the default layout fits any shape
-  HYDRAMIX_CHECK(
-      B == B_ && L == L_, who, ": the layout describes (B, L) = (", B_, ", ", L_,
-      ") but the input has (", B, ", ", L,
-      "). The padding mask must be (B, L); packed input must be (1, cu_seqlens.back(), ...).");
+  HYDRAMIX_CHECK(any_shape_ || (B == B_ && L == L_), who, ": the layout describes (B, L) = (", B_,
+                 ", ", L_, ") but the input has (", B, ", ", L,
+                 "). The padding mask must be (B, L); packed input must be (1, cu_seqlens.back(), "
+                 "...).");
 }
 
 torch::Tensor Layout::to_rows(const torch::Tensor& t) const {
+  check_places("to_rows", t);
+  check("layout: to_rows", t.size(0), t.size(1));
   if (kind_ == Kind::kFull) return t;
-  if (kind_ == Kind::kRows) return t.masked_fill(~mask_like(valid_, t), 0);
+  const auto at = index();
+  if (kind_ == Kind::kRows) return t.masked_fill(~mask_like(at->valid, t), 0);
   const auto rows = t.flatten(0, 1)
-                        .index_select(0, place_.to(t.device()))
-                        .view(with_leading({valid_.size(0), valid_.size(1)}, t, 2));
-  return rows.masked_fill(~mask_like(valid_, rows), 0);
+                        .index_select(0, at->place.to(t.device()))
+                        .view(with_leading({at->valid.size(0), at->valid.size(1)}, t, 2));
+  return rows.masked_fill(~mask_like(at->valid, rows), 0);
 }
 
 torch::Tensor Layout::from_rows(const torch::Tensor& rows) const {
-  if (kind_ == Kind::kFull) return rows;
-  if (kind_ == Kind::kRows) return rows.masked_fill(~mask_like(valid_, rows), 0);
-  const auto tokens = rows.flatten(0, 1).index_select(0, token_row_.to(rows.device()));
+  check_places("from_rows", rows);
+  if (kind_ == Kind::kFull) {
+    check("layout: from_rows", rows.size(0), rows.size(1));
+    return rows;
+  }
+  const auto at = index();
+  HYDRAMIX_CHECK(rows.size(0) == at->valid.size(0) && rows.size(1) == at->valid.size(1),
+                 "layout: from_rows: the rows of this layout are ", at->valid.sizes(),
+                 "; got a tensor of shape ", rows.sizes(), ". Give what to_rows() made.");
+  if (kind_ == Kind::kRows) return rows.masked_fill(~mask_like(at->valid, rows), 0);
+  const auto tokens = rows.flatten(0, 1).index_select(0, at->token_row.to(rows.device()));
   return torch::zeros(with_leading({B_ * L_}, rows, 2), rows.options())
-      .index_copy(0, token_.to(rows.device()), tokens)
+      .index_copy(0, at->token.to(rows.device()), tokens)
       .view(with_leading({B_, L_}, rows, 2));
 }
 
@@ -131,9 +185,10 @@ Layout Layout::of_rows() const {
   if (kind_ == Kind::kFull) return {};
   Layout rows;
   rows.kind_ = Kind::kRows;
-  rows.B_ = valid_.size(0);
-  rows.L_ = valid_.size(1);
-  rows.valid_ = valid_;
+  rows.any_shape_ = false;
+  rows.index_ = index();
+  rows.B_ = rows.index_->valid.size(0);
+  rows.L_ = rows.longest_ = rows.index_->valid.size(1);
   return rows;
 }
 

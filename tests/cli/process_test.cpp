@@ -74,6 +74,16 @@ TEST(Check, BadFilesAreErrorsThatNameThem) {
   EXPECT_TRUE(contains(r.err, "lies.safetensors")) << r.err;
 }
 
+TEST(Check, NothingToCompareIsNoAgreement) {
+  test::TemporaryFolder folder;
+  const auto inputs = (folder / "inputs.safetensors").string();
+  // What check --write saves holds outputs but no weights: not a case.
+  ASSERT_EQ(run("check --write " + inputs + " " + kGolden + "hydra_g1_L2.safetensors").code, 0);
+  const auto r = run("check " + inputs);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(contains(r.err, "has no metadata 'constructor'")) << r.err;
+}
+
 TEST(Check, UsageErrorsExitWithTwo) {
   EXPECT_EQ(run("check").code, 2);
   EXPECT_EQ(run("check --tolerance nan x").code, 2);
@@ -135,7 +145,7 @@ TEST(Matrix, UsageErrorsExitWithTwoAndWriteNothing) {
            "matrix hydra --out " + file, "matrix hydra", "matrix --out " + file,
            "matrix hydra --all --out " + file, "matrix hydar --out m.png",
            "matrix hydra --length 0 --out m.png", "matrix --all --out m.npy",
-           "matrix hydra --options.groups 3 --out m.png"}) {
+           "matrix hydra --groups 3 --out m.png"}) {
     const auto r = run(arguments);
     EXPECT_EQ(r.code, 2) << arguments << ": " << r.err;
     EXPECT_TRUE(r.err.starts_with("error: ")) << r.err;
@@ -146,17 +156,16 @@ TEST(Matrix, UsageErrorsExitWithTwoAndWriteNothing) {
 
 TEST(Config, PrintsAndReadsBackItsOwnOptions) {
   test::TemporaryFolder folder;
-  const auto printed =
-      run("matrix hydra --length 12 --set options.d_state=7 --out m.png --print-config");
+  const auto printed = run("matrix hydra --length 12 --set d_state=7 --out m.png --print-config");
   ASSERT_EQ(printed.code, 0) << printed.err;
   EXPECT_TRUE(contains(printed.out, "\"d_state\": 7"));
   std::ofstream(folder / "c.json") << printed.out;
   const auto again = run("matrix --config " + (folder / "c.json").string() + " --print-config");
   EXPECT_EQ(again.out, printed.out);
-  std::ofstream(folder / "bad.yaml") << "length: 12\noptions:\n  d_stat: 7\n";
+  std::ofstream(folder / "bad.yaml") << "length: 12\n\nd_stat: 7\n";
   const auto bad = run("matrix --config " + (folder / "bad.yaml").string());
   EXPECT_EQ(bad.code, 2);
-  EXPECT_TRUE(contains(bad.err, "bad.yaml:3: unknown key 'options.d_stat'")) << bad.err;
+  EXPECT_TRUE(contains(bad.err, "bad.yaml:3: unknown key 'd_stat'")) << bad.err;
 }
 
 TEST(Demo, LearnsWhatItCanInAFewSteps) {
@@ -172,6 +181,12 @@ TEST(Help, GeneratesTheCommittedCommandReference) {
       << "docs/cli.md is not up to date: ./hydramix help --markdown > docs/cli.md";
   EXPECT_TRUE(
       std::regex_match(run("--version").out, std::regex("hydramix [0-9]+\\.[0-9]+\\.[0-9]+\n")));
+}
+
+TEST(Matrix, RefusesWhatWouldNotFitInMemory) {
+  const auto r = run("matrix dense --length 4096 --heads 256 --out q.npy");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_TRUE(contains(r.err, "256 matrices of 4096 x 4096")) << r.err;
 }
 
 TEST(Output, ClosedEarlyIsNoCrash) { EXPECT_EQ(run("info mixers | head -n 1").code, 0); }

@@ -98,6 +98,20 @@ TEST(Case, PublishedToeplitzWeightsAndGradientsAreTurnedOnRequest) {
   EXPECT_FALSE(run_case(file, 1e-3).passed());
 }
 
+TEST(Case, WrongMixerTypesAreExplained) {
+  auto file = golden("mixer_toeplitz_dd");
+  const std::string head = R"({"is_data_dependent": true, "d_model": 32, "qk_dim": 4)";
+  file.metadata["constructor"] = head + "}";
+  EXPECT_THROW_WITH(run_case(file, 1e-9), Error, "lacks matrix_mixer_type");
+  file.metadata["constructor"] = head + R"(, "matrix_mixer_type": "toeplits"})";
+  EXPECT_THROW_WITH(run_case(file, 1e-9), Error,
+                    "unknown matrix_mixer_type \"toeplits\". Did you mean 'toeplitz'?");
+  file.metadata["constructor"] = head + R"(, "matrix_mixer_type": "dense"})";
+  EXPECT_THROW_WITH(run_case(file, 1e-9), Error, "data-independent only");
+  file.metadata["mixer_constructor"] = R"({"is_dtf": false})";
+  EXPECT_THROW_WITH(run_case(file, 1e-9), Error, "unknown argument \"is_dtf\"");
+}
+
 TEST(Case, FilesThatAreNotCasesAreExplained) {
   const auto file = golden("hydra_g1_L17");
   auto broken = file;
@@ -110,13 +124,24 @@ TEST(Case, FilesThatAreNotCasesAreExplained) {
   broken = file;
   broken.metadata["constructor"] = R"({"d_model": 32, "dstate": 16})";
   EXPECT_THROW_WITH(run_case(broken, 1e-9), Error,
-                    "unknown constructor argument 'dstate'. Did you mean 'd_state'?");
+                    "unknown constructor argument \"dstate\". Did you mean 'd_state'?");
   broken.metadata["constructor"] = R"({"d_model": "wide"})";
   EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "'d_model' has an unusable value");
   broken.metadata["constructor"] = R"({"d_model": 32, "d_state": 16.9})";
   EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "'d_state' has an unusable value: 16.9");
   broken.metadata["constructor"] = R"({"d_model": 32, "headdim": 0})";
   EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "headdim");
+  broken.metadata["constructor"] =
+      R"({"d_model": )" + std::string(1000, '[') + std::string(1000, ']') + "}";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "nested deeper than 8 levels");
+  broken.metadata["constructor"] = R"({"d_model": )" + std::string(100000, '1') + "}";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "at most 65536 are read");
+  broken.metadata["constructor"] = R"({"d_model": 60000, "headdim": 60000})";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "weights, but the file holds");
+  broken.metadata["constructor"] = R"({"d_model": 18446744073709551615})";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "unusable value");
+  broken.metadata["constructor"] = R"({"d_model": 32, "dt_limit": [0, 1, 2]})";
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "'dt_limit' has an unusable value: array");
   broken.metadata["constructor"] = "{";
   EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "not JSON");
   broken.metadata["constructor"] = R"({"d_model": 32, "headdim": 5})";

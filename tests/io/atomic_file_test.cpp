@@ -112,5 +112,18 @@ TEST(ReadFile, RefusesMissingPathsAndDirectories) {
   EXPECT_THROW_WITH(read_file(folder.path()), Error, "is a directory, expected a file");
 }
 
+TEST(AtomicFile, FollowsALinkAndLeavesItALink) {
+  test::TemporaryFolder folder;
+  write_file(folder / "real", "old");
+  std::filesystem::create_symlink(folder / "real", folder / "link");
+  write_file(folder / "link", "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "real"), "new");
+}
+
+TEST(AtomicFile, RefusesToReplaceADevice) {
+  EXPECT_THROW_WITH(write_file("/dev/null", "x"), Error, "is a device or a pipe");
+}
+
 }  // namespace
 }  // namespace hydramix

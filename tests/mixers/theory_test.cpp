@@ -26,8 +26,7 @@ torch::Tensor block(const torch::Tensor& M, int64_t row, int64_t rows, int64_t c
   return M.narrow(0, row, rows).narrow(1, col, cols);
 }
 
-// ---- ranks
-// ------------------------------------------------------------------------------------------
+// ---- ranks ----
 
 // Every submatrix of a triangle lies in one of its maximal blocks, so those decide.
 struct Ranks {
@@ -82,8 +81,7 @@ TEST(Theory, LowRankMixersHaveRankD) {
   }
 }
 
-// ---- Hydra built by hand
-// ----------------------------------------------------------------------------
+// ---- Hydra built by hand ----
 
 // A Hydra with one group per head, whose scans have decays and steps chosen by the test.
 struct HandMadeHydra {
@@ -282,8 +280,7 @@ TEST(Theory, HydraFlipsWithItsInputWhenTheDirectionsAreSwapped) {
                "hydra flipped");
 }
 
-// ---- sequence alignment and extendability
-// -----------------------------------------------------------
+// ---- sequence alignment and extendability ----
 
 torch::Tensor without_diagonal(const torch::Tensor& M) {
   return M - torch::diag_embed(M.diagonal(0, -2, -1));

@@ -5,28 +5,19 @@
 
 #include "hydramix/error.h"
 #include "support/expect.h"
+#include "support/models.h"
 #include "support/tensors.h"
 
 namespace hydramix {
 namespace {
 
 using test::expect_close;
-
-BertOptions tiny(const std::string& mixer = "hydra") {
-  BertOptions options;
-  options.vocab = 30;
-  options.layers = 2;
-  options.block.mixer = mixer;
-  options.block.d_model = 16;
-  options.block.headdim = 8;
-  options.block.mixer_options = {.qk_dim = 4, .d_state = 8, .max_length = 16};
-  return options;
-}
+using test::tiny_bert;
 
 TEST(Bert, OverfitsOneBatchWithEveryMixer) {
   for (const auto& name : mixer_names()) {
     torch::manual_seed(1);
-    BertForMaskedLM model(tiny(name));
+    BertForMaskedLM model(tiny_bert(name));
     // fnet takes no step along the channels alone; the others get the same budget.
     torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(2e-2));
     const auto ids = torch::randint(5, 30, {2, 9}, torch::kInt64);
@@ -47,7 +38,7 @@ TEST(Bert, OverfitsOneBatchWithEveryMixer) {
 TEST(Bert, PaddingChangesNoLogit) {
   // The published model's logits move by 3 % when 8 padding tokens are added.
   torch::manual_seed(2);
-  BertForMaskedLM model(tiny());
+  BertForMaskedLM model(tiny_bert("hydra"));
   model->to(torch::kFloat64);
   const auto ids = torch::randint(1, 30, {1, 7}, torch::kInt64);
   const auto alone = model->predict(model->encode(ids, {}));
@@ -93,7 +84,7 @@ TEST(Bert, LossCountsLabelsAboveZero) {
 }
 
 TEST(Bert, BadInputIsNamed) {
-  BertForMaskedLM model(tiny());
+  BertForMaskedLM model(tiny_bert("hydra"));
   const auto ids = torch::randint(1, 30, {2, 7}, torch::kInt64);
   EXPECT_THROW_WITH(model->encode(torch::full({1, 2}, 30, torch::kInt64), {}), Error,
                     "ids must be in [0, 29]; got 30");
@@ -103,6 +94,10 @@ TEST(Bert, BadInputIsNamed) {
                     "type_ids must be in [0, 1]; got 2");
   EXPECT_THROW_WITH(model->encode(ids, torch::zeros({2, 6}, torch::kInt64)), Error,
                     "the shape of ids");
+  EXPECT_THROW_WITH(model->predict(torch::zeros({2, 7, 15})), Error, "got shape [2, 7, 15]");
+  EXPECT_THROW_WITH(
+      BertForMaskedLMImpl::loss(torch::zeros({1, 1, 4}), torch::full({1, 1}, 4, torch::kInt64)),
+      Error, "label 4 is beyond the vocabulary of 4");
   EXPECT_THROW_WITH(
       BertForMaskedLMImpl::loss(torch::zeros({2, 3, 4}), torch::zeros({2, 4}, torch::kInt64)),
       Error, "one label per row of logits [2, 3, 4]");

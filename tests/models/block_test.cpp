@@ -59,6 +59,44 @@ TEST_P(AnyBlock, CausalMixersMakeCausalBlocks) {
   EXPECT_EQ(same, mixer_info(GetParam()).causal);
 }
 
+// The block written out with LibTorch's own functions and the matrix that materialize() gives.
+TEST_P(AnyBlock, AppliesTheMatrixThatItMaterializes) {
+  torch::manual_seed(4);
+  auto options = small(GetParam());
+  options.d_conv = 5;
+  options.bias = true;
+  Block block(options);
+  block->to(torch::kFloat64);
+  const auto weights = block->named_parameters();
+  const auto u = torch::randn({2, 9, 8}, torch::kFloat64);
+  const int64_t d_inner = 16, convolved = weights["conv1d.weight"].size(0);
+  const auto w = torch::linear(u, weights["in_proj.weight"], weights["in_proj.bias"]);
+  const int64_t reach_back = mixer_info(GetParam()).causal ? 4 : 2;
+  const auto padded = torch::constant_pad_nd(w.narrow(2, d_inner, convolved).transpose(1, 2),
+                                             {reach_back, 4 - reach_back});
+  const auto conv =
+      torch::conv1d(padded, weights["conv1d.weight"], weights["conv1d.bias"],
+                    /*stride=*/torch::IntArrayRef{1}, /*padding=*/torch::IntArrayRef{0},
+                    /*dilation=*/torch::IntArrayRef{1}, convolved);
+  const auto x = torch::silu(conv.narrow(1, 0, d_inner)).transpose(1, 2).reshape({2, 9, 4, 4});
+  const auto y = block->mixer().combine(dense_apply(block->materialize(u), x)).flatten(2);
+  const int64_t copies = y.size(2) / d_inner;
+  const auto gate = torch::silu(w.narrow(2, 0, d_inner)).repeat({1, 1, copies});
+  const auto normed = y / (y.pow(2).mean(-1, true) + 1e-5).sqrt() * weights["norm.weight"] * gate;
+  expect_close(block->forward(u),
+               torch::linear(normed, weights["out_proj.weight"], weights["out_proj.bias"]), 1e-12,
+               GetParam());
+}
+
+TEST_P(AnyBlock, ABatchWithoutTokensHasZeroGradients) {
+  Block block(small(GetParam()));
+  auto u = torch::randn({2, 6, 8}).requires_grad_();
+  const auto y = block->forward(u, Layout::padded(torch::zeros({2, 6}, torch::kBool)));
+  y.sum().backward();
+  EXPECT_EQ(y.count_nonzero().item<int64_t>(), 0);
+  EXPECT_EQ(u.grad().count_nonzero().item<int64_t>(), 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, AnyBlock, ::testing::ValuesIn(mixer_names()), test::parameter_name);
 
 TEST(Block, BadOptionsAreNamed) {
@@ -97,16 +135,6 @@ TEST(Block, ConcatWidensOutProjAndSharesTheGate) {
   EXPECT_EQ(weights["out_proj.weight"].sizes(), (std::vector<int64_t>{8, 32}));
   EXPECT_EQ(weights["norm.weight"].sizes(), (std::vector<int64_t>{32}));
   EXPECT_EQ(weights["in_proj.weight"].size(0), 2 * 16 + 4 * 2 * 3 + 2 * 4);
-}
-
-// Hydra's equation y = M x, seen from the block: materialize() is the matrix that forward()
-// applies.
-TEST(Block, MaterializesTheMatrixOfItsInput) {
-  auto options = small("hydra");
-  Block block(options);
-  block->to(torch::kFloat64);
-  const auto M = block->materialize(torch::randn({2, 9, 8}, torch::kFloat64));
-  EXPECT_EQ(M.sizes(), (std::vector<int64_t>{2, 4, 9, 9}));
 }
 
 }  // namespace

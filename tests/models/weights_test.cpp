@@ -5,31 +5,23 @@
 #include "hydramix/error.h"
 #include "hydramix/tensor_file.h"
 #include "support/expect.h"
+#include "support/models.h"
 #include "support/tensors.h"
 
 namespace hydramix {
 namespace {
 
-BertOptions tiny(const std::string& mixer) {
-  BertOptions options;
-  options.vocab = 11;
-  options.layers = 2;
-  options.block.mixer = mixer;
-  options.block.d_model = 8;
-  options.block.headdim = 4;
-  options.block.mixer_options = {.qk_dim = 2, .d_state = 3, .max_length = 8};
-  return options;
-}
+using test::tiny_bert;
 
 TEST(Weights, NamesAreThoseOfThePublishedCheckpoints) {
-  const auto hydra = named_weights(*BertForMaskedLM(tiny("hydra")));
+  const auto hydra = named_weights(*BertForMaskedLM(tiny_bert("hydra")));
   EXPECT_EQ(hydra.count("bert.encoder.layer.1.layer.mixer.A_log"), 1u);
   EXPECT_EQ(hydra.count("bert.encoder.layer.1.layer.mixer.fc_D.weight"), 1u);
   EXPECT_EQ(hydra.count("bert.encoder.layer.1.layer.norm.bias"), 1u);
   EXPECT_EQ(hydra.count("cls.predictions.decoder.bias"), 1u);
-  const auto cauchy = named_weights(*BertForMaskedLM(tiny("cauchy_dd")));
+  const auto cauchy = named_weights(*BertForMaskedLM(tiny_bert("cauchy_dd")));
   EXPECT_EQ(cauchy.count("bert.encoder.layer.0.layer.mixer.matrix_mixer.bias"), 1u);
-  const auto block = named_weights(*Block(tiny("hydra").block));
+  const auto block = named_weights(*Block(tiny_bert("hydra").block));
   EXPECT_EQ(block.count("dt_bias"), 1u);
   EXPECT_EQ(block.count("conv1d.weight"), 1u);
 }
@@ -37,19 +29,19 @@ TEST(Weights, NamesAreThoseOfThePublishedCheckpoints) {
 TEST(Weights, RoundTripThroughAFileIsBitExactForEveryMixer) {
   test::TemporaryFolder folder;
   for (const auto& name : mixer_names()) {
-    BertForMaskedLM model(tiny(name)), copy(tiny(name));
+    BertForMaskedLM model(tiny_bert(name)), copy(tiny_bert(name));
     save_tensors(folder / "w.safetensors", named_weights(*model));
     load_weights(*copy, load_tensors(folder / "w.safetensors").tensors);
     const auto loaded = named_weights(*copy);
     for (const auto& [key, tensor] : named_weights(*model))
       EXPECT_TRUE(torch::equal(tensor, loaded.at(key))) << key;
-    const auto ids = torch::randint(1, 11, {1, 8}, torch::kInt64);
+    const auto ids = torch::randint(1, 30, {1, 8}, torch::kInt64);
     EXPECT_TRUE(torch::equal(model->encode(ids, {}), copy->encode(ids, {}))) << name;
   }
 }
 
 TEST(Weights, FaultsAreAllNamedAndNothingIsChanged) {
-  Block block(tiny("hydra").block);
+  Block block(tiny_bert("hydra").block);
   auto weights = named_weights(*block);
   for (auto& [name, tensor] : weights) tensor = torch::zeros_like(tensor);
   weights["D"] = torch::zeros({9});
@@ -57,13 +49,20 @@ TEST(Weights, FaultsAreAllNamedAndNothingIsChanged) {
   weights.erase("A_log");
   weights["conv1d.bias"].view(-1)[3] = std::nan("");
   weights["dt_bias"] = torch::zeros({4}, torch::kInt64);
-  const auto before = block->forward(torch::ones({1, 3, 8}));
+  const auto before = block->forward(torch::ones({1, 3, 16}));
   for (const std::string text :
-       {"missing 'A_log'", "unexpected 'A_logg'. Did you mean 'A_log'?",
+       {"missing 'A_log'", "unexpected \"A_logg\" Did you mean 'A_log'?",
         "'D' has shape [9], expected [4]", "'conv1d.bias' holds a NaN or an infinity",
         "'dt_bias' has dtype long"})
     EXPECT_THROW_WITH(load_weights(*block, weights), Error, text);
-  EXPECT_TRUE(torch::equal(block->forward(torch::ones({1, 3, 8})), before));
+  EXPECT_TRUE(torch::equal(block->forward(torch::ones({1, 3, 16})), before));
+}
+
+TEST(Weights, ValuesThatOverflowTheModelsTypeAreNotFinite) {
+  Block block(tiny_bert("hydra").block);
+  auto weights = named_weights(*block);
+  weights["D"] = torch::full({4}, 1e300, torch::kFloat64);
+  EXPECT_THROW_WITH(load_weights(*block, weights), Error, "'D' holds a NaN or an infinity");
 }
 
 TEST(Weights, PublishedToeplitzWeightsAreTurnedByOneLag) {

@@ -81,5 +81,36 @@ TEST(Layout, OnlyFitsTensorsOfItsShape) {
   EXPECT_NO_THROW(Layout().check("here", 7, 9));
 }
 
+TEST(Layout, PartsCostLessThanTwoPlacesAToken) {
+  // One long sequence among two thousand of one token: as one rectangle, 2001 x 4000.
+  std::vector<int64_t> offsets{0, 4000};
+  for (int64_t s = 0; s < 2000; ++s) offsets.push_back(offsets.back() + 1 + s % 3);
+  const auto layout = Layout::packed(torch::tensor(offsets));
+  int64_t places = 0;
+  auto sum = torch::zeros({1, offsets.back()}, torch::kFloat64);
+  const auto t = torch::randn({1, offsets.back()}, torch::kFloat64);
+  for (const auto& part : layout.parts()) {
+    const auto rows = part.to_rows(t);
+    places += rows.numel();
+    sum += part.from_rows(rows);
+  }
+  EXPECT_LT(places, 2 * offsets.back());
+  EXPECT_TRUE(torch::equal(sum, t)) << "every token belongs to one part";
+}
+
+TEST(Layout, TensorsOfAnotherShapeAreRefused) {
+  const auto layout = Layout::packed(torch::tensor({0, 3, 7}));
+  EXPECT_THROW_WITH(layout.to_rows(torch::zeros({1, 9, 2})), Error,
+                    "(B, L) = (1, 7) but the input has (1, 9)");
+  EXPECT_THROW_WITH(layout.from_rows(torch::zeros({5, 4, 2})), Error,
+                    "the rows of this layout are [2, 4]");
+  EXPECT_THROW_WITH(layout.to_rows({}), Error, "undefined");
+  EXPECT_THROW_WITH(Layout::packed(torch::tensor({int64_t{0}, int64_t{1} << 45})), Error,
+                    "at most 8589934592 tokens");
+  EXPECT_THROW_WITH(Layout::padded(torch::zeros({0, 0}, torch::kBool)).check("here", 2, 3), Error,
+                    "(0, 0)");
+  EXPECT_EQ(Layout::padded(torch::ones({2, 5}, torch::kBool)).longest(5), 5);
+}
+
 }  // namespace
 }  // namespace hydramix

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small models for tests.
+#pragma once
+
+#include "hydramix/bert.h"
+
+namespace hydramix::test {
+
+// Two layers of d_model 16 over 30 words; four heads.
+inline BertOptions tiny_bert(const std::string& mixer) {
+  BertOptions options;
+  options.vocab = 30;
+  options.layers = 2;
+  options.block.mixer = mixer;
+  options.block.d_model = 16;
+  options.block.headdim = 8;
+  options.block.mixer_options = {.qk_dim = 4, .d_state = 8, .max_length = 16};
+  return options;
+}
+
+}  // namespace hydramix::test

@@ -35,8 +35,7 @@ class BertForMaskedLMImpl : public torch::nn::Module {
  public:
   explicit BertForMaskedLMImpl(const BertOptions& options);
 
-  // ids, type_ids (B, L) int64; type_ids may be undefined (all zero) -> hidden states (B, L,
-  // d_model).
+  // ids, type_ids (B, L) int64 -> hidden states (B, L, d_model). Undefined type_ids are all zero.
   torch::Tensor encode(const torch::Tensor& ids, const torch::Tensor& type_ids,
                        const Layout& layout = {}) const;
   // hidden states (..., d_model) -> logits (..., vocab).

@@ -37,8 +37,7 @@ struct BlockOptions {
     v("mixer_options", self.mixer_options, "what the mixer itself can be told");
   }
 
-  // H = expand d_model / headdim and P = headdim. Throws UsageError when they do not come out
-  // whole.
+  // H = expand d_model / headdim, P = headdim. Throws UsageError unless both come out whole.
   Heads heads() const;
 };
 

@@ -55,8 +55,7 @@ struct TensorView {
 
 using Metadata = std::map<std::string, std::string>;
 
-// A checked, read-only file. The views stay valid while any copy of the File, or its storage(),
-// lives.
+// A checked, read-only file. Views stay valid while any copy of the File or its storage() lives.
 class File {
  public:
   // Maps the file into memory: no tensor is copied, and only touched pages are read from disk.

@@ -20,8 +20,7 @@ struct LoadOptions {
 };
 
 // Copies `weights` into the model. All names must be there and no others, every shape must fit and
-// every value be finite: all is checked before anything is changed, and all faults are named at
-// once.
+// every value be finite: all is checked before anything is changed, and the faults are listed.
 void load_weights(torch::nn::Module& model, const std::map<std::string, torch::Tensor>& weights,
                   const LoadOptions& options = {});
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix info: this build and this machine; the registered mixers as the paper's table 1; one
-// mixer.
+// hydramix info: this build and machine; the mixers, as the paper's table 1 has them; one mixer.
 #include <dlfcn.h>
 
 #include <hwy/targets.h>

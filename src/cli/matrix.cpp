@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix matrix: the materialised matrix of a mixer with random parameters, as a picture or as
-// data.
+// hydramix matrix: the matrix of a mixer with random parameters, as a picture or as data.
 #include <cstdio>
 #include <filesystem>
 

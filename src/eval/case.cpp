@@ -145,8 +145,8 @@ Tensors compute_checked(const TensorFile& file, const LoadOptions& load,
   if (module == "Hydra") return run_block(file, reference_hydra(arguments, origin), load);
   if (module == "BertForMaskedLM")
     return run_bert(file, reference_bert(arguments, dft.get<bool>(), origin), load);
-  HYDRAMIX_CHECK(module == "MatrixMixer", origin, ": unknown module '", module,
-                 "'; expected Hydra, MatrixMixer or BertForMaskedLM.");
+  HYDRAMIX_CHECK(module == "MatrixMixer", origin, ": unknown module ", in_quotes(module),
+                 "; expected Hydra, MatrixMixer or BertForMaskedLM.");
   return run_block(file, reference_matrix_mixer(arguments, dft.get<bool>(), origin), load);
 }
 
@@ -191,7 +191,7 @@ CaseReport run_case(const TensorFile& file, double tolerance, const LoadOptions&
 
   for (const auto& [key, tensor] : file.tensors)
     HYDRAMIX_CHECK(!is_expectation(key) || report.computed.count(key) != 0, file.path.string(),
-                   ": holds '", key, "', which ", report.module,
+                   ": holds ", in_quotes(key), ", which ", report.module,
                    " does not compute from the other tensors of the file.");
   for (const auto& [key, ours] : report.computed) {
     TensorReport tensor{.name = key, .compared = file.has(key)};

@@ -15,8 +15,7 @@ namespace hydramix {
 struct TensorReport {
   std::string name;
   bool compared = false;  // the file holds a tensor of this name
-  // max |ours - file| / max |file|, or max |ours| where the file's is all zero; NaN counts as
-  // infinite.
+  // max |ours - file| / max |file|, or max |ours| where the file's is all zero. NaN is infinite.
   double error = 0;
   bool off = false;
 };
@@ -29,7 +28,7 @@ struct CaseReport {
   bool passed() const;
 };
 
-// Throws Error when the file is not a case: an unknown module, a missing weight, shapes that do not
+// Throws Error when the file is not a case: unknown module, missing weights, shapes that do not
 // fit.
 CaseReport run_case(const TensorFile& file, double tolerance, const LoadOptions& load = {});
 

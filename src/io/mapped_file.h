@@ -13,8 +13,7 @@ namespace hydramix {
 
 class MappedFile {
  public:
-  // Error when the path is missing, unreadable, or not a regular file (a directory, a pipe, a
-  // device).
+  // Error when the path is missing, unreadable, or a directory, a pipe or a device.
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -16,8 +16,7 @@ namespace {
 constexpr double kTolerance = 1e-8;
 
 torch::Tensor cauchy(const QueryKey& qk, const torch::Tensor& shift, int64_t max_length) {
-  // Beyond this an exponential overflows and its gradient would be 0 * inf; the entry is zero
-  // anyway.
+  // Beyond this exp() overflows and its gradient would be 0 * inf, for an entry that is zero.
   const double top = qk.q.scalar_type() == torch::kFloat64 ? 700 : 80;
   const auto q = qk.q.clamp_max(top).exp() + shift,
              k = qk.k.clamp_max(top).exp() + shift;  // (S or 1, H, L, d)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices without structure, learned entry by entry; the leading L x L block serves shorter
-// sequences.
+// Matrices learned entry by entry. Their leading L x L block serves shorter sequences.
 //
 //   dense      M^h = M[h] / sqrt(max_length) + I                one per head (the paper's table 2)
 //   mlp_mixer  M   = M, or W2 gelu(W1) of rank token_hidden     one for all heads (proposition 2.5)

@@ -43,8 +43,7 @@ torch::Tensor QuasiseparableMixer::product(const torch::Tensor& x, const torch::
 
 namespace {
 
-// Separate b, c and dt per direction, groups, and optionally a learned state that both scans start
-// in.
+// Own b, c and dt per direction, groups, and optionally a learned state to start both scans in.
 class Hydra : public QuasiseparableMixer {
  public:
   Hydra(Heads heads, const MixerOptions& options) : QuasiseparableMixer(heads, options) {
@@ -96,8 +95,7 @@ class QuasiseparableDd : public QuasiseparableMixer {
   }
 };
 
-// b and c are learned per place and dt is softplus(dt_bias) everywhere; only the diagonal sees the
-// input.
+// b and c are learned per place, dt is softplus(dt_bias): only the diagonal sees the input.
 class QuasiseparableDi : public QuasiseparableMixer {
  public:
   QuasiseparableDi(Heads heads, const MixerOptions& options) : QuasiseparableMixer(heads, options) {

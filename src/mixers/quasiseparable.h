@@ -3,8 +3,7 @@
 //
 //   QS(x) = shift(SS_f(x)) + flip(shift(SS_b(flip(x)))) + delta x
 //
-// shift() pushes both triangular halves off the diagonal, which delta then fills freely. As a
-// matrix:
+// shift() pushes both triangles off the diagonal, which delta then fills freely. As a matrix:
 //
 //   i > j:  c_{i-1} . b_j exp(A sum_{t=j+1}^{i-1} dt_t) dt_j    with the forward  b, c, dt
 //   i = j:  delta_i = D + fc_D x_i

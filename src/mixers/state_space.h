@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every scan of this project learns per head: the decay A = -exp(A_log), the bias of the step
-// dt = softplus(raw + dt_bias), and the skip D. Both directions of a bidirectional mixer share
-// them.
+// dt = softplus(raw + dt_bias), and the skip D. The two directions of a mixer share them.
 #pragma once
 
 #include "hydramix/mixer.h"
@@ -20,12 +19,10 @@ class StateSpaceMixer : public Mixer {
   StateSpaceMixer(Heads heads, const MixerOptions& options);
 
  protected:
-  // raw (S, L, H) -> dt (S, L, H): softplus, the limits, and zero at padding, where a state must
-  // rest.
+  // raw (S, L, H) -> dt (S, L, H): softplus, limits, and zero at padding, where a state must rest.
   torch::Tensor step(const torch::Tensor& raw, const Rows& rows) const;
   torch::Tensor decay_rate(const Rows& rows) const;  // A (H)
-  // A scan that takes B and C from columns [begin, begin + 2 G N) of params and dt from [dt, dt +
-  // H).
+  // The scan whose b and c are the 2 G N columns of params from `begin`, and dt the H from `dt`.
   ScanParams scan_params(const torch::Tensor& params, int64_t begin, int64_t dt,
                          const Rows& rows) const;
 

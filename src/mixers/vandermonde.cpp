@@ -48,8 +48,7 @@ class VandermondeDft : public Mixer {
 class VandermondeDi : public Mixer {
  public:
   VandermondeDi(Heads heads, const MixerOptions& options) : Mixer(heads, options) {
-    // Frequencies over the whole band. The published zeros are a point where every gradient
-    // vanishes.
+    // Frequencies over the whole band. At the published zeros every gradient vanishes.
     const std::vector<int64_t> shape{heads.H, options.qk_dim, options.max_length};
     q_bias = register_parameter("q_bias", 0.5 * torch::rand(shape));
     k_bias = register_parameter("k_bias", 0.5 * torch::rand(shape));

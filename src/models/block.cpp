@@ -73,8 +73,7 @@ BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layo
   const int64_t d_inner = heads_.channels(), convolved = conv1d->weight.size(0);
   const auto w = torch::linear(input, weight(in_proj->weight, input), weight(in_proj->bias, input));
   const auto z = w.narrow(2, 0, d_inner);
-  // Zero at padding once more: in_proj's bias is not, and the convolution reaches across the
-  // border.
+  // Zero at padding once more: in_proj's bias is not, and the convolution crosses the border.
   const auto conv =
       depthwise_conv(rows.to_rows(w.narrow(2, d_inner, convolved)), weight(conv1d->weight, input),
                      weight(conv1d->bias, input), causal_);

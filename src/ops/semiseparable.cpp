@@ -21,8 +21,7 @@ torch::Tensor per_head(const torch::Tensor& grouped, int64_t H) {
   return grouped.size(2) == H ? grouped : grouped.repeat_interleave(H / grouped.size(2), 2);
 }
 
-// (S, L, ...) -> (S, chunks, T, ...), zeros behind the end: dt = 0 and x = 0 leave a state as it
-// is.
+// (S, L, ...) -> (S, chunks, T, ...), zeros behind the end: dt = x = 0 leaves a state as it is.
 torch::Tensor in_chunks(const torch::Tensor& t, int64_t T) {
   const int64_t L = t.size(1), chunks = (L + T - 1) / T;
   std::vector<int64_t> pad(2 * (t.dim() - 1), 0);

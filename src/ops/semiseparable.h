@@ -24,8 +24,7 @@ struct ScanParams {
 };
 
 // (S, L, H, P) -> (S, L, H, P) in chunks of `tile` places: inside a chunk the matrix, between
-// chunks the state. O(L (tile + N)) per channel; the result does not depend on tile but for
-// rounding.
+// chunks the state. O(L (tile + N)) per channel; tile changes the result by rounding only.
 torch::Tensor semiseparable_scan(const torch::Tensor& x, const ScanParams& params, int64_t tile);
 
 // The same by the recurrence, place by place: the definition, and the oracle of the fast version.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Toeplitz matrices M_ij = t_{i-j}: as a matrix, and as a product through the real FFT in O(L log
-// L).
+// Toeplitz matrices M_ij = t_{i-j}: built, and applied through the real FFT in O(L log L).
 #pragma once
 
 #include "hydramix/torch_compat.h"

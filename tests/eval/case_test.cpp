@@ -120,7 +120,7 @@ TEST(Case, FilesThatAreNotCasesAreExplained) {
   broken = file;
   broken.metadata["module"] = "Mamba";
   EXPECT_THROW_WITH(run_case(broken, 1e-9), Error,
-                    "unknown module 'Mamba'; expected Hydra, MatrixMixer");
+                    "unknown module \"Mamba\"; expected Hydra, MatrixMixer");
   broken = file;
   broken.metadata["constructor"] = R"({"d_model": 32, "dstate": 16})";
   EXPECT_THROW_WITH(run_case(broken, 1e-9), Error,
@@ -160,7 +160,7 @@ TEST(Case, FilesThatAreNotCasesAreExplained) {
   EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "'y' has shape [2, 3, 32]");
   broken = file;
   broken.tensors["grad.nothing"] = torch::zeros({1});
-  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "holds 'grad.nothing'");
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "holds \"grad.nothing\"");
 }
 
 }  // namespace

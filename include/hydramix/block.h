@@ -73,6 +73,7 @@ class BlockImpl : public torch::nn::Module {
   torch::nn::Linear in_proj{nullptr}, out_proj{nullptr};
   torch::nn::Conv1d conv1d{nullptr};
   torch::Tensor norm_weight;  // (combined channels)
+  FiniteCheck finite_;
 };
 TORCH_MODULE(Block);
 

@@ -5,6 +5,7 @@
 #include "hydramix/bert.h"
 #include "hydramix/block.h"
 #include "hydramix/error.h"
+#include "hydramix/finite_check.h"
 #include "hydramix/layout.h"
 #include "hydramix/mixer.h"
 #include "hydramix/options.h"

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "hydramix/finite_check.h"
 #include "hydramix/layout.h"
 #include "hydramix/options.h"
 #include "hydramix/shapes.h"
@@ -117,9 +118,6 @@ class Mixer : public torch::nn::Module {
   // Undefined when there is none, which is the rule.
   torch::Tensor initial_response(const torch::Tensor& params, const Layout& layout = {}) const;
 
-  // Throws, naming the tensor, if a learned weight is not finite.
-  void check_weights_finite() const;
-
  protected:
   // params: (S, L, params_width) in rows.options, zero where there is no token.
   virtual torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const = 0;
@@ -149,6 +147,7 @@ class Mixer : public torch::nn::Module {
   Rows rows_of(const torch::Tensor& params, const Layout& layout) const;
 
   const MixerInfo* info_ = nullptr;
+  FiniteCheck finite_;
 };
 
 // M (S or 1, branches H, L, L) applied to x (S, L, H, P) -> (S, L, branches H, P). O(L^2).

@@ -99,6 +99,7 @@ torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params,
                  who, ": x and params must agree in batch, dtype and device; got x ", x.sizes(),
                  " ", x.dtype(), " on ", x.device(), " and params ", params.sizes(), " ",
                  params.dtype(), " on ", params.device(), ".");
+  finite_(info().name, *this);
   torch::Tensor sum;
   for (const Layout& part : layout.parts()) {
     const Rows rows = rows_of(params, part);
@@ -120,7 +121,7 @@ torch::Tensor Mixer::materialize(const torch::Tensor& params, int64_t L,
                                  const Layout& layout) const {
   const std::string who = info().name + ": materialize";
   check_params(who, params, L, layout);
-  check_weights_finite();
+  check_weights_finite(info().name, *this);
   const Rows rows = rows_of(params, layout);
   if (rows.L == 0) return torch::zeros({rows.S, branches() * heads_.H, 0, 0}, rows.options);
   const auto p = params_rows(params, layout, rows);
@@ -146,13 +147,6 @@ torch::Tensor Mixer::initial_response(const torch::Tensor& params, const Layout&
     sum = sum.defined() ? sum + placed : placed;
   }
   return sum;
-}
-
-void Mixer::check_weights_finite() const {
-  for (const auto& item : named_parameters())
-    HYDRAMIX_CHECK(torch::isfinite(item.value()).all().item<bool>(), info().name, ": weight '",
-                   item.key(),
-                   "' holds a NaN or an infinity. Load it again from a sound checkpoint.");
 }
 
 }  // namespace hydramix

@@ -66,6 +66,7 @@ void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const 
                  "block: u must be (B, L, d_model) with d_model = ", options_.d_model, "; got ",
                  u.defined() ? concat("shape ", u.sizes()) : "an undefined tensor", ".");
   layout.check("block", u.size(0), u.size(1));
+  finite_("block", *this);
 }
 
 BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layout& rows) const {

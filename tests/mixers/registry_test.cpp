@@ -103,6 +103,19 @@ TEST(MixerInput, LayoutsMustFit) {
                     "(1, 6)");
 }
 
+TEST(MixerInput, NonFiniteWeightsAreRefusedAlsoWhenTheyBecomeSoLater) {
+  auto c = random_case("hydra", {.L = 6}, torch::kFloat64, 1);
+  EXPECT_NO_THROW(c.mixer->mix(c.x, c.params));
+  torch::NoGradGuard no_grad;
+  auto A_log = c.mixer->named_parameters()["A_log"];
+  A_log[1] = std::nan("");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x, c.params), Error,
+                    "hydra: weight 'A_log' holds a NaN or an infinity");
+  EXPECT_THROW_WITH(c.mixer->mix(c.x, c.params), Error, "weight 'A_log'");
+  A_log[1] = 0.5;
+  EXPECT_NO_THROW(c.mixer->mix(c.x, c.params));
+}
+
 TEST(MixerInput, NonFiniteParametersAreRefusedWhereAMatrixIsBuilt) {
   auto c = random_case("hydra", {.L = 6}, torch::kFloat64, 1);
   auto params = c.params.clone();

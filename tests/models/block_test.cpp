@@ -124,6 +124,14 @@ TEST(Block, BadInputIsNamed) {
   EXPECT_THROW_WITH(
       block->forward(torch::randn({2, 9, 8}), Layout::padded(torch::eye(2).to(torch::kBool))),
       Error, "the layout describes (B, L) = (2, 2)");
+  {
+    torch::NoGradGuard no_grad;
+    auto bias = block->named_parameters()["conv1d.bias"];
+    bias[3] = INFINITY;
+    EXPECT_THROW_WITH(block->forward(torch::randn({2, 9, 8})), Error,
+                      "block: weight 'conv1d.bias' holds a NaN or an infinity");
+    bias[3] = 0;
+  }
   block->to(torch::kFloat64);
   EXPECT_THROW_WITH(block->forward(torch::randn({2, 9, 8})), Error,
                     "the weights are float64 but the input is not");

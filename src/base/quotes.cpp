@@ -4,16 +4,11 @@
 #include <nlohmann/json.hpp>
 
 namespace hydramix {
-namespace {
-
-// Cut before it is shown: a name in a hostile file can have a hundred million letters.
 std::string_view clipped(std::string_view text, std::size_t limit) {
   if (text.size() <= limit) return text;
   while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
   return text.substr(0, limit);
 }
-
-}  // namespace
 
 std::string in_quotes(std::string_view text) {
   const std::string_view shown = clipped(text, 160);

@@ -9,6 +9,10 @@
 
 namespace hydramix {
 
+// At most `limit` bytes, not ending inside a character. To be cut before it is measured or shown: a
+// name in a hostile file can have a hundred million letters.
+std::string_view clipped(std::string_view text, std::size_t limit);
+
 std::string escaped(std::string_view text);    // a\nb -> a\nb
 std::string in_quotes(std::string_view text);  // the same, in double quotes
 

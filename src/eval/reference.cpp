@@ -45,7 +45,7 @@ void apply(const Json& arguments, const Setters& setters, const std::string& ori
   for (const auto& [name, value] : arguments.items()) {
     const auto setter = setters.find(name);
     HYDRAMIX_CHECK(setter != setters.end(), origin, ": unknown constructor argument ",
-                   in_quotes(name), ".", did_you_mean(name.substr(0, 64), known),
+                   in_quotes(name), ".", did_you_mean(clipped(name, 64), known),
                    " Known: ", join(known), ".");
     try {
       setter->second(value);
@@ -134,7 +134,7 @@ BlockOptions reference_matrix_mixer(const Json& arguments, bool is_dft, const st
                  ": the constructor lacks matrix_mixer_type; expected one of ", join(types), ".");
   HYDRAMIX_CHECK(std::find(types.begin(), types.end(), type) != types.end(), origin,
                  ": unknown matrix_mixer_type ", in_quotes(type), ".",
-                 did_you_mean(type.substr(0, 64), types), " Known: ", join(types), ".");
+                 did_you_mean(clipped(type, 64), types), " Known: ", join(types), ".");
   HYDRAMIX_CHECK(
       !(type == "dense" && data_dependent), origin,
       ": the published dense mixer is data-independent only; set is_data_dependent to false.");

@@ -38,13 +38,6 @@ const DTypeFacts& facts(DType dtype) {
   return kDTypes[index];
 }
 
-// Cut before it is measured or shown: a name in a hostile file can have a hundred million letters.
-std::string_view clipped(std::string_view text, std::size_t limit) {
-  if (text.size() <= limit) return text;
-  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
-  return text.substr(0, limit);
-}
-
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(const std::string& origin) : origin_(origin) {}

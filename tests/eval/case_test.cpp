@@ -98,6 +98,12 @@ TEST(Case, PublishedToeplitzWeightsAndGradientsAreTurnedOnRequest) {
   EXPECT_FALSE(run_case(file, 1e-3).passed());
 }
 
+TEST(Case, LabelsBeyondTheVocabularyAreExplained) {
+  auto file = golden("bert_hydra_2layer");
+  file.tensors["labels"] = torch::full({2, 12}, 97, torch::kInt64);
+  EXPECT_THROW_WITH(run_case(file, 1e-9), Error, "label 97 is beyond the vocabulary of 97");
+}
+
 TEST(Case, WrongMixerTypesAreExplained) {
   auto file = golden("mixer_toeplitz_dd");
   const std::string head = R"({"is_data_dependent": true, "d_model": 32, "qk_dim": 4)";

@@ -31,13 +31,14 @@ if(HYDRAMIX_BUILD_CLI OR HYDRAMIX_BUILD_TESTS)
   find_package(CLI11 2.1 REQUIRED)
 endif()
 
+# Threads are LibTorch's, and its parallel_for is a template that becomes OpenMP in our code.
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+
 # Google Highway has no CMake package in every distribution.
-if(HYDRAMIX_BUILD_CLI)
-  find_path(HWY_INCLUDE_DIR hwy/highway.h HINTS ${HYDRAMIX_DEPS}/include REQUIRED)
-  find_library(HWY_LIBRARY NAMES hwy HINTS ${HYDRAMIX_DEPS}/lib REQUIRED)
-  if(NOT TARGET hwy::hwy)
-    add_library(hwy::hwy UNKNOWN IMPORTED)
-    set_target_properties(hwy::hwy PROPERTIES IMPORTED_LOCATION ${HWY_LIBRARY}
-                          INTERFACE_INCLUDE_DIRECTORIES ${HWY_INCLUDE_DIR})
-  endif()
+find_path(HWY_INCLUDE_DIR hwy/highway.h HINTS ${HYDRAMIX_DEPS}/include REQUIRED)
+find_library(HWY_LIBRARY NAMES hwy HINTS ${HYDRAMIX_DEPS}/lib REQUIRED)
+if(NOT TARGET hwy::hwy)
+  add_library(hwy::hwy UNKNOWN IMPORTED)
+  set_target_properties(hwy::hwy PROPERTIES IMPORTED_LOCATION ${HWY_LIBRARY}
+                        INTERFACE_INCLUDE_DIRECTORIES ${HWY_INCLUDE_DIR})
 endif()

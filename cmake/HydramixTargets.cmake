@@ -29,12 +29,12 @@ endfunction()
 # Reading LibTorch's headers is most of the work of compiling a file that includes them: they are
 # precompiled once, for every target.
 function(hydramix_use_torch target)
-  target_link_libraries(${target} PUBLIC torch)
+  target_link_libraries(${target} PUBLIC torch PRIVATE OpenMP::OpenMP_CXX)
   if(NOT TARGET hydramix_torch_header)
     file(CONFIGURE OUTPUT torch_header.cpp CONTENT "")  # written once, not at every configuration
     add_library(hydramix_torch_header OBJECT ${CMAKE_CURRENT_BINARY_DIR}/torch_header.cpp)
     hydramix_target(hydramix_torch_header)
-    target_link_libraries(hydramix_torch_header PUBLIC torch)
+    target_link_libraries(hydramix_torch_header PUBLIC torch PRIVATE OpenMP::OpenMP_CXX)
     target_precompile_headers(hydramix_torch_header PRIVATE <torch/torch.h>)
   endif()
   target_precompile_headers(${target} REUSE_FROM hydramix_torch_header)

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instruction sets that the CPU kernels are compiled for. The best one of this machine is used;
+// HYDRAMIX_ISA (AVX3, AVX2, SSE4, ...) forces another, to test or to compare.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hydramix::kernels {
+
+// Those this machine has and the kernels are compiled for, best first.
+std::vector<std::string> instruction_sets();
+// The one in use.
+std::string instruction_set();
+// Uses this one from now on; "" is the best one. Throws UsageError when the machine lacks it. Not
+// to be called while kernels run.
+void use_instruction_set(const std::string& name);
+// What HYDRAMIX_ISA asks for, once; every later call does nothing.
+void use_instruction_set_of_environment();
+
+}  // namespace hydramix::kernels

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small matrix products on scratch memory, the inner loop of the scan. Included once per
+// instruction set (hence no pragma once).
+#if defined(HYDRAMIX_KERNELS_CPU_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HYDRAMIX_KERNELS_CPU_GEMM_INL_H_
+#undef HYDRAMIX_KERNELS_CPU_GEMM_INL_H_
+#else
+#define HYDRAMIX_KERNELS_CPU_GEMM_INL_H_
+#endif
+
+#include <cstdint>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace hydramix::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// An operand that is read entry by entry: (i, l) is at data[i * row + l * column].
+template <typename T>
+struct Entries {
+  const T* HWY_RESTRICT data;
+  int64_t row, column;
+};
+
+// R rows by V vectors of C stay in registers while l runs.
+template <int R, int V, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void GemmTile(D d, int64_t k, Entries<T> a, const T* HWY_RESTRICT b, int64_t ldb,
+                         bool add, T* HWY_RESTRICT c, int64_t ldc) {
+  const int64_t lanes = hn::Lanes(d);
+  hn::Vec<D> sum[R][V];
+  HWY_UNROLL(8)
+  for (int r = 0; r < R; ++r) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < V; ++v)
+      sum[r][v] = add ? hn::Load(d, c + r * ldc + v * lanes) : hn::Zero(d);
+  }
+  for (int64_t l = 0; l < k; ++l) {
+    hn::Vec<D> row[V];
+    HWY_UNROLL(8)
+    for (int v = 0; v < V; ++v) row[v] = hn::Load(d, b + l * ldb + v * lanes);
+    HWY_UNROLL(8)
+    for (int r = 0; r < R; ++r) {
+      const auto entry = hn::Set(d, a.data[r * a.row + l * a.column]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < V; ++v) sum[r][v] = hn::MulAdd(entry, row[v], sum[r][v]);
+    }
+  }
+  HWY_UNROLL(8)
+  for (int r = 0; r < R; ++r) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < V; ++v) hn::Store(sum[r][v], d, c + r * ldc + v * lanes);
+  }
+}
+
+template <int V, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void GemmColumns(D d, int64_t m, int64_t k, Entries<T> a, const T* HWY_RESTRICT b,
+                            int64_t ldb, bool add, T* HWY_RESTRICT c, int64_t ldc) {
+  const auto at = [&](int64_t i) { return Entries<T>{a.data + i * a.row, a.row, a.column}; };
+  int64_t i = 0;
+#ifdef HYDRAMIX_R
+  constexpr int R = HYDRAMIX_R;
+#else
+  constexpr int R = 6;
+#endif
+  for (; i + R <= m; i += R) GemmTile<R, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
+  for (; i + 4 <= m; i += 4) GemmTile<4, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
+  for (; i + 2 <= m; i += 2) GemmTile<2, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
+  for (; i < m; ++i) GemmTile<1, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
+}
+
+// C (m x n) = A (m x k) B (k x n), or that added to C. n is a multiple of the vector length; rows
+// of B and C are contiguous, aligned to vectors, ldb and ldc apart.
+template <class D, typename T = hn::TFromD<D>>
+HWY_NOINLINE void Gemm(D d, int64_t m, int64_t n, int64_t k, Entries<T> a, const T* HWY_RESTRICT b,
+                       int64_t ldb, bool add, T* HWY_RESTRICT c, int64_t ldc) {
+  const int64_t lanes = hn::Lanes(d);
+  constexpr int kWide = HWY_TARGET <= HWY_AVX3 ? 4 : 2;  // 24 of 32, or 12 of 16 registers
+  int64_t j = 0;
+  for (; j + kWide * lanes <= n; j += kWide * lanes)
+    GemmColumns<kWide>(d, m, k, a, b + j, ldb, add, c + j, ldc);
+  for (; j < n; j += lanes) GemmColumns<1>(d, m, k, a, b + j, ldb, add, c + j, ldc);
+}
+
+}  // namespace hydramix::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

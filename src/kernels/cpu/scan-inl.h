@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the forward and the backward scan share: loading, decays, and the matrix of a chunk.
+// Included once per instruction set (hence no pragma once).
+#if defined(HYDRAMIX_KERNELS_CPU_SCAN_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HYDRAMIX_KERNELS_CPU_SCAN_INL_H_
+#undef HYDRAMIX_KERNELS_CPU_SCAN_INL_H_
+#else
+#define HYDRAMIX_KERNELS_CPU_SCAN_INL_H_
+#endif
+
+#include <hwy/aligned_allocator.h>
+
+#include <cstring>
+
+#include "kernels/cpu/gemm-inl.h"
+#include "kernels/cpu/scan.h"
+
+#include <hwy/contrib/math/math-inl.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace hydramix::kernels::HWY_NAMESPACE {
+
+// A step dt A below this is cut off at it: exp() is zero either way, and a larger one would swallow
+// the others in a running sum.
+template <typename T>
+inline constexpr double kLeastLog = sizeof(T) == 4 ? -120 : -800;
+
+// Runs over n values, n a multiple of ScanShape::kPad.
+template <typename T, class F>
+HWY_INLINE void ForVectors(int64_t n, F&& f) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = hn::Lanes(d);
+  for (int64_t i = 0; i < n; i += lanes) f(d, i);
+}
+
+// to (padded n) = the n values at `from`, zeros behind.
+template <typename S, typename T>
+HWY_INLINE void LoadRow(const S* HWY_RESTRICT from, int64_t n, T* HWY_RESTRICT to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = widen(from[i]);
+  for (int64_t i = n; i < ScanShape::padded(n); ++i) to[i] = 0;
+}
+
+template <typename S, typename T>
+HWY_INLINE void StoreRow(const T* HWY_RESTRICT from, int64_t n, S* HWY_RESTRICT to) {
+  for (int64_t i = 0; i < n; ++i) narrow(from[i], to[i]);
+}
+
+// to (n, ld) = the transpose of from (rows, n); zeros behind the rows.
+template <typename T>
+HWY_INLINE void Transpose(const T* HWY_RESTRICT from, int64_t from_ld, int64_t rows, int64_t n,
+                          T* HWY_RESTRICT to, int64_t ld) {
+  constexpr int64_t kBlock = 8;  // of both: a block's lines stay in the first cache
+  for (int64_t i0 = 0; i0 < n; i0 += kBlock) {
+    const int64_t i1 = HWY_MIN(i0 + kBlock, n);
+    for (int64_t t0 = 0; t0 < rows; t0 += kBlock) {
+      const int64_t t1 = HWY_MIN(t0 + kBlock, rows);
+      for (int64_t i = i0; i < i1; ++i)
+        for (int64_t t = t0; t < t1; ++t) to[i * ld + t] = from[t * from_ld + i];
+    }
+    for (int64_t i = i0; i < i1; ++i)
+      for (int64_t t = rows; t < ScanShape::padded(rows); ++t) to[i * ld + t] = 0;
+  }
+}
+
+// to (N, T) = from (N, T) scaled column by column.
+template <typename T>
+HWY_INLINE void ScaleColumns(const T* HWY_RESTRICT from, const T* HWY_RESTRICT scale, int64_t N,
+                             int64_t columns, int64_t ld, T* HWY_RESTRICT to) {
+  for (int64_t n = 0; n < N; ++n)
+    ForVectors<T>(columns, [&](auto d, int64_t t) HWY_ATTR {
+      hn::Store(hn::Mul(hn::Load(d, from + n * ld + t), hn::Load(d, scale + t)), d,
+                to + n * ld + t);
+    });
+}
+
+// What one direction of one head decays by inside a chunk. With s the running sums of dt A,
+//
+//   forward   row i stands at s[i + 1 - shift], column j at s[j + 1]; decay exp(row - column)
+//   backward  row i stands at s[i + shift],     column j at s[j];     decay exp(column - row)
+//
+// A float32 difference of large sums would be all rounding error: each is kept as a sum of two.
+template <typename T>
+struct Decays {
+  Decays(T* memory, int64_t ld)
+      : row(memory),
+        row_low(row + ld),
+        column(row_low + ld),
+        column_low(column + ld),
+        enter(column_low + ld),
+        leave(enter + ld),
+        weight(leave + ld) {}
+  static int64_t Size(int64_t ld) { return 7 * ld; }
+
+  T *row, *row_low, *column, *column_low;
+  T* enter;   // from the border at which the state comes in, to row i
+  T* leave;   // from column j to the border at which the state leaves
+  T* weight;  // leave dt
+  T whole;    // from border to border
+
+  void Set(const ScanShape& s, int direction, const double* sums, const T* dt, int64_t rows) {
+    const int64_t columns = ScanShape::padded(rows);
+    const double end = sums[rows];
+    for (int64_t t = 0; t < columns; ++t) {
+      const double r = sums[HWY_MIN(direction == kForward ? t + 1 - s.shift : t + s.shift, rows)];
+      const double c = sums[HWY_MIN(direction == kForward ? t + 1 : t, rows)];
+      row[t] = static_cast<T>(r);
+      row_low[t] = static_cast<T>(r - static_cast<double>(row[t]));
+      column[t] = static_cast<T>(c);
+      column_low[t] = static_cast<T>(c - static_cast<double>(column[t]));
+      enter[t] = static_cast<T>(direction == kForward ? r : end - r);
+      leave[t] = static_cast<T>(direction == kForward ? end - c : c);
+    }
+    ForVectors<T>(columns, [&](auto d, int64_t t) HWY_ATTR {
+      hn::Store(hn::Exp(d, hn::Load(d, enter + t)), d, enter + t);
+      const auto left = hn::Exp(d, hn::Load(d, leave + t));
+      hn::Store(left, d, leave + t);
+      hn::Store(hn::Mul(left, hn::Load(d, dt + t)), d, weight + t);
+    });
+    const hn::CappedTag<T, 1> one;
+    whole = hn::GetLane(hn::Exp(one, hn::Set(one, static_cast<T>(end))));
+  }
+};
+
+// M (rows, T) of a chunk and head, both triangles and the diagonal, from C B^T of its group. With
+// `decay` (rows, T) the bare exponentials are kept as well, zero on the diagonal that delta fills.
+template <typename T>
+HWY_NOINLINE void ChunkMatrix(const ScanShape& s, int64_t rows, const T* HWY_RESTRICT cb,
+                              const T* HWY_RESTRICT cb_diagonal, const Decays<T>& forward,
+                              const T* HWY_RESTRICT dt_f, const Decays<T>& backward,
+                              const T* HWY_RESTRICT dt_b, const T* HWY_RESTRICT delta,
+                              int64_t delta_row, T* HWY_RESTRICT M, T* HWY_RESTRICT decay) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = hn::Lanes(d), ld = s.T(), columns = ScanShape::padded(rows);
+  for (int64_t i = 0; i < rows; ++i) {
+    const auto row_f = hn::Set(d, forward.row[i]), low_f = hn::Set(d, forward.row_low[i]);
+    const auto row_b = hn::Set(d, backward.row[i]), low_b = hn::Set(d, backward.row_low[i]);
+    const auto below = [&](int64_t j) HWY_ATTR {
+      return hn::Add(hn::Sub(row_f, hn::Load(d, forward.column + j)),
+                     hn::Sub(low_f, hn::Load(d, forward.column_low + j)));
+    };
+    const auto above = [&](int64_t j) HWY_ATTR {
+      return hn::Add(hn::Sub(hn::Load(d, backward.column + j), row_b),
+                     hn::Sub(hn::Load(d, backward.column_low + j), low_b));
+    };
+    const int64_t last = i - s.shift;  // the last column below the diagonal
+    for (int64_t j = 0; j < columns; j += lanes) {
+      hn::Vec<decltype(d)> exponent, dt;
+      if (j + lanes - 1 <= last) {
+        exponent = below(j);
+        dt = hn::Load(d, dt_f + j);
+      } else if (j > last) {
+        exponent = above(j);
+        dt = hn::Load(d, dt_b + j);
+      } else {
+        const auto is_below = hn::FirstN(d, static_cast<size_t>(last + 1 - j));
+        exponent = hn::IfThenElse(is_below, below(j), above(j));
+        dt = hn::IfThenElse(is_below, hn::Load(d, dt_f + j), hn::Load(d, dt_b + j));
+      }
+      const auto e = hn::Exp(d, exponent);
+      if (decay != nullptr) hn::Store(e, d, decay + i * ld + j);
+      hn::Store(hn::Mul(hn::Load(d, cb + i * ld + j), hn::Mul(e, dt)), d, M + i * ld + j);
+    }
+    if (s.shift == 1) {
+      M[i * ld + i] = delta[i * delta_row];
+      if (decay != nullptr) decay[i * ld + i] = 0;
+    } else {
+      M[i * ld + i] += cb_diagonal[i] * dt_b[i] + delta[i * delta_row];
+    }
+  }
+}
+
+// A chunk's X of one head, (rows, Pp).
+template <typename S, typename T>
+HWY_INLINE void LoadHead(const ScanShape& s, const ScanChunk& chunk, const S* from, int64_t row,
+                         int64_t h, T* to) {
+  for (int64_t t = 0; t < chunk.rows; ++t)
+    LoadRow(from + (chunk.begin + t) * row + h * s.P, s.P, to + t * s.Pp());
+}
+template <typename S, typename T>
+HWY_INLINE void StoreHead(const ScanShape& s, const ScanChunk& chunk, const T* from, int64_t row,
+                          int64_t h, S* to) {
+  for (int64_t t = 0; t < chunk.rows; ++t)
+    StoreRow(from + t * s.Pp(), s.P, to + (chunk.begin + t) * row + h * s.P);
+}
+
+// The heads of a task.
+struct HeadRange {
+  int64_t group, task, begin, end;
+};
+inline HeadRange HeadsOf(const ScanShape& s, int64_t task) {
+  const int64_t group = task / s.tasks_per_group(), part = task % s.tasks_per_group();
+  const int64_t begin = group * s.heads_per_group() + part * ScanShape::kTaskHeads;
+  return {group, part, begin,
+          HWY_MIN(begin + ScanShape::kTaskHeads, (group + 1) * s.heads_per_group())};
+}
+
+// One block of scratch, cut into pieces.
+template <typename T>
+class Scratch {
+ public:
+  explicit Scratch(int64_t size) : memory_(hwy::AllocateAligned<T>(static_cast<size_t>(size))) {}
+  T* Take(int64_t size) {
+    T* piece = memory_.get() + used_;
+    used_ += ScanShape::padded(size);
+    return piece;
+  }
+
+ private:
+  hwy::AlignedFreeUniquePtr<T[]> memory_;
+  int64_t used_ = 0;
+};
+
+}  // namespace hydramix::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

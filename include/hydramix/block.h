@@ -56,14 +56,13 @@ class BlockImpl : public torch::nn::Module {
 
  private:
   struct Preprocessed {
-    torch::Tensor z;       // (S, L', d_inner)
-    torch::Tensor x;       // (S, L', H, P)
-    torch::Tensor params;  // (S, L', params_width)
+    torch::Tensor z;       // (B, L, d_inner)
+    torch::Tensor x;       // (B, L, H, P)
+    torch::Tensor params;  // (B, L, params_width)
   };
   void check_input(const torch::Tensor& u, const Layout& layout) const;
-  // u (S, L', d_model): the rows of a layout, and the layout of those rows.
-  Preprocessed preprocess(const torch::Tensor& u, const Layout& rows) const;
-  torch::Tensor forward_rows(const torch::Tensor& u, const Layout& rows) const;
+  // u (B, L, d_model): the tokens of a layout, and the layout of those.
+  Preprocessed preprocess(const torch::Tensor& u, const Layout& tokens) const;
   torch::Tensor weight(const torch::Tensor& w, const torch::Tensor& input) const;
 
   BlockOptions options_;

@@ -5,9 +5,10 @@
 //   Layout::padded(mask)     (B, L), true where a token is: padding on the left, the right or both
 //   Layout::packed(offsets)  B = 1: sequence s is the places offsets[s] .. offsets[s + 1] - 1
 //
-// All mixing is done on *rows*: (S, L', ...), one non-empty sequence a row, its first token at
-// place 0, zeros behind its last. So a sequence gives what it would give alone, to rounding,
-// whatever stood around it, and padding (even a NaN in it) cannot leak.
+// Work is done on *tokens*, (1, n, ...) with the sequences end to end, or, where an algorithm wants
+// a rectangle, on *rows*: (S, L', ...), one non-empty sequence a row, its first token at place 0,
+// zeros behind its last. So a sequence gives what it would give alone, to rounding, whatever stood
+// around it, and padding (even a NaN in it) cannot leak.
 #pragma once
 
 #include <memory>
@@ -29,6 +30,17 @@ class Layout {
   void check(const std::string& who, int64_t B, int64_t L) const;
   // Length of the longest sequence in tensors of L places.
   int64_t longest(int64_t L) const { return is_full() ? L : longest_; }
+
+  // Tokens of (B, L, ...) end to end, sequence by sequence: (1, n, ...). Where every place is a
+  // token nothing moves, and the shape stays.
+  torch::Tensor to_tokens(const torch::Tensor& t) const;
+  // Back to (B, L, ...), zero where there is no token.
+  torch::Tensor from_tokens(const torch::Tensor& tokens) const;
+  // The layout of what to_tokens() returns.
+  Layout of_tokens() const;
+  // Where each non-empty sequence begins among the tokens of tensors (B, L, ...), then their
+  // number.
+  std::vector<int64_t> offsets(int64_t B, int64_t L) const;
 
   // Layouts of the same tensors that together hold every sequence once. Those in one part are of
   // similar length, so that all rows together hold less than two places a token.
@@ -55,8 +67,12 @@ class Layout {
 
   static Layout gathered(int64_t B, int64_t L, const torch::Tensor& begins,
                          const torch::Tensor& lengths);
+  // Fills offsets_ and token_ from begins_ and lengths_.
+  void place_tokens();
   static std::shared_ptr<const Index> make_index(const torch::Tensor& begins,
                                                  const torch::Tensor& lengths);
+  // Whether every place holds a token.
+  bool is_dense() const { return is_full() || !token_.defined(); }
   // Made anew for a layout of several parts, whose rows at once are for looking, not for speed.
   std::shared_ptr<const Index> index() const;
 
@@ -64,6 +80,8 @@ class Layout {
   bool any_shape_ = true;  // the default layout fits every tensor
   int64_t B_ = 0, L_ = 0, longest_ = 0;
   torch::Tensor begins_, lengths_;      // (S) int64: first place and length of each sequence
+  std::vector<int64_t> offsets_;        // of a layout that is not full
+  torch::Tensor token_;                 // (n) int64: the places of the tokens; undefined if all
   std::shared_ptr<const Index> index_;  // of a layout that is its own only part, or of rows
   std::shared_ptr<const std::vector<Layout>> parts_;  // of one that is not
 };

@@ -124,6 +124,12 @@ class Mixer : public torch::nn::Module {
   // x: (S, L, H, P), zero where there is no token. Unless overridden, the dense product.
   virtual torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                                 const Rows& rows) const;
+  // The same on tokens end to end, for mixers that have a CPU kernel for packed sequences:
+  // x (n, H, P), params (n, params_width), sequence s the tokens offsets[s] .. offsets[s + 1] - 1
+  // -> (n, branches H, P). Used on the CPU in place of product() when packs() says so.
+  virtual bool packs() const { return false; }
+  virtual torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
+                                       const std::vector<int64_t>& offsets) const;
   virtual torch::Tensor response(const torch::Tensor& params, const Rows& rows) const;
 
   // Full rows of the shape of t (B, L, ...), and the arithmetic it is computed in.

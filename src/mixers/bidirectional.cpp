@@ -60,6 +60,11 @@ class Add : public Bidirectional {
     const auto [forward, backward] = scans(x, params, rows);
     return forward + backward + skip(x, rows);
   }
+  torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
+                               const std::vector<int64_t>& offsets) const override {
+    const auto both = packed_directions(params, x);
+    return scan_packed(x, both.forward, both.backward, {}, offsets, /*shift=*/0);
+  }
 };
 
 class Concat : public Bidirectional {
@@ -77,6 +82,13 @@ class Concat : public Bidirectional {
                         const Rows& rows) const override {
     const auto [forward, backward] = scans(x, params, rows);
     return torch::cat({forward + skip(x, rows), backward + skip(x, rows)}, 2);
+  }
+  torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
+                               const std::vector<int64_t>& offsets) const override {
+    const auto both = packed_directions(params, x);
+    return torch::cat({scan_packed(x, both.forward, {}, {}, offsets, /*shift=*/0),
+                       scan_packed(x, {}, both.backward, {}, offsets, /*shift=*/0)},
+                      1);
   }
 };
 

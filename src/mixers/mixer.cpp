@@ -41,6 +41,11 @@ torch::Tensor Mixer::product(const torch::Tensor& x, const torch::Tensor& params
   return dense_apply(matrix(params, rows), x);
 }
 
+torch::Tensor Mixer::packed_product(const torch::Tensor&, const torch::Tensor&,
+                                    const std::vector<int64_t>&) const {
+  throw Error(info().name + ": packs() without a packed_product(). Override both, or neither.");
+}
+
 torch::Tensor Mixer::response(const torch::Tensor&, const Rows&) const { return {}; }
 
 Rows Mixer::arithmetic_of(const torch::Tensor& t) const {
@@ -100,6 +105,12 @@ torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params,
                  " ", x.dtype(), " on ", x.device(), " and params ", params.sizes(), " ",
                  params.dtype(), " on ", params.device(), ".");
   finite_(info().name, *this);
+  if (x.is_cpu() && packs()) {
+    const auto v = layout.to_tokens(x), p = layout.to_tokens(params);
+    const auto y =
+        packed_product(v.flatten(0, 1), p.flatten(0, 1), layout.offsets(x.size(0), x.size(1)));
+    return layout.from_tokens(y.unflatten(0, std::vector<int64_t>{v.size(0), v.size(1)}));
+  }
   torch::Tensor sum;
   for (const Layout& part : layout.parts()) {
     const Rows rows = rows_of(params, part);

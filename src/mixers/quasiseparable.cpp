@@ -18,7 +18,10 @@ torch::Tensor QuasiseparableMixer::derive(const torch::Tensor& projected,
                                           const torch::Tensor& x) const {
   const Rows rows = arithmetic_of(x);
   const auto wide = x.flatten(2).to(rows.options.dtype().toScalarType());
-  const auto delta = torch::linear(wide, weight(fc_D->weight, rows), weight(D, rows));
+  // As one product of matrices: rows of x may lie apart, and need no copy.
+  const auto delta =
+      torch::addmm(weight(D, rows), wide.flatten(0, 1), weight(fc_D->weight, rows).t())
+          .view({x.size(0), x.size(1), heads_.H});
   return torch::cat({projected, delta.to(projected.scalar_type())}, 2);
 }
 
@@ -41,6 +44,13 @@ torch::Tensor QuasiseparableMixer::product(const torch::Tensor& x, const torch::
   return forward + backward + delta(params).unsqueeze(-1) * x;
 }
 
+torch::Tensor QuasiseparableMixer::packed_product(const torch::Tensor& x,
+                                                  const torch::Tensor& params,
+                                                  const std::vector<int64_t>& offsets) const {
+  const auto both = packed_directions_of(params, x, offsets);
+  return scan_packed(x, both.forward, both.backward, both.rest, offsets, /*shift=*/1);
+}
+
 namespace {
 
 // Own b, c and dt per direction, groups, and optionally a learned state to start both scans in.
@@ -58,6 +68,10 @@ class Hydra : public QuasiseparableMixer {
  protected:
   Directions directions(const torch::Tensor& params, const Rows& rows) const override {
     return directions_of_columns(params, rows);
+  }
+  PackedDirections packed_directions_of(const torch::Tensor& params, const torch::Tensor& x,
+                                        const std::vector<int64_t>&) const override {
+    return packed_directions(params, x);
   }
 
   torch::Tensor response(const torch::Tensor& params, const Rows& rows) const override {
@@ -93,6 +107,12 @@ class QuasiseparableDd : public QuasiseparableMixer {
     const auto dt_b = step(params.narrow(2, 2 * N + heads_.H, heads_.H), rows);
     return {ScanParams{dt_f, A, b, c}, ScanParams{dt_b, A, b, c}.flipped()};
   }
+  PackedDirections packed_directions_of(const torch::Tensor& params, const torch::Tensor& x,
+                                        const std::vector<int64_t>&) const override {
+    const int64_t N = heads_.H * options_.qk_dim, H = heads_.H;
+    const auto p = pieces(params, {N, N, H, H, H});
+    return {direction(p[2], p[0], p[1], 1, x), direction(p[3], p[0], p[1], 1, x), p[4]};
+  }
 };
 
 // b and c are learned per place, dt is softplus(dt_bias): only the diagonal sees the input.
@@ -112,6 +132,25 @@ class QuasiseparableDi : public QuasiseparableMixer {
     const auto dt = step(torch::zeros({rows.S, rows.L, heads_.H}, rows.options), rows);
     const ScanParams forward{dt, decay_rate(rows), columns(bc, 0, 1, N), columns(bc, N, 1, N)};
     return {forward, forward.flipped()};
+  }
+  // b and c are weights, which are not rounded to the bfloat16 that x may be stored in.
+  torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
+                               const std::vector<int64_t>& offsets) const override {
+    const auto type = arithmetic_of(x.unsqueeze(0)).options.dtype().toScalarType();
+    return QuasiseparableMixer::packed_product(x.to(type), params.to(type), offsets)
+        .to(x.scalar_type());
+  }
+  PackedDirections packed_directions_of(const torch::Tensor& params, const torch::Tensor& x,
+                                        const std::vector<int64_t>& offsets) const override {
+    const Rows rows = arithmetic_of(x.unsqueeze(0));
+    std::vector<torch::Tensor> each{weight(BC, rows).narrow(0, 0, 0)};
+    for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
+      each.push_back(weight(BC, rows).narrow(0, 0, offsets[s + 1] - offsets[s]));
+    const auto bc = torch::cat(each);  // (n, 2 N)
+    const int64_t N = bc.size(1) / 2;
+    const auto raw = torch::zeros({x.size(0), heads_.H}, rows.options);
+    const auto both = direction(raw, bc.narrow(1, 0, N), bc.narrow(1, N, N), 1, x);
+    return {both, both, params};
   }
 
  private:

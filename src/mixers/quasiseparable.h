@@ -28,6 +28,10 @@ class QuasiseparableMixer : public StateSpaceMixer {
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override;
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override;
+  virtual PackedDirections packed_directions_of(const torch::Tensor& params, const torch::Tensor& x,
+                                                const std::vector<int64_t>& offsets) const = 0;
+  torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
+                               const std::vector<int64_t>& offsets) const override;
   torch::Tensor delta(const torch::Tensor& params) const;  // (S, L, H)
 
  private:

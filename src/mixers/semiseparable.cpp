@@ -33,6 +33,14 @@ class Semiseparable : public StateSpaceMixer {
            x * weight(D, rows).unsqueeze(-1);
   }
 
+  torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
+                               const std::vector<int64_t>& offsets) const override {
+    const int64_t GN = options_.groups * options_.d_state;
+    const auto p = pieces(params, {GN, GN, heads_.H});
+    return scan_packed(x, direction(p[2], p[0], p[1], options_.groups, x), {}, {}, offsets,
+                       /*shift=*/0);
+  }
+
  private:
   ScanParams scan(const torch::Tensor& params, const Rows& rows) const {
     return scan_params(params, 0, 2 * options_.groups * options_.d_state, rows);

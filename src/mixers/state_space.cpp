@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "hydramix/error.h"
+#include "ops/arithmetic.h"
 
 namespace hydramix {
 
@@ -56,6 +57,42 @@ Directions StateSpaceMixer::directions_of_columns(const torch::Tensor& params,
   const int64_t GN = options_.groups * options_.d_state, dt = 4 * GN;
   return {scan_params(params, 0, dt, rows),
           scan_params(params, 2 * GN, dt + heads_.H, rows).flipped()};
+}
+
+std::vector<torch::Tensor> StateSpaceMixer::pieces(const torch::Tensor& params,
+                                                   const std::vector<int64_t>& widths) {
+  return params.split_with_sizes(widths, 1);
+}
+
+ScanDirection StateSpaceMixer::direction(const torch::Tensor& dt, const torch::Tensor& b,
+                                         const torch::Tensor& c, int64_t groups,
+                                         const torch::Tensor& x) const {
+  const std::vector<int64_t> shape{groups, b.size(1) / groups};
+  return {dt.to(arithmetic_type(info().name, "x", x)), b.unflatten(1, shape),
+          c.unflatten(1, shape)};
+}
+
+StateSpaceMixer::PackedDirections StateSpaceMixer::packed_directions(const torch::Tensor& params,
+                                                                     const torch::Tensor& x) const {
+  const int64_t G = options_.groups, GN = G * options_.d_state, H = heads_.H;
+  const auto p = pieces(params, {GN, GN, GN, GN, H, H, params.size(1) - 4 * GN - 2 * H});
+  return {direction(p[4], p[0], p[1], G, x), direction(p[5], p[2], p[3], G, x), p[6]};
+}
+
+torch::Tensor StateSpaceMixer::scan_packed(const torch::Tensor& x, const ScanDirection& forward,
+                                           const ScanDirection& backward,
+                                           const torch::Tensor& delta,
+                                           const std::vector<int64_t>& offsets,
+                                           int64_t shift) const {
+  const Rows rows = arithmetic_of(x.unsqueeze(0));
+  const auto diagonal =
+      delta.defined() ? delta.to(rows.options.dtype().toScalarType()) : weight(D, rows);
+  return packed_scan(x, forward, backward, weight(dt_bias, rows), decay_rate(rows), diagonal,
+                     offsets,
+                     {.shift = shift,
+                      .tile = options_.tile,
+                      .dt_low = options_.dt_limit_low,
+                      .dt_high = options_.dt_limit_high});
 }
 
 torch::Tensor diagonal_matrix(const torch::Tensor& diagonal, const Rows& rows) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "hydramix/mixer.h"
+#include "ops/scan.h"
 #include "ops/semiseparable.h"
 
 namespace hydramix {
@@ -29,6 +30,25 @@ class StateSpaceMixer : public Mixer {
   // Columns of own b, c (in groups) and dt for either direction, and the scans made of them.
   std::vector<Columns> columns_of_directions() const;
   Directions directions_of_columns(const torch::Tensor& params, const Rows& rows) const;
+
+  // On the CPU all scans run on packed tokens:
+  bool packs() const override { return true; }
+  // params (n, W) cut into pieces of these widths, in one step whose gradient is one copy.
+  static std::vector<torch::Tensor> pieces(const torch::Tensor& params,
+                                           const std::vector<int64_t>& widths);
+  // b and c (n, G N) and raw dt (n, H) as a direction of the scan of x.
+  ScanDirection direction(const torch::Tensor& dt, const torch::Tensor& b, const torch::Tensor& c,
+                          int64_t groups, const torch::Tensor& x) const;
+  // The two directions of columns_of_directions(), and what stands behind them.
+  struct PackedDirections {
+    ScanDirection forward, backward;
+    torch::Tensor rest;
+  };
+  PackedDirections packed_directions(const torch::Tensor& params, const torch::Tensor& x) const;
+  // delta undefined: the skip D.
+  torch::Tensor scan_packed(const torch::Tensor& x, const ScanDirection& forward,
+                            const ScanDirection& backward, const torch::Tensor& delta,
+                            const std::vector<int64_t>& offsets, int64_t shift) const;
 
   torch::Tensor A_log, dt_bias, D;  // (H) each
 };

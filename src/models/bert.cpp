@@ -2,6 +2,7 @@
 #include "hydramix/bert.h"
 
 #include "hydramix/error.h"
+#include "ops/norm.h"
 
 namespace hydramix {
 namespace {
@@ -73,7 +74,9 @@ torch::Tensor BertForMaskedLMImpl::encode(const torch::Tensor& ids, const torch:
                  ids.sizes(), "; got ", types.sizes(), ".");
   auto x = normalized(embedding_norm, torch::embedding(word_embeddings->weight, ids) +
                                           torch::embedding(token_type_embeddings->weight, types));
-  for (const auto& layer : layers_) x = normalized(layer.norm, x + layer.mixer->forward(x, layout));
+  for (const auto& layer : layers_)
+    x = add_layer_norm(x, layer.mixer->forward(x, layout), layer.norm->weight, layer.norm->bias,
+                       layer.norm->options.eps());
   return x;
 }
 

@@ -6,7 +6,7 @@
 #include "hydramix/error.h"
 #include "ops/arithmetic.h"
 #include "ops/depthwise_conv.h"
-#include "ops/gated_rms_norm.h"
+#include "ops/norm.h"
 
 namespace hydramix {
 namespace {
@@ -69,61 +69,59 @@ void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const 
   finite_("block", *this);
 }
 
-BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layout& rows) const {
+BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layout& tokens) const {
   const auto input = u.to(arithmetic_type("block", "u", u));
   const int64_t d_inner = heads_.channels(), convolved = conv1d->weight.size(0);
   const auto w = torch::linear(input, weight(in_proj->weight, input), weight(in_proj->bias, input));
-  const auto z = w.narrow(2, 0, d_inner);
-  // Zero at padding once more: in_proj's bias is not, and the convolution crosses the border.
-  const auto conv =
-      depthwise_conv(rows.to_rows(w.narrow(2, d_inner, convolved)), weight(conv1d->weight, input),
-                     weight(conv1d->bias, input), causal_);
-  const auto plain = w.narrow(2, d_inner + convolved, w.size(2) - d_inner - convolved);
+  // One split, whose gradient is one copy.
+  const auto parts_of_w =
+      w.split_with_sizes({d_inner, convolved, w.size(2) - d_inner - convolved}, 2);
+  const auto &z = parts_of_w[0], &plain = parts_of_w[2];
 
-  const auto x = torch::silu(conv.narrow(2, 0, d_inner));
-  std::vector<torch::Tensor> parts{w.narrow(2, 0, 0)};
-  int64_t conv_at = d_inner, plain_at = 0;
-  for (const auto& columns : mixer_->projection()) {
-    const auto part = columns.conv ? conv.narrow(2, conv_at, columns.width)
-                                   : plain.narrow(2, plain_at, columns.width);
-    (columns.conv ? conv_at : plain_at) += columns.width;
-    parts.push_back(columns.silu ? torch::silu(part) : part);
+  // SiLU goes with the convolution for x and the columns that follow it; others get their own.
+  const auto columns = mixer_->projection();
+  int64_t silu = d_inner;
+  std::size_t fused = 0;
+  for (; fused < columns.size() && columns[fused].conv && columns[fused].silu; ++fused)
+    silu += columns[fused].width;
+  const auto conv = depthwise_conv_silu(parts_of_w[1], weight(conv1d->weight, input),
+                                        weight(conv1d->bias, input), causal_, silu, tokens);
+
+  const auto x_and_rest = conv.split_with_sizes({d_inner, convolved - d_inner}, 2);
+  std::vector<torch::Tensor> parts{x_and_rest[1].narrow(2, 0, silu - d_inner)};
+  int64_t conv_at = silu - d_inner, plain_at = 0;
+  for (std::size_t i = fused; i < columns.size(); ++i) {
+    const auto& from = columns[i].conv ? x_and_rest[1] : plain;
+    int64_t& at = columns[i].conv ? conv_at : plain_at;
+    const auto part = from.narrow(2, at, columns[i].width);
+    at += columns[i].width;
+    parts.push_back(columns[i].silu ? torch::silu(part) : part);
   }
-  const auto heads = x.unflatten(2, std::vector<int64_t>{heads_.H, heads_.P});
+  const auto heads = x_and_rest[0].unflatten(2, std::vector<int64_t>{heads_.H, heads_.P});
   return {z, heads, mixer_->derive(torch::cat(parts, 2), heads)};
 }
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) const {
   check_input(u, layout);
-  torch::Tensor sum;
-  for (const Layout& part : layout.parts()) {
-    const auto rows = part.to_rows(u);
-    // Nothing to mix still belongs to the graph: a batch without tokens has zero gradients.
-    const auto placed =
-        part.from_rows(rows.numel() == 0 ? rows : forward_rows(rows, part.of_rows()));
-    sum = sum.defined() ? sum + placed : placed;
-  }
-  return sum;
-}
-
-torch::Tensor BlockImpl::forward_rows(const torch::Tensor& u, const Layout& rows) const {
-  const auto [z, x, params] = preprocess(u, rows);
-  auto y = mixer_->mix(x, params, rows);
-  if (const auto response = mixer_->initial_response(params, rows); response.defined())
+  // Everything below works on tokens alone: padding costs nothing and cannot leak.
+  const Layout tokens = layout.of_tokens();
+  const auto [z, x, params] = preprocess(layout.to_tokens(u), tokens);
+  auto y = mixer_->mix(x, params, tokens);
+  if (const auto response = mixer_->initial_response(params, tokens); response.defined())
     y = y + response;
   y = mixer_->combine(y).flatten(2);
   // A mixer that widens its output (concat) has every copy of a channel gated by the same z.
-  const auto gate = y.size(2) == z.size(2) ? z : z.repeat({1, 1, y.size(2) / z.size(2)});
-  const auto normed = gated_rms_norm(y, gate, weight(norm_weight, y), kNormEps);
-  return torch::linear(normed, weight(out_proj->weight, y), weight(out_proj->bias, y))
-      .to(u.scalar_type());
+  const auto normed = gated_rms_norm(y, z, weight(norm_weight, y), kNormEps);
+  return layout.from_tokens(
+      torch::linear(normed, weight(out_proj->weight, y), weight(out_proj->bias, y))
+          .to(u.scalar_type()));
 }
 
 torch::Tensor BlockImpl::materialize(const torch::Tensor& u, const Layout& layout) const {
   check_input(u, layout);
-  const auto rows = layout.of_rows();
-  const auto [z, x, params] = preprocess(layout.to_rows(u), rows);
-  return mixer_->materialize(params, x.size(1), rows);
+  const Layout tokens = layout.of_tokens();
+  const auto [z, x, params] = preprocess(layout.to_tokens(u), tokens);
+  return mixer_->materialize(params, x.size(1), tokens);
 }
 
 }  // namespace hydramix

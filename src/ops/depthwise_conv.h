@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolution along the sequence, zero outside it, of any width K:
+// Depthwise convolution along the sequence, zero outside it, of any width K, then SiLU:
 //
-//   y[t, c] = bias[c] + sum_k weight[c, 0, k] w[t + k - centre, c]
+//   u[t, c] = bias[c] + sum_k weight[c, 0, k] x[t + k - centre, c],   y = silu(u)
 //
 // centre = K / 2 (integer division), so that an even width reaches one place further back than
 // ahead; centre = K - 1 when causal. Always L places out for L in.
 #pragma once
 
-#include "hydramix/torch_compat.h"
+#include "hydramix/layout.h"
 
 namespace hydramix {
 
-// w (S, L, C), weight (C, 1, K), bias (C) or undefined -> (S, L, C).
-torch::Tensor depthwise_conv(const torch::Tensor& w, const torch::Tensor& weight,
-                             const torch::Tensor& bias, bool causal);
+// x (B, L, C), weight (C, 1, K), bias (C) or undefined -> (B, L, C), each sequence for itself.
+// Every place of the layout holds a token (Layout::of_tokens). SiLU is applied to channels [0,
+// silu) and left out of the others. On the CPU one pass by kernel, which keeps its input for the
+// backward pass and nothing else; elsewhere by depthwise_conv_ref.
+torch::Tensor depthwise_conv_silu(const torch::Tensor& x, const torch::Tensor& weight,
+                                  const torch::Tensor& bias, bool causal, int64_t silu,
+                                  const Layout& layout);
+
+// The convolution alone, by LibTorch: (S, L, C) -> (S, L, C), a sequence a row.
+torch::Tensor depthwise_conv_ref(const torch::Tensor& x, const torch::Tensor& weight,
+                                 const torch::Tensor& bias, bool causal);
 
 }  // namespace hydramix

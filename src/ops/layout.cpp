@@ -106,6 +106,7 @@ Layout Layout::gathered(int64_t B, int64_t L, const torch::Tensor& begins,
   layout.begins_ = begins;
   layout.lengths_ = lengths;
   layout.longest_ = lengths.numel() == 0 ? 0 : lengths.max().item<int64_t>();
+  layout.place_tokens();
 
   // Sequences whose lengths have the same number of binary digits: the longest of them is less than
   // twice the shortest.
@@ -123,6 +124,16 @@ Layout Layout::gathered(int64_t B, int64_t L, const torch::Tensor& begins,
   }
   layout.parts_ = std::make_shared<const std::vector<Layout>>(std::move(parts));
   return layout;
+}
+
+void Layout::place_tokens() {
+  const auto ends = lengths_.cumsum(0), ends_here = ends.to(torch::kCPU);
+  offsets_ = {0};
+  offsets_.insert(offsets_.end(), ends_here.data_ptr<int64_t>(),
+                  ends_here.data_ptr<int64_t>() + ends_here.numel());
+  if (offsets_.back() == B_ * L_) return;
+  const auto moved = (begins_ - (ends - lengths_)).repeat_interleave(lengths_);
+  token_ = moved + torch::arange(offsets_.back(), moved.options());
 }
 
 std::shared_ptr<const Layout::Index> Layout::make_index(const torch::Tensor& begins,
@@ -150,6 +161,41 @@ void Layout::check(const std::string& who, int64_t B, int64_t L) const {
                  ", ", L_, ") but the input has (", B, ", ", L,
                  "). The padding mask must be (B, L); packed input must be (1, cu_seqlens.back(), "
                  "...).");
+}
+
+std::vector<int64_t> Layout::offsets(int64_t B, int64_t L) const {
+  if (!is_full()) return offsets_;
+  std::vector<int64_t> all{0};
+  if (L > 0)
+    for (int64_t b = 1; b <= B; ++b) all.push_back(b * L);
+  return all;
+}
+
+torch::Tensor Layout::to_tokens(const torch::Tensor& t) const {
+  check_places("to_tokens", t);
+  check("layout: to_tokens", t.size(0), t.size(1));
+  if (is_dense()) return t;
+  return t.flatten(0, 1).index_select(0, token_.to(t.device())).unsqueeze(0);
+}
+
+torch::Tensor Layout::from_tokens(const torch::Tensor& tokens) const {
+  check_places("from_tokens", tokens);
+  if (is_dense()) {
+    check("layout: from_tokens", tokens.size(0), tokens.size(1));
+    return tokens;
+  }
+  HYDRAMIX_CHECK(tokens.size(0) == 1 && tokens.size(1) == offsets_.back(),
+                 "layout: from_tokens: this layout has ", offsets_.back(),
+                 " tokens; got a tensor of shape ", tokens.sizes(),
+                 ". Give what to_tokens() made.");
+  return torch::zeros(with_leading({B_ * L_}, tokens, 2), tokens.options())
+      .index_copy(0, token_.to(tokens.device()), tokens.squeeze(0))
+      .view(with_leading({B_, L_}, tokens, 2));
+}
+
+Layout Layout::of_tokens() const {
+  if (is_dense()) return *this;
+  return gathered(1, offsets_.back(), lengths_.cumsum(0) - lengths_, lengths_);
 }
 
 torch::Tensor Layout::to_rows(const torch::Tensor& t) const {
@@ -189,6 +235,9 @@ Layout Layout::of_rows() const {
   rows.index_ = index();
   rows.B_ = rows.index_->valid.size(0);
   rows.L_ = rows.longest_ = rows.index_->valid.size(1);
+  rows.lengths_ = rows.index_->valid.sum(1);
+  rows.begins_ = torch::arange(rows.B_, rows.lengths_.options()) * rows.L_;
+  rows.place_tokens();
   return rows;
 }
 

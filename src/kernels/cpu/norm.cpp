@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/norm.h"
+
+#include <cmath>
+
+#include "kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/norm.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hydramix::kernels::HWY_NAMESPACE {
+
+template <class D>
+HWY_INLINE double Total(D d, hn::Vec<D> v) {
+  return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, v)));
+}
+
+// Visits the vectors of C channels; f(c, count) with count values from c on.
+template <class D, class F>
+HWY_INLINE void ForChannels(D d, int64_t begin, int64_t end, F&& f) {
+  for (int64_t c = begin; c < end; c += static_cast<int64_t>(hn::Lanes(d))) f(c, end - c);
+}
+
+template <typename S, typename T = Arithmetic<S>>
+void GatedForward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y, int64_t y_row,
+                  const S* z, int64_t z_row, const T* weight, S* out, int64_t out_row) {
+  const hn::ScalableTag<T> d;
+  for (int64_t r = 0; r < rows; ++r, y += y_row, z += z_row, out += out_row) {
+    auto squares = hn::Zero(d);
+    ForChannels(d, 0, C, [&](int64_t c, int64_t n) HWY_ATTR {
+      const auto v = LoadN(d, y + c, n);
+      squares = hn::MulAdd(v, v, squares);
+    });
+    const auto scale =
+        hn::Set(d, static_cast<T>(1 / std::sqrt(Total(d, squares) / static_cast<double>(C) + eps)));
+    for (int64_t copy = 0; copy < C; copy += Z)
+      ForChannels(d, 0, Z, [&](int64_t c, int64_t n) HWY_ATTR {
+        const auto g = LoadN(d, z + c, n);
+        const auto normed =
+            hn::Mul(hn::Mul(LoadN(d, y + copy + c, n), scale), LoadN(d, weight + copy + c, n));
+        StoreN(hn::Mul(normed, hn::Mul(g, Sigmoid(d, g))), d, out + copy + c, n);
+      });
+  }
+}
+
+template <typename S, typename T = Arithmetic<S>>
+void GatedBackward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y, int64_t y_row,
+                   const S* z, int64_t z_row, const T* weight, const S* dout, int64_t dout_row,
+                   S* dy, int64_t dy_row, S* dz, int64_t dz_row, T* dweight) {
+  const hn::ScalableTag<T> d;
+  const auto one = hn::Set(d, T{1});
+  for (int64_t c = 0; c < C; ++c) dweight[c] = 0;
+  for (int64_t r = 0; r < rows;
+       ++r, y += y_row, z += z_row, dout += dout_row, dy += dy_row, dz += dz_row) {
+    // out = (y scale) (weight gate): with v = dout gate weight, dy = scale (v - y scale^2 mean(v
+    // y)).
+    auto squares = hn::Zero(d), products = hn::Zero(d);
+    for (int64_t copy = 0; copy < C; copy += Z)
+      ForChannels(d, 0, Z, [&](int64_t c, int64_t n) HWY_ATTR {
+        const auto v = LoadN(d, y + copy + c, n), g = LoadN(d, z + c, n);
+        const auto gate = hn::Mul(g, Sigmoid(d, g));
+        const auto weighted =
+            hn::Mul(hn::Mul(LoadN(d, dout + copy + c, n), gate), LoadN(d, weight + copy + c, n));
+        squares = hn::MulAdd(v, v, squares);
+        products = hn::MulAdd(weighted, v, products);
+      });
+    const double inverse = 1 / std::sqrt(Total(d, squares) / static_cast<double>(C) + eps);
+    const auto scale = hn::Set(d, static_cast<T>(inverse));
+    const auto pull =
+        hn::Set(d, static_cast<T>(inverse * inverse * Total(d, products) / static_cast<double>(C)));
+    ForChannels(d, 0, Z, [&](int64_t c, int64_t n) HWY_ATTR {
+      const auto g = LoadN(d, z + c, n), sigmoid = Sigmoid(d, g), gate = hn::Mul(g, sigmoid);
+      const auto slope = hn::Mul(sigmoid, hn::MulAdd(g, hn::Sub(one, sigmoid), one));
+      auto dgate = hn::Zero(d);
+      for (int64_t copy = 0; copy < C; copy += Z) {
+        const auto v = LoadN(d, y + copy + c, n), o = LoadN(d, dout + copy + c, n);
+        const auto w = LoadN(d, weight + copy + c, n), normed = hn::Mul(v, scale);
+        const auto on = hn::Mul(o, normed);
+        StoreN(hn::MulAdd(on, gate, LoadN(d, dweight + copy + c, n)), d, dweight + copy + c, n);
+        dgate = hn::MulAdd(on, w, dgate);
+        const auto weighted = hn::Mul(hn::Mul(o, gate), w);
+        StoreN(hn::Mul(scale, hn::NegMulAdd(v, pull, weighted)), d, dy + copy + c, n);
+      }
+      StoreN(hn::Mul(dgate, slope), d, dz + c, n);
+    });
+  }
+}
+
+// Mean and inverse deviation of a + b.
+struct Moments {
+  double mean, inverse;
+};
+template <typename S, class D>
+HWY_INLINE hn::Vec<D> SumAt(D d, const S* a, const S* b, int64_t c, int64_t n) {
+  const auto v = LoadN(d, a + c, n);
+  return b == nullptr ? v : hn::Add(v, LoadN(d, b + c, n));
+}
+template <typename S, class D>
+HWY_INLINE Moments MomentsOf(D d, int64_t C, double eps, const S* a, const S* b) {
+  using T = hn::TFromD<D>;
+  auto sum = hn::Zero(d);
+  ForChannels(d, 0, C,
+              [&](int64_t c, int64_t n) HWY_ATTR { sum = hn::Add(sum, SumAt<S>(d, a, b, c, n)); });
+  const double mean = Total(d, sum) / static_cast<double>(C);
+  auto squares = hn::Zero(d);
+  ForChannels(d, 0, C, [&](int64_t c, int64_t n) HWY_ATTR {
+    auto v = hn::Sub(SumAt<S>(d, a, b, c, n), hn::Set(d, static_cast<T>(mean)));
+    if (n < static_cast<int64_t>(hn::Lanes(d)))
+      v = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n)), v);
+    squares = hn::MulAdd(v, v, squares);
+  });
+  return {mean, 1 / std::sqrt(Total(d, squares) / static_cast<double>(C) + eps)};
+}
+
+template <typename S, typename T = Arithmetic<S>>
+void LayerForward(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row, const S* b,
+                  int64_t b_row, const T* weight, const T* bias, S* out, int64_t out_row) {
+  const hn::ScalableTag<T> d;
+  for (int64_t r = 0; r < rows; ++r, a += a_row, out += out_row, b += b == nullptr ? 0 : b_row) {
+    const Moments m = MomentsOf<S>(d, C, eps, a, b);
+    const auto mean = hn::Set(d, static_cast<T>(m.mean)),
+               inverse = hn::Set(d, static_cast<T>(m.inverse));
+    ForChannels(d, 0, C, [&](int64_t c, int64_t n) HWY_ATTR {
+      const auto normed = hn::Mul(hn::Sub(SumAt<S>(d, a, b, c, n), mean), inverse);
+      StoreN(hn::MulAdd(normed, LoadN(d, weight + c, n), LoadN(d, bias + c, n)), d, out + c, n);
+    });
+  }
+}
+
+template <typename S, typename T = Arithmetic<S>>
+void LayerBackward(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row, const S* b,
+                   int64_t b_row, const T* weight, const S* dout, int64_t dout_row, S* dsum,
+                   int64_t dsum_row, T* dweight) {
+  const hn::ScalableTag<T> d;
+  for (int64_t c = 0; c < 2 * C; ++c) dweight[c] = 0;
+  for (int64_t r = 0; r < rows;
+       ++r, a += a_row, dout += dout_row, dsum += dsum_row, b += b == nullptr ? 0 : b_row) {
+    const Moments m = MomentsOf<S>(d, C, eps, a, b);
+    const auto mean = hn::Set(d, static_cast<T>(m.mean)),
+               inverse = hn::Set(d, static_cast<T>(m.inverse));
+    auto total = hn::Zero(d), along = hn::Zero(d);
+    ForChannels(d, 0, C, [&](int64_t c, int64_t n) HWY_ATTR {
+      const auto normed = hn::Mul(hn::Sub(SumAt<S>(d, a, b, c, n), mean), inverse);
+      const auto o = LoadN(d, dout + c, n), v = hn::Mul(o, LoadN(d, weight + c, n));
+      StoreN(hn::MulAdd(o, normed, LoadN(d, dweight + c, n)), d, dweight + c, n);
+      StoreN(hn::Add(o, LoadN(d, dweight + C + c, n)), d, dweight + C + c, n);
+      total = hn::Add(total, v);
+      along = hn::MulAdd(v, normed, along);
+    });
+    const auto mean_v = hn::Set(d, static_cast<T>(Total(d, total) / static_cast<double>(C)));
+    const auto pull = hn::Set(d, static_cast<T>(Total(d, along) / static_cast<double>(C)));
+    ForChannels(d, 0, C, [&](int64_t c, int64_t n) HWY_ATTR {
+      const auto normed = hn::Mul(hn::Sub(SumAt<S>(d, a, b, c, n), mean), inverse);
+      const auto v = hn::Mul(LoadN(d, dout + c, n), LoadN(d, weight + c, n));
+      StoreN(hn::Mul(inverse, hn::NegMulAdd(normed, pull, hn::Sub(v, mean_v))), d, dsum + c, n);
+    });
+  }
+}
+
+#define HYDRAMIX_NORM(S, name)                                                                    \
+  void GatedForward##name(int64_t rows, int64_t C, int64_t Z, double eps, const S* y,             \
+                          int64_t y_row, const S* z, int64_t z_row, const Arithmetic<S>* weight,  \
+                          S* out, int64_t out_row) {                                              \
+    GatedForward<S>(rows, C, Z, eps, y, y_row, z, z_row, weight, out, out_row);                   \
+  }                                                                                               \
+  void GatedBackward##name(int64_t rows, int64_t C, int64_t Z, double eps, const S* y,            \
+                           int64_t y_row, const S* z, int64_t z_row, const Arithmetic<S>* weight, \
+                           const S* dout, int64_t dout_row, S* dy, int64_t dy_row, S* dz,         \
+                           int64_t dz_row, Arithmetic<S>* dweight) {                              \
+    GatedBackward<S>(rows, C, Z, eps, y, y_row, z, z_row, weight, dout, dout_row, dy, dy_row, dz, \
+                     dz_row, dweight);                                                            \
+  }                                                                                               \
+  void LayerForward##name(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row,         \
+                          const S* b, int64_t b_row, const Arithmetic<S>* weight,                 \
+                          const Arithmetic<S>* bias, S* out, int64_t out_row) {                   \
+    LayerForward<S>(rows, C, eps, a, a_row, b, b_row, weight, bias, out, out_row);                \
+  }                                                                                               \
+  void LayerBackward##name(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row,        \
+                           const S* b, int64_t b_row, const Arithmetic<S>* weight, const S* dout, \
+                           int64_t dout_row, S* dsum, int64_t dsum_row, Arithmetic<S>* dweight) { \
+    LayerBackward<S>(rows, C, eps, a, a_row, b, b_row, weight, dout, dout_row, dsum, dsum_row,    \
+                     dweight);                                                                    \
+  }
+HYDRAMIX_NORM(float, F32)
+HYDRAMIX_NORM(double, F64)
+HYDRAMIX_NORM(BFloat16, BF16)
+
+}  // namespace hydramix::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hydramix::kernels {
+
+#define HYDRAMIX_EXPORT_NORM(S, name)                                                             \
+  HWY_EXPORT(GatedForward##name);                                                                 \
+  HWY_EXPORT(GatedBackward##name);                                                                \
+  HWY_EXPORT(LayerForward##name);                                                                 \
+  HWY_EXPORT(LayerBackward##name);                                                                \
+  template <>                                                                                     \
+  void gated_rms_norm_forward<S>(int64_t rows, int64_t C, int64_t Z, double eps, const S* y,      \
+                                 int64_t y_row, const S* z, int64_t z_row,                        \
+                                 const Arithmetic<S>* weight, S* out, int64_t out_row) {          \
+    HWY_DYNAMIC_DISPATCH(GatedForward##name)                                                      \
+    (rows, C, Z, eps, y, y_row, z, z_row, weight, out, out_row);                                  \
+  }                                                                                               \
+  template <>                                                                                     \
+  void gated_rms_norm_backward<S>(                                                                \
+      int64_t rows, int64_t C, int64_t Z, double eps, const S* y, int64_t y_row, const S* z,      \
+      int64_t z_row, const Arithmetic<S>* weight, const S* dout, int64_t dout_row, S* dy,         \
+      int64_t dy_row, S* dz, int64_t dz_row, Arithmetic<S>* dweight) {                            \
+    HWY_DYNAMIC_DISPATCH(GatedBackward##name)                                                     \
+    (rows, C, Z, eps, y, y_row, z, z_row, weight, dout, dout_row, dy, dy_row, dz, dz_row,         \
+     dweight);                                                                                    \
+  }                                                                                               \
+  template <>                                                                                     \
+  void add_layer_norm_forward<S>(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row,  \
+                                 const S* b, int64_t b_row, const Arithmetic<S>* weight,          \
+                                 const Arithmetic<S>* bias, S* out, int64_t out_row) {            \
+    HWY_DYNAMIC_DISPATCH(LayerForward##name)                                                      \
+    (rows, C, eps, a, a_row, b, b_row, weight, bias, out, out_row);                               \
+  }                                                                                               \
+  template <>                                                                                     \
+  void add_layer_norm_backward<S>(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row, \
+                                  const S* b, int64_t b_row, const Arithmetic<S>* weight,         \
+                                  const S* dout, int64_t dout_row, S* dsum, int64_t dsum_row,     \
+                                  Arithmetic<S>* dweight) {                                       \
+    HWY_DYNAMIC_DISPATCH(LayerBackward##name)                                                     \
+    (rows, C, eps, a, a_row, b, b_row, weight, dout, dout_row, dsum, dsum_row, dweight);          \
+  }
+HYDRAMIX_EXPORT_NORM(float, F32)
+HYDRAMIX_EXPORT_NORM(double, F64)
+HYDRAMIX_EXPORT_NORM(BFloat16, BF16)
+
+}  // namespace hydramix::kernels
+#endif  // HWY_ONCE

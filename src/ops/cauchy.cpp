@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cauchy.h"
+
+#include <algorithm>
+
+#include "hydramix/error.h"
+#include "ops/items.h"
+
+namespace hydramix {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+// What one pass over the pieces of E = exp(-t_r a_id) (N, L, d R) computes; undefined: not wanted.
+struct Wanted {
+  torch::Tensor gathered = {};  // (N, d R, C): E^T v
+  torch::Tensor spread = {};    // (N, L, C): E s
+  torch::Tensor slope = {};     // (N, L, d): sum_r -t_r E_idr s_dr . v_i, the gradient of a
+};
+
+// a (N, L, d), minus_t (R), v (N, L, C), s (N, d R, C).
+void pass(const torch::Tensor& a, const torch::Tensor& minus_t, const torch::Tensor& v,
+          const torch::Tensor& s, const Wanted& wanted) {
+  const int64_t L = a.size(1), d = a.size(2), R = minus_t.size(0), rank = d * R;
+  const int64_t T = std::min(L, piece_length(rank, a));
+  for_items(a.size(0), a.device(), [&](int64_t begin, int64_t count) {
+    const auto buffer = torch::empty({count * T * rank}, a.options());
+    const auto second = wanted.slope.defined() ? torch::empty_like(buffer) : torch::Tensor();
+    for (int64_t place = 0; place < L; place += T) {
+      const int64_t n = std::min(T, L - place);
+      const auto piece = [&](const torch::Tensor& t) {
+        return t.narrow(0, begin, count).narrow(1, place, n);
+      };
+      const auto items = [&](const torch::Tensor& t) { return t.narrow(0, begin, count); };
+      const auto fit = [&](const torch::Tensor& t) {
+        return t.narrow(0, 0, count * n * rank).view({count, n, rank});
+      };
+      auto E = fit(buffer).view({count, n, d, R});
+      at::mul_out(E, piece(a).unsqueeze(3), minus_t).exp_();
+      E = E.view({count, n, rank});
+      if (wanted.gathered.defined()) items(wanted.gathered).baddbmm_(E.transpose(1, 2), piece(v));
+      if (wanted.spread.defined()) {
+        auto out = piece(wanted.spread);
+        at::bmm_out(out, E, items(s));
+      }
+      if (wanted.slope.defined()) {
+        auto dE = fit(second);
+        at::bmm_out(dE, piece(v), items(s).transpose(1, 2)).mul_(E);
+        piece(wanted.slope).copy_(at::mv(dE.view({-1, R}), minus_t).view({count, n, d}));
+      }
+    }
+  });
+}
+
+class CauchyProduct : public torch::autograd::Function<CauchyProduct> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& a,
+                               const torch::Tensor& b, const torch::Tensor& x,
+                               const torch::Tensor& minus_t, const torch::Tensor& w) {
+    const auto s = torch::zeros({x.size(0), w.size(0), x.size(2)}, x.options());
+    pass(b, minus_t, x, {}, {.gathered = s});
+    s.mul_(w);
+    const auto y = torch::empty_like(x);
+    pass(a, minus_t, {}, s, {.spread = y});
+    context->save_for_backward({a, b, x, minus_t, w, s});
+    return y;
+  }
+
+  // With s = w E_b^T x and u = w E_a^T dy:  dx = E_b u, and the slopes of both sides.
+  static tensor_list backward(AutogradContext* context, tensor_list gradients) {
+    HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
+                   "cauchy: a second derivative was asked for (create_graph); the fast product has "
+                   "first derivatives only. Differentiate materialize(params, L) @ x instead.");
+    const auto saved = context->get_saved_variables();
+    const auto &a = saved[0], &b = saved[1], &x = saved[2], &minus_t = saved[3], &w = saved[4],
+               &s = saved[5];
+    const auto dy = gradients[0].contiguous();
+    const auto like = [](const torch::Tensor& t) {
+      return t.requires_grad() ? torch::empty_like(t) : torch::Tensor();
+    };
+    const auto da = like(a), db = like(b), dx = like(x), u = torch::zeros_like(s);
+    pass(a, minus_t, dy, s, {.gathered = u, .slope = da});
+    u.mul_(w);
+    pass(b, minus_t, x, u, {.spread = dx, .slope = db});
+    return {da, db, dx, {}, {}};
+  }
+};
+
+}  // namespace
+
+torch::Tensor cauchy_product(const torch::Tensor& a, const torch::Tensor& b, const torch::Tensor& x,
+                             const Exponentials& sum) {
+  const bool shared = a.size(0) == 1;
+  const auto exact = torch::TensorOptions(torch::kFloat64);
+  const auto minus_t = -torch::tensor(sum.t, exact), w = torch::tensor(sum.w, exact);
+  const auto y = CauchyProduct::apply(
+      a.flatten(0, 1).contiguous(), b.flatten(0, 1).contiguous(), to_items(x, shared),
+      minus_t.to(a.options()),
+      w.repeat({a.size(3)}).unsqueeze(1).to(a.options()));  // (d R, 1): every d has the same rule
+  return from_items(y, x, shared);
+}
+
+}  // namespace hydramix

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "hydramix/error.h"
+#include "ops/items.h"
+
+namespace hydramix {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A tile of scores: `queries` rows of `keys` numbers.
+struct Tile {
+  int64_t queries, keys;
+};
+
+// On the CPU half a megabyte of float32: from 128 x 512 to 1024 x 512 times differ by 10 %.
+Tile tile_of(const torch::Tensor& q) {
+  const int64_t L = q.size(1), keys = std::min<int64_t>(L, q.is_cpu() ? 512 : 4096);
+  return {std::min(L, q.is_cpu() ? 256 : piece_length(keys, q)), keys};
+}
+
+// Pieces of one group of items: narrow in the items, then in places.
+struct Items {
+  int64_t begin, count;
+  torch::Tensor of(const torch::Tensor& t) const { return t.narrow(0, begin, count); }
+  torch::Tensor of(const torch::Tensor& t, int64_t place, int64_t n) const {
+    return of(t).narrow(1, place, n);
+  }
+};
+
+// q_i . k_j into `buffer`, minus infinity where `padding` (N, L) says that key j is none.
+torch::Tensor scores(const torch::Tensor& buffer, const torch::Tensor& q, const torch::Tensor& k,
+                     const torch::Tensor& padding) {
+  auto z = buffer.narrow(0, 0, q.size(0) * q.size(1) * k.size(1))
+               .view({q.size(0), q.size(1), k.size(1)});
+  at::bmm_out(z, q, k.transpose(1, 2));
+  if (padding.defined()) z.masked_fill_(padding.unsqueeze(1), -kInfinity);
+  return z;
+}
+
+// Wrapped, because autograd takes no undefined tensors for arguments.
+struct Padding {
+  torch::Tensor keys;  // (N, L) bool, true where key j is none; undefined: nowhere
+
+  torch::Tensor of(const Items& items, int64_t place, int64_t n) const {
+    return keys.defined() ? items.of(keys, place, n) : keys;
+  }
+};
+
+// q (N, L, d) scaled by 1 / sqrt(d), k (N, L, d), x (N, L, C).
+class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q,
+                               const torch::Tensor& k, const torch::Tensor& x,
+                               const Padding& padding) {
+    const int64_t L = q.size(1);
+    const Tile tile = tile_of(q);
+    const auto y = torch::empty_like(x), log_sum = torch::empty({q.size(0), L, 1}, q.options());
+    // The lowest finite number, because the difference of two infinities is none.
+    const double lowest = q.scalar_type() == torch::kFloat64 ? std::numeric_limits<double>::lowest()
+                                                             : std::numeric_limits<float>::lowest();
+    for_items(q.size(0), q.device(), [&](int64_t begin, int64_t count) {
+      const Items items{begin, count};
+      const auto buffer = torch::empty({count * tile.queries * tile.keys}, q.options());
+      for (int64_t i = 0; i < L; i += tile.queries) {
+        const int64_t n = std::min(tile.queries, L - i);
+        const auto out = items.of(y, i, n).zero_();  // (count, n, C)
+        const auto sum = torch::zeros({count, n, 1}, q.options());
+        auto top = torch::full({count, n, 1}, lowest, q.options());
+        for (int64_t j = 0; j < L; j += tile.keys) {
+          const int64_t m = std::min(tile.keys, L - j);
+          auto z = scores(buffer, items.of(q, i, n), items.of(k, j, m), padding.of(items, j, m));
+          const auto higher = torch::maximum(top, z.amax(2, /*keepdim=*/true));
+          z.sub_(higher).exp_();
+          const auto fade = top.sub_(higher).exp_();
+          sum.mul_(fade).add_(z.sum(2, /*keepdim=*/true));
+          out.mul_(fade).baddbmm_(z, items.of(x, j, m));
+          top = higher;
+        }
+        out.div_(sum);
+        items.of(log_sum, i, n).copy_(sum.log_().add_(top));
+      }
+    });
+    context->save_for_backward({q, k, x, padding.keys, y, log_sum});
+    return y;
+  }
+
+  // With P = softmax and dP = dy x^T:  dx = P^T dy,  dz = P (dP - y . dy),  dq = dz k,  dk = dz^T
+  // q.
+  static tensor_list backward(AutogradContext* context, tensor_list gradients) {
+    HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
+                   "attention: a second derivative was asked for (create_graph); the product "
+                   "without a matrix has first derivatives only. Differentiate "
+                   "materialize(params, L) @ x instead.");
+    const auto saved = context->get_saved_variables();
+    const auto &q = saved[0], &k = saved[1], &x = saved[2], &y = saved[4], &log_sum = saved[5];
+    const Padding padding{saved[3]};
+    const int64_t L = q.size(1);
+    const Tile tile = tile_of(q);
+    const auto dy = gradients[0].contiguous();
+    const auto along = (dy * y).sum(2, /*keepdim=*/true);  // (N, L, 1): y . dy
+    const auto dq = torch::zeros_like(q), dk = torch::zeros_like(k), dx = torch::zeros_like(x);
+    for_items(q.size(0), q.device(), [&](int64_t begin, int64_t count) {
+      const Items items{begin, count};
+      const auto buffer = torch::empty({count * tile.queries * tile.keys}, q.options());
+      const auto second = torch::empty_like(buffer);
+      for (int64_t i = 0; i < L; i += tile.queries) {
+        const int64_t n = std::min(tile.queries, L - i);
+        const auto q_i = items.of(q, i, n), dy_i = items.of(dy, i, n);
+        for (int64_t j = 0; j < L; j += tile.keys) {
+          const int64_t m = std::min(tile.keys, L - j);
+          const auto k_j = items.of(k, j, m);
+          auto P = scores(buffer, q_i, k_j, padding.of(items, j, m));
+          P.sub_(items.of(log_sum, i, n)).exp_();
+          items.of(dx, j, m).baddbmm_(P.transpose(1, 2), dy_i);
+          auto dz = scores(second, dy_i, items.of(x, j, m), {});
+          dz.sub_(items.of(along, i, n)).mul_(P);
+          items.of(dq, i, n).baddbmm_(dz, k_j);
+          items.of(dk, j, m).baddbmm_(dz.transpose(1, 2), q_i);
+        }
+      }
+    });
+    return {dq, dk, dx, {}};
+  }
+};
+
+}  // namespace
+
+torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
+                                const torch::Tensor& x, const torch::Tensor& valid) {
+  const int64_t S = x.size(0), H = q.size(1);
+  // Sequences share a matrix only where they have the same keys.
+  const bool shared = q.size(0) == 1 && !valid.defined();
+  const auto items = [&](const torch::Tensor& t) {
+    return t.expand({shared ? 1 : S, -1, -1, -1}).flatten(0, 1).contiguous();
+  };
+  Padding padding;
+  if (valid.defined()) padding.keys = (~valid).repeat_interleave(H, 0);  // (S H, L)
+  const auto y = SoftmaxAttention::apply(items(q / std::sqrt(static_cast<double>(q.size(3)))),
+                                         items(k), to_items(x, shared), padding);
+  return from_items(y, x, shared);
+}
+
+}  // namespace hydramix

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax attention: M_ij = softmax_j(q_i . k_j / sqrt(d)) + [i = j], queries and keys learned by
-// place (di) or projected (dd). Paper: section 2.3 and table 2. Cost O(L^2).
+// place (di) or projected (dd). Paper: section 2.3 and table 2. Cost O(L^2) in time and O(L) in
+// memory: long sequences never have the matrix (ops/attention.h), forward or backward.
 #include <cmath>
 #include <limits>
 
 #include "hydramix/registry.h"
 #include "mixers/query_key.h"
+#include "ops/attention.h"
 
 namespace hydramix {
 namespace {
+
+// From this length on the product in pieces is faster than the matrix.
+constexpr int64_t kInPieces = 256;
 
 torch::Tensor attention(const QueryKey& qk, const Rows& rows) {
   auto logits =
@@ -20,6 +25,11 @@ torch::Tensor attention(const QueryKey& qk, const Rows& rows) {
   return with_identity(logits.softmax(-1));
 }
 
+torch::Tensor apply_attention(const QueryKey& qk, const torch::Tensor& x, const Rows& rows) {
+  if (rows.L < kInPieces) return dense_apply(attention(qk, rows), x);
+  return softmax_attention(qk.q, qk.k, x, rows.valid) + x;
+}
+
 class AttentionDi : public LearnedQueryKey {
  public:
   using LearnedQueryKey::LearnedQueryKey;
@@ -27,6 +37,10 @@ class AttentionDi : public LearnedQueryKey {
  protected:
   torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
     return attention(query_key(rows), rows);
+  }
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
+                        const Rows& rows) const override {
+    return apply_attention(query_key(rows), x, rows);
   }
 };
 
@@ -38,6 +52,10 @@ class AttentionDd : public ProjectedQueryKey {
  protected:
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
     return attention(query_key(params), rows);
+  }
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
+                        const Rows& rows) const override {
+    return apply_attention(query_key(params), x, rows);
   }
 };
 

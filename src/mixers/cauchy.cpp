@@ -4,30 +4,95 @@
 //   M_ij = s sum_d 1 / (exp(q_id) + exp(k_jd) + c + 1e-8) + [i = j],  s = 1 / sqrt(max_length d)
 //   di:  c = 0        dd:  c = 2 bias, one learned number (0.5 at first; nothing keeps it positive)
 //
-// Paper: section 2.4 and table 2. Cost O(L^2 d): the matrix is built and applied.
+// Paper: section 2.4 and table 2. Cost O(L R d): 1/(a + b) is a sum of R ~ 20 (float32) or 40
+// (float64) products exp(-t a) exp(-t b), exact to rounding (docs/math.md). Short sequences, and
+// nodes that a negative bias makes non-positive, build the matrix: O(L^2 d).
+#include <array>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "hydramix/registry.h"
 #include "mixers/query_key.h"
+#include "ops/cauchy.h"
 
 namespace hydramix {
 namespace {
 
 constexpr double kTolerance = 1e-8;
+// Rank R is faster than the matrix from this many times R places on.
+constexpr int64_t kPlacesPerRank = 5;
 
-torch::Tensor cauchy(const QueryKey& qk, const torch::Tensor& shift, int64_t max_length) {
+struct Nodes {
+  torch::Tensor a, b;  // (S or 1, H, L, d) each: entries are 1 / (a_id + b_jd)
+};
+
+Nodes nodes(const QueryKey& qk, const torch::Tensor& shift) {
   // Beyond this exp() overflows and its gradient would be 0 * inf, for an entry that is zero.
   const double top = qk.q.scalar_type() == torch::kFloat64 ? 700 : 80;
-  const auto q = qk.q.clamp_max(top).exp() + shift,
-             k = qk.k.clamp_max(top).exp() + shift;  // (S or 1, H, L, d)
+  return {qk.q.clamp_max(top).exp() + shift, qk.k.clamp_max(top).exp() + shift + kTolerance};
+}
+
+double scale(const MixerOptions& o) {
+  return 1 / std::sqrt(static_cast<double>(o.max_length * o.qk_dim));
+}
+
+torch::Tensor cauchy(const Nodes& n, const MixerOptions& options) {
   torch::Tensor sum;
-  for (int64_t d = 0; d < q.size(3);
-       ++d) {  // one d at a time keeps memory at the size of the matrix
-    const auto term =
-        (q.select(3, d).unsqueeze(3) + k.select(3, d).unsqueeze(2) + kTolerance).reciprocal();
+  for (int64_t d = 0; d < n.a.size(3); ++d) {  // one d at a time: memory as large as the matrix
+    const auto term = (n.a.select(3, d).unsqueeze(3) + n.b.select(3, d).unsqueeze(2)).reciprocal();
     sum = sum.defined() ? sum + term : term;
   }
-  return with_identity(sum / std::sqrt(static_cast<double>(max_length * q.size(3))));
+  return with_identity(sum * scale(options));
+}
+
+// To machine epsilon, so that a sequence gives the same to rounding whatever the range of the
+// others in its batch.
+const ReciprocalRule& reciprocal_rule(const torch::Tensor& t) {
+  static const ReciprocalRule single(std::numeric_limits<float>::epsilon()),
+      twice(std::numeric_limits<double>::epsilon());
+  return t.scalar_type() == torch::kFloat64 ? twice : single;
+}
+
+struct Interval {
+  double low, high;
+};
+
+// The ends of a and b, without what `skip` (S or 1, 1, L, 1) marks and without NaN: a NaN is for
+// its own sequence to show.
+std::array<Interval, 2> ends(const Nodes& n, const torch::Tensor& skip) {
+  torch::NoGradGuard no_grad;
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  std::vector<torch::Tensor> all;
+  for (const auto& t : {n.a, n.b}) {
+    const auto out = skip.defined() ? t.isnan() | skip : t.isnan();
+    all.push_back(t.masked_fill(out, inf).min());
+    all.push_back(t.masked_fill(out, -inf).max());
+  }
+  const auto values = torch::stack(all).to(torch::kFloat64).to(torch::kCPU);  // one wait for a GPU
+  const auto v = values.accessor<double, 1>();
+  return {Interval{v[0], v[1]}, Interval{v[2], v[3]}};
+}
+
+torch::Tensor apply_cauchy(Nodes n, const torch::Tensor& x, const Rows& rows,
+                           const MixerOptions& options) {
+  const auto dense = [&] { return dense_apply(cauchy(n, options), x); };
+  const auto& rule = reciprocal_rule(x);
+  if (rows.L < kPlacesPerRank * rule.rank(1, 1)) return dense();
+  torch::Tensor padding;  // (S, 1, L, 1)
+  if (rows.valid.defined() && n.a.size(0) == rows.S)
+    padding = ~rows.valid.unsqueeze(1).unsqueeze(3);
+  const auto [a, b] = ends(n, padding);
+  const double low = a.low + b.low, high = a.high + b.high;
+  const bool positive = a.low >= 0 && b.low >= 0 && low > 0 && std::isfinite(high);
+  if (!positive || rows.L < kPlacesPerRank * rule.rank(low, high)) return dense();
+  if (padding.defined()) {
+    // Nodes of padding may lie outside the interval, even be negative, and their exponentials
+    // overflow: then they would meet x = 0 as infinities.
+    n.a = n.a.masked_fill(padding, a.low);
+    n.b = n.b.masked_fill(padding, b.low);
+  }
+  return cauchy_product(n.a, n.b, x, rule.on(low, high)) * scale(options) + x;
 }
 
 class CauchyDi : public LearnedQueryKey {
@@ -36,7 +101,16 @@ class CauchyDi : public LearnedQueryKey {
 
  protected:
   torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
-    return cauchy(query_key(rows), torch::zeros({}, rows.options), options_.max_length);
+    return cauchy(own_nodes(rows), options_);
+  }
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
+                        const Rows& rows) const override {
+    return apply_cauchy(own_nodes(rows), x, rows, options_);
+  }
+
+ private:
+  Nodes own_nodes(const Rows& rows) const {
+    return nodes(query_key(rows), torch::zeros({}, rows.options));
   }
 };
 
@@ -49,7 +123,11 @@ class CauchyDd : public ProjectedQueryKey {
 
  protected:
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
-    return cauchy(query_key(params), weight(bias, rows), options_.max_length);
+    return cauchy(nodes(query_key(params), weight(bias, rows)), options_);
+  }
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
+                        const Rows& rows) const override {
+    return apply_cauchy(nodes(query_key(params), weight(bias, rows)), x, rows, options_);
   }
 
  private:
@@ -57,11 +135,11 @@ class CauchyDd : public ProjectedQueryKey {
 };
 
 HYDRAMIX_REGISTER_MIXER("cauchy_di", CauchyDi, .matrix_class = "Cauchy",
-                        .formula = "sum_d 1 / (exp(q_id) + exp(k_jd))", .cost = "O(L^2)",
+                        .formula = "sum_d 1 / (exp(q_id) + exp(k_jd))", .cost = "O(L)",
                         .source = "Hydra, Hwang et al. 2024", .extendable = false);
 
 HYDRAMIX_REGISTER_MIXER("cauchy_dd", CauchyDd, .matrix_class = "Cauchy",
-                        .formula = "sum_d 1 / (exp(q_id) + exp(k_jd) + c)", .cost = "O(L^2)",
+                        .formula = "sum_d 1 / (exp(q_id) + exp(k_jd) + c)", .cost = "O(L)",
                         .source = "Hydra, Hwang et al. 2024", .sequence_aligned = true);
 
 }  // namespace

@@ -51,9 +51,9 @@ TEST(CauchyProduct, EveryEntryOfTheMatrixIsAsAccurateAsTheArithmetic) {
       c.x = torch::eye(101, c.x.options()).view({1, 101, 1, 101});
       const auto M = cauchy_product(c.a, c.b, c.x, c.sum).squeeze(2).to(torch::kFloat64);
       const auto exact = matrix(c.a.to(torch::kFloat64), c.b.to(torch::kFloat64)).squeeze(1);
-      // The rule's epsilon, and as much again from each of: t, w, the exponentials' arguments (up
-      // to about 40 times for terms that are as much smaller), the sum.
-      const double tolerance = dtype == torch::kFloat64 ? 1e-14 : 2e-6;
+      // The rule's epsilon, and about as much from t, from w, from the exponentials' arguments
+      // and from the sum: measured 2.5 epsilon in float32, 9 in float64.
+      const double tolerance = dtype == torch::kFloat64 ? 1e-14 : 8e-7;
       EXPECT_LE((M / exact - 1).abs().max().item<double>(), tolerance) << low << " to " << high;
     }
 }

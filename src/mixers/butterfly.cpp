@@ -23,7 +23,8 @@
 namespace hydramix {
 namespace {
 
-// 16 x 16 blocks: 8 double the copies of x, 32 double the arithmetic.
+// Blocks of 16 x 16. With 8 or 64 the times of 1024 to 65536 places are the same or up to 1.5 times
+// those, and 64 also need four times the memory for the blocks.
 constexpr int64_t kRun = 4;
 
 // The least K with 2^K >= length.

@@ -9,10 +9,12 @@
 namespace hydramix {
 namespace {
 
-// Complex numbers as pairs in dimension 2 of v (S, rows, 2, ...), times re + i im.
-torch::Tensor times(const torch::Tensor& v, const torch::Tensor& re, const torch::Tensor& im) {
+// Complex numbers as pairs in dimension 2 of v (S, rows, 2, ...), times re + i im; the pairs of the
+// result are in dimension `pairs`.
+torch::Tensor times(const torch::Tensor& v, const torch::Tensor& re, const torch::Tensor& im,
+                    int64_t pairs = 2) {
   const auto x = v.select(2, 0), y = v.select(2, 1);
-  return torch::stack({x * re - y * im, x * im + y * re}, 2);
+  return torch::stack({x * re - y * im, x * im + y * re}, pairs);
 }
 
 }  // namespace
@@ -56,10 +58,10 @@ torch::Tensor MonarchDft::forward(const torch::Tensor& v) const {
 
 torch::Tensor MonarchDft::inverse(const torch::Tensor& spectrum, int64_t places) const {
   const int64_t S = spectrum.size(0), C = spectrum.size(4), runs = (places + b_ - 1) / b_;
-  const auto rows = times(small_transform(second_.t(), spectrum), unturn_[0], unturn_[1]);
+  const auto rows = times(small_transform(second_.t(), spectrum), unturn_[0], unturn_[1], 1);
   const auto table = last_.narrow(0, 0, runs);
-  const auto grid = torch::bmm(table.expand({S, runs, table.size(1)}),
-                               rows.transpose(1, 2).reshape({S, table.size(1), b_ * C}));
+  const auto grid =
+      torch::bmm(table.expand({S, runs, table.size(1)}), rows.view({S, table.size(1), b_ * C}));
   return grid.view({S, runs * b_, C}).narrow(1, 0, places);
 }
 

@@ -5,7 +5,7 @@
 //   B = F_{K-1} ... F_1 F_0     F_k mixes the places i and i + 2^k (bit k of i is 0), each pair by
 //                               a 2 x 2 block of its own
 //   butterfly     M = B
-//   kaleidoscope  M = B_1 B_2^T: "BB*", of which products hold every sparse matrix
+//   kaleidoscope  M = B_1 B_2^T: the class BB*, whose products hold every fast linear map
 //
 // Paper: table 1. One path leads from place j to place i, since factor k replaces bit k of j by bit
 // k of i; an entry of B is a product of K weights, and matrix() is that product. The fast one
@@ -24,7 +24,7 @@ namespace hydramix {
 namespace {
 
 // Blocks of 16 x 16. With 8 or 64 the times of 1024 to 65536 places are the same or up to 1.5 times
-// those, and 64 also need four times the memory for the blocks.
+// those of 16, and 64 need four times the memory for the blocks.
 constexpr int64_t kRun = 4;
 
 // The least K with 2^K >= length.

@@ -9,6 +9,7 @@
 // the leading block of the matrix changes as the sequence grows: not sequence aligned.
 #include "hydramix/registry.h"
 #include "ops/cosine.h"
+#include "ops/fourier.h"
 
 namespace hydramix {
 namespace {
@@ -41,15 +42,11 @@ class FNet : public Mixer {
 
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
                         const Rows& rows) const override {
-    const auto transform = [](const torch::Tensor& v) {  // (s, L, H, P)
-      const auto f = torch::fft::fft(v, v.size(1), 1);
-      return torch::cat({torch::real(f), torch::imag(f)}, 2);
-    };
-    if (!rows.valid.defined()) return transform(x);
+    if (!rows.valid.defined()) return fourier_transform(x);
     std::vector<torch::Tensor> each;
     const auto length = lengths(rows);
     for (int64_t s = 0; s < rows.S; ++s) {
-      const auto y = transform(x.narrow(0, s, 1).narrow(1, 0, length[s]));
+      const auto y = fourier_transform(x.narrow(0, s, 1).narrow(1, 0, length[s]));
       each.push_back(torch::constant_pad_nd(y, {0, 0, 0, 0, 0, rows.L - length[s]}));
     }
     return torch::cat(each);

@@ -6,27 +6,26 @@
 //   dd   M_ij = s sum_d cos(2 pi e q_id j) - cos(2 pi e k_jd i)  + [i = j],  e = 1e-3
 //   with s = 1 / sqrt(2 max_length d).
 //
-// Paper: section 2.4 and table 2. Cost O(L^2 d): the matrix is built and applied. The published di
-// multiplies by row sums and mixes nothing; this one is what it was meant to be (docs/math.md).
+// Paper: section 2.4 and table 2. Cost O(L log L) by FFT (dft), O(L log L + L d) by non-uniform
+// FFTs, whose frequencies are q and k. The published di multiplies by row sums and mixes nothing;
+// this one is what it was meant to be (docs/math.md).
 #include <cmath>
 
 #include "hydramix/registry.h"
 #include "mixers/query_key.h"
 #include "ops/cosine.h"
+#include "ops/fourier.h"
+#include "ops/nonuniform_fft.h"
 
 namespace hydramix {
 namespace {
 
-// sum_d cos(2 pi q_id j) for angles q (S or 1, H, L, d) -> (S or 1, H, L, L). One d at a time keeps
-// memory at the size of the matrix.
-torch::Tensor cosine_powers(const torch::Tensor& q) {
-  const auto j = torch::arange(q.size(2), q.options());
-  torch::Tensor sum;
-  for (int64_t d = 0; d < q.size(3); ++d) {
-    const auto term = torch::cos(2 * M_PI * q.select(3, d).unsqueeze(-1) * j);
-    sum = sum.defined() ? sum + term : term;
-  }
-  return sum;
+// From this length on the non-uniform FFT is faster than building the matrix. Its kernels are for
+// the CPU; elsewhere the matrix is built.
+constexpr int64_t kCrossover = 32;
+
+bool by_nonuniform_fft(const torch::Tensor& x) {
+  return x.device().is_cpu() && x.size(1) >= kCrossover;
 }
 
 double scale(const MixerOptions& o) {
@@ -43,6 +42,20 @@ class VandermondeDft : public Mixer {
                    std::sqrt(static_cast<double>(options_.max_length));
     return with_identity(M).expand({1, heads_.H, rows.L, rows.L});
   }
+
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
+                        const Rows& rows) const override {
+    const int64_t n = options_.max_length, L = rows.L;
+    const double s = 1 / std::sqrt(static_cast<double>(n));
+    if (L < kDenseBelow) return Mixer::product(x, params, rows);
+    // An FFT has the length n, however short the sequence; the frequencies i / n need not.
+    if (n <= kLongest * L || !x.device().is_cpu()) return s * cosine_transform(x, n) + x;
+    const auto i = torch::arange(L, rows.options).view({1, 1, L, 1}).expand({1, heads_.H, L, 1});
+    return s * cosine_product(i, x, 1 / static_cast<double>(n)) + x;
+  }
+
+ private:
+  static constexpr int64_t kDenseBelow = 64, kLongest = 8;
 };
 
 class VandermondeDi : public Mixer {
@@ -56,14 +69,24 @@ class VandermondeDi : public Mixer {
 
  protected:
   torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
-    const auto angles = [&](const torch::Tensor& t) {
-      return weight(t, rows).narrow(2, 0, rows.L).transpose(1, 2).unsqueeze(0);  // (1, H, L, d)
-    };
-    const auto M = cosine_powers(angles(q_bias)) + cosine_powers(angles(k_bias)).transpose(2, 3);
+    const auto M =
+        cosine_matrix(angles(q_bias, rows)) + cosine_matrix(angles(k_bias, rows)).transpose(2, 3);
     return with_identity(scale(options_) * M);
   }
 
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
+                        const Rows& rows) const override {
+    if (!by_nonuniform_fft(x)) return Mixer::product(x, params, rows);
+    const auto sum = cosine_product(angles(q_bias, rows), x) +
+                     cosine_product_transposed(angles(k_bias, rows), x);
+    return scale(options_) * sum + x;
+  }
+
  private:
+  torch::Tensor angles(const torch::Tensor& t, const Rows& rows) const {
+    return weight(t, rows).narrow(2, 0, rows.L).transpose(1, 2).unsqueeze(0);  // (1, H, L, d)
+  }
+
   torch::Tensor q_bias, k_bias;  // (H, d, max_length)
 };
 
@@ -74,24 +97,35 @@ class VandermondeDd : public ProjectedQueryKey {
 
  protected:
   torch::Tensor matrix(const torch::Tensor& params, const Rows&) const override {
-    constexpr double kAngle = 1e-3;  // keeps the angles of a long sequence small
     const auto [q, k] = query_key(params);
-    const auto M = cosine_powers(kAngle * q) - cosine_powers(kAngle * k).transpose(2, 3);
+    const auto M = cosine_matrix(q, kAngle) - cosine_matrix(k, kAngle).transpose(2, 3);
     return with_identity(scale(options_) * M);
   }
+
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
+                        const Rows& rows) const override {
+    if (!by_nonuniform_fft(x)) return Mixer::product(x, params, rows);
+    const auto [q, k] = query_key(params);
+    const auto difference = cosine_product(q, x, kAngle) - cosine_product_transposed(k, x, kAngle);
+    return scale(options_) * difference + x;
+  }
+
+ private:
+  static constexpr double kAngle = 1e-3;  // keeps the angles of a long sequence small
 };
 
 HYDRAMIX_REGISTER_MIXER("vandermonde_dft", VandermondeDft, .matrix_class = "DFT",
-                        .formula = "cos(2 pi i j / max_length)", .cost = "O(L^2)",
+                        .formula = "cos(2 pi i j / max_length)", .cost = "O(L log L)",
                         .source = "FNet, Lee-Thorp et al. 2022", .extendable = false);
 
 HYDRAMIX_REGISTER_MIXER("vandermonde_di", VandermondeDi, .matrix_class = "Vandermonde",
-                        .formula = "sum_d cos(2 pi q_id j) + cos(2 pi k_jd i)", .cost = "O(L^2)",
-                        .source = "Hydra, Hwang et al. 2024", .extendable = false);
+                        .formula = "sum_d cos(2 pi q_id j) + cos(2 pi k_jd i)",
+                        .cost = "O(L log L)", .source = "Hydra, Hwang et al. 2024",
+                        .extendable = false);
 
 HYDRAMIX_REGISTER_MIXER("vandermonde_dd", VandermondeDd, .matrix_class = "Vandermonde",
                         .formula = "sum_d cos(2 pi e q_id j) - cos(2 pi e k_jd i)",
-                        .cost = "O(L^2)", .source = "Hydra, Hwang et al. 2024",
+                        .cost = "O(L log L)", .source = "Hydra, Hwang et al. 2024",
                         .sequence_aligned = true);
 
 }  // namespace

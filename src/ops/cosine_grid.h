@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cosine polynomials sum_k v_k cos(2 pi f k), k < L, on the grid of kernels/cpu/gridding.h: rows
+// f = (m + 1/2) / 2 N for m < N, N >= 2 L. Divided by the window's Fourier transform w^ first, so
+// that interpolating with the window gives the polynomial itself. With u_k = v_k / w^(k / 2 N),
+//
+//   g_m = sum_k u_k cos(pi k (2 m + 1) / 2 N)
+//
+// is a cosine transform of type III, its transpose one of type II. Either is one real FFT of length
+// N: with h_r = Re sum_k u_k exp(i pi k / 2 N) exp(2 pi i k r / N), even rows are g_2r = h_r and
+// odd ones g_2r+1 = h_N-1-r.
+#pragma once
+
+#include <complex>
+#include <vector>
+
+#include "hydramix/torch_compat.h"
+#include "kernels/cpu/gridding.h"
+
+namespace hydramix {
+
+// Width and polynomials of the window. One for each type of arithmetic, made once.
+template <class T>
+const kernels::Window<T>& gridding_window();
+
+template <class T>
+class CosineGrid {
+ public:
+  explicit CosineGrid(int64_t L);
+
+  int64_t rows() const { return N_; }  // N
+  // v (L, C), rows p.x_stride apart -> grid (p.rows(), p.row()), margins filled.
+  void evaluate(const kernels::Gridding<T>& p, const T* v, T* grid) const;
+  // The transpose: grid -> v. Folds the margins of grid in place.
+  void collect(const kernels::Gridding<T>& p, T* grid, T* v) const;
+
+ private:
+  int64_t L_, N_;
+  int64_t lines_;                        // FFTs at a time
+  std::vector<std::complex<T>> factor_;  // (L): exp(i pi k / 2 N) / w^(k / 2 N)
+};
+
+}  // namespace hydramix

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mixers that apply their matrix without building it, at lengths where they do: against the matrix
+// built, in float64, with gradients; and float32 against float64.
+#include "support/tensors.h"
+
+namespace hydramix {
+namespace {
+
+using test::expect_close;
+using test::MixerCase;
+using test::random_case;
+
+struct Family {
+  std::string label, mixer;
+  int64_t max_length;
+};
+
+// A DFT of a period far longer than the sequence takes another way.
+const std::vector<Family> kFamilies{
+    {"fnet", "fnet", 1600},
+    {"toeplitz_dd", "toeplitz_dd", 1600},
+    {"toeplitz_di", "toeplitz_di", 1600},
+    {"vandermonde_dd", "vandermonde_dd", 1600},
+    {"vandermonde_dft", "vandermonde_dft", 1601},
+    {"vandermonde_dft_of_long_period", "vandermonde_dft", 100003},
+    {"vandermonde_di", "vandermonde_di", 1600},
+};
+
+class Subquadratic : public ::testing::TestWithParam<Family> {
+ protected:
+  static MixerCase make(int64_t B, int64_t L, torch::ScalarType type) {
+    const MixerOptions options{.qk_dim = 3, .max_length = GetParam().max_length};
+    return random_case(GetParam().mixer, {.B = B, .L = L, .heads = {2, 3}, .options = options},
+                       type, 23);
+  }
+};
+
+// 1e-11: sums of 1500 terms round to 1e-13, and 2 pi q j in the matrix to 1e-12 of a turn.
+constexpr double kTolerance = 1e-11;
+
+TEST_P(Subquadratic, MixEqualsTheMatrix) {
+  const auto c = make(1, 1500, torch::kFloat64);
+  expect_close(c.mixer->mix(c.x, c.params), dense_apply(c.mixer->materialize(c.params, 1500), c.x),
+               kTolerance, GetParam().label);
+}
+
+TEST_P(Subquadratic, GradientsEqualThoseOfTheMatrix) {
+  auto c = make(1, 1001, torch::kFloat64);
+  const auto layout = Layout::packed(torch::tensor({0, 301, 308, 610, 1001}));
+  c.x.requires_grad_();
+  c.params.requires_grad_();
+  std::vector<torch::Tensor> inputs{c.x, c.params};
+  for (const auto& p : c.mixer->parameters()) inputs.push_back(p);
+  const auto fast = layout.to_rows(c.mixer->mix(c.x, c.params, layout));
+  const auto dense = dense_apply(c.mixer->materialize(c.params, 1001, layout), layout.to_rows(c.x));
+  expect_close(fast, dense, kTolerance, GetParam().label);
+  const auto dy = torch::randn_like(fast);
+  const auto gradients = [&](const torch::Tensor& y) {
+    return torch::autograd::grad({y}, inputs, {dy}, /*retain_graph=*/false, /*create_graph=*/false,
+                                 /*allow_unused=*/true);
+  };
+  const auto a = gradients(fast), b = gradients(dense);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto zero = torch::zeros_like(inputs[i]);
+    expect_close(a[i].defined() ? a[i] : zero, b[i].defined() ? b[i] : zero, kTolerance,
+                 GetParam().label + ", input " + std::to_string(i));
+  }
+}
+
+TEST_P(Subquadratic, Float32IsCloseToFloat64) {
+  const auto single = make(2, 1501, torch::kFloat32);
+  auto exact = make(2, 1501, torch::kFloat64);
+  {
+    torch::NoGradGuard no_grad;  // the same numbers: only the arithmetic differs
+    for (auto& p : exact.mixer->parameters()) p.copy_(p.to(torch::kFloat32));
+  }
+  expect_close(single.mixer->mix(single.x, single.params),
+               exact.mixer->mix(single.x.to(torch::kFloat64), single.params.to(torch::kFloat64)),
+               2e-6, GetParam().label);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Subquadratic, ::testing::ValuesIn(kFamilies),
+                         [](const auto& test) { return test.param.label; });
+
+}  // namespace
+}  // namespace hydramix

@@ -40,8 +40,10 @@ class FNet : public Mixer {
     return torch::stack(each);
   }
 
-  torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override {
+    constexpr int64_t kDenseBelow = 96;  // there, building the matrix is as fast
+    if (rows.L < kDenseBelow) return Mixer::product(x, params, rows);
     if (!rows.valid.defined()) return fourier_transform(x);
     std::vector<torch::Tensor> each;
     const auto length = lengths(rows);

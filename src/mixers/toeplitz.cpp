@@ -30,6 +30,8 @@ class Toeplitz : public Mixer {
 
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override {
+    constexpr int64_t kDenseBelow = 128;  // there, building the matrix is as fast
+    if (rows.L < kDenseBelow) return Mixer::product(x, params, rows);
     return toeplitz_product(scale() * kernel(params, rows), x) + x;
   }
 

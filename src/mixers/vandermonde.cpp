@@ -20,10 +20,10 @@
 namespace hydramix {
 namespace {
 
-// From this length on the non-uniform FFT is faster than building the matrix. Its kernels are for
-// the CPU; elsewhere the matrix is built.
-constexpr int64_t kCrossover = 32;
+// Below, building the matrix is as fast (measured with d = 16, P = 64).
+constexpr int64_t kCrossover = 16;
 
+// The kernels of the non-uniform FFT are for the CPU; elsewhere the matrix is built.
 bool by_nonuniform_fft(const torch::Tensor& x) {
   return x.device().is_cpu() && x.size(1) >= kCrossover;
 }
@@ -45,17 +45,18 @@ class VandermondeDft : public Mixer {
 
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override {
+    // Below, building the matrix is as fast. Above the second, so many times the sequence, a
+    // non-uniform FFT at the frequencies i / max_length is faster than an FFT of that length.
+    constexpr int64_t kDenseBelow = 128, kLongPeriod = 8;
     const int64_t n = options_.max_length, L = rows.L;
-    const double s = 1 / std::sqrt(static_cast<double>(n));
     if (L < kDenseBelow) return Mixer::product(x, params, rows);
-    // An FFT has the length n, however short the sequence; the frequencies i / n need not.
-    if (n <= kLongest * L || !x.device().is_cpu()) return s * cosine_transform(x, n) + x;
-    const auto i = torch::arange(L, rows.options).view({1, 1, L, 1}).expand({1, heads_.H, L, 1});
-    return s * cosine_product(i, x, 1 / static_cast<double>(n)) + x;
+    const auto transformed = [&] {
+      if (n <= kLongPeriod * L || !by_nonuniform_fft(x)) return cosine_transform(x, n);
+      const auto i = torch::arange(L, rows.options).view({1, 1, L, 1});  // exact: n <= 2^24
+      return cosine_product(i.expand({1, heads_.H, L, 1}), x, 1 / static_cast<double>(n));
+    };
+    return transformed() / std::sqrt(static_cast<double>(n)) + x;
   }
-
- private:
-  static constexpr int64_t kDenseBelow = 64, kLongest = 8;
 };
 
 class VandermondeDi : public Mixer {

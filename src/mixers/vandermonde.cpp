@@ -47,7 +47,7 @@ class VandermondeDft : public Mixer {
                         const Rows& rows) const override {
     // Below, building the matrix is as fast. Above the second, so many times the sequence, a
     // non-uniform FFT at the frequencies i / max_length is faster than an FFT of that length.
-    constexpr int64_t kDenseBelow = 128, kLongPeriod = 8;
+    constexpr int64_t kDenseBelow = 128, kLongPeriod = 2;
     const int64_t n = options_.max_length, L = rows.L;
     if (L < kDenseBelow) return Mixer::product(x, params, rows);
     const auto transformed = [&] {

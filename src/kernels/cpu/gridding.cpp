@@ -2,7 +2,6 @@
 #include "kernels/cpu/gridding.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <type_traits>
 

@@ -5,7 +5,7 @@
 // The function is even and 1-periodic in the frequency f, so half a period is kept: grid row m is
 // f = (m + 1/2) / (2 N), m = 0 .. N - 1, and a margin of rows on both sides holds (or collects) the
 // mirror images. A row has C channels side by side, which is where the vectors lie. Preconditions,
-// not checked: the struct's own comments; no two arrays overlap; rows < 2^31.
+// not checked: what the comments of the structs say; no two arrays overlap; grids are aligned.
 #pragma once
 
 #include <cstdint>

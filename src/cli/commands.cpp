@@ -4,7 +4,7 @@
 namespace hydramix {
 
 std::vector<Command> all_commands() {
-  return {demo_command(), info_command(), matrix_command(), check_command()};
+  return {demo_command(), info_command(), matrix_command(), check_command(), bench_command()};
 }
 
 }  // namespace hydramix

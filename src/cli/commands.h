@@ -8,6 +8,7 @@
 
 namespace hydramix {
 
+Command bench_command();
 Command check_command();
 Command demo_command();
 Command info_command();

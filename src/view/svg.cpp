@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "view/glyphs.h"
 #include "view/png.h"
+#include "view/xml_text.h"
 
 namespace hydramix {
 namespace {
@@ -30,34 +31,6 @@ std::string base64(std::string_view bytes) {
       out.push_back(k <= given ? kDigits[word >> (18 - 6 * k) & 63u] : '=');
   }
   return out;
-}
-
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&apos;";
-        break;
-      default:
-        out += c;
-    }
-  return out;
-}
-
-std::string hex(Rgb colour) {
-  return fmt::format("#{:02x}{:02x}{:02x}", colour.r, colour.g, colour.b);
 }
 
 std::string place(const Rect& area) {
@@ -82,7 +55,7 @@ std::string text_element(const PageText& text) {
       "lengthAdjust=\"spacingAndGlyphs\" xml:space=\"preserve\">{}</text>\n",
       text.x, text.y + kGlyphAscent * text.style.scale, size,
       text.style.bold ? " font-weight=\"bold\"" : "", hex(text.colour),
-      text_width(text.text.size(), text.style), escape(text.text));
+      text_width(text.text.size(), text.style), xml_escaped(text.text));
 }
 
 }  // namespace
@@ -96,7 +69,7 @@ void write_svg(const std::filesystem::path& path, const std::vector<MatrixPictur
       "viewBox=\"0 0 {0} {1}\" font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', "
       "monospace\">\n",
       page.width, page.height);
-  if (!page.title.empty()) out += fmt::format("<title>{}</title>\n", escape(page.title));
+  if (!page.title.empty()) out += fmt::format("<title>{}</title>\n", xml_escaped(page.title));
   out += fmt::format("<rect {} fill=\"{}\"/>\n", place({0, 0, page.width, page.height}),
                      hex(page.background));
   for (const PageBox& box : page.boxes)

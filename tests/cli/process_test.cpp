@@ -1,37 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The built command as a user meets it: exit codes, stdout and stderr, the files it writes.
-#include <sys/wait.h>
-
-#include <cstdio>
 #include <fstream>
 #include <regex>
 
-#include "base/atomic_file.h"
 #include "hydramix/safetensors.h"
-#include "support/expect.h"
+#include "support/command.h"
 
 namespace hydramix {
 namespace {
 
 const std::string kGolden = std::string(HYDRAMIX_SOURCE_DIR) + "/tests/golden/";
 
-struct Result {
-  int code;
-  std::string out, err;
-};
-
-Result run(const std::string& arguments) {
-  test::TemporaryFolder folder;
-  const auto out = folder / "out", err = folder / "err";
-  const std::string command =
-      std::string(HYDRAMIX_COMMAND) + " " + arguments + " >" + out.string() + " 2>" + err.string();
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
+using test::run;
 
 TEST(Check, PassesAGoldenCaseAndPrintsOneLinePerTensor) {
   const auto r = run("check " + kGolden + "hydra_g1_L17.safetensors " + kGolden +

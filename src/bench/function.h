@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is timed and verified: a differentiable function of named tensors.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/measurement.h"
+#include "hydramix/torch_compat.h"
+
+namespace hydramix::bench {
+
+struct Function {
+  std::function<std::vector<torch::Tensor>()> forward;
+  std::vector<std::pair<std::string, torch::Tensor>> inputs;  // leaves that require gradients
+  int64_t output_entries = 0;
+  double flops = 0;           // of forward; 0: not counted
+  double backward_flops = 2;  // of backward, times those of forward
+
+  // In the order of inputs, undefined where there is none, for the gradients d_outputs.
+  std::vector<torch::Tensor> gradients(const std::vector<torch::Tensor>& outputs,
+                                       const std::vector<torch::Tensor>& d_outputs,
+                                       bool keep_graph = false) const;
+  // Forward reads the inputs and writes the outputs; backward reads the inputs and the outputs'
+  // gradients and writes those of the inputs.
+  Work work(const std::string& pass) const;
+};
+
+// Gradients to start backward from: fixed, of both signs, equal for both types up to rounding.
+std::vector<torch::Tensor> output_gradients(const std::vector<torch::Tensor>& outputs);
+
+// A leaf of the given type that requires gradients.
+torch::Tensor leaf(const torch::Tensor& t, torch::ScalarType type = torch::kFloat32);
+
+// The products input weight^T of linear layers, input (..., in), weight (out, in).
+Function matrix_products(const std::vector<std::pair<torch::Tensor, torch::Tensor>>& layers);
+
+// Outputs and gradients of `fast` (float32) against those of `oracle` (float64), which has the same
+// inputs in the same order; without inputs, outputs alone. Returns the worst relative error;
+// throws, saying what differs, when it is above the tolerance.
+double verify(const std::string& what, const Function& fast, const Function& oracle,
+              double tolerance);
+
+}  // namespace hydramix::bench

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/machine.h"
+
+#include <dlfcn.h>
+
+#include "hydramix/torch_compat.h"
+
+namespace hydramix::bench {
+namespace {
+
+void set_threads(int count) {
+  torch::set_num_threads(count);
+  // An OpenBLAS with threads of its own does not follow LibTorch's.
+  if (auto* set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
+    set(count);
+}
+
+}  // namespace
+
+Threads::Threads(int count) : before_(torch::get_num_threads()) { set_threads(count); }
+Threads::~Threads() { set_threads(before_); }
+
+const Peak& Machine::peak(int threads) {
+  const auto [place, added] = peaks_.try_emplace(threads);
+  if (!added) return place->second;
+  const Threads set(threads);
+  torch::NoGradGuard no_grad;
+  constexpr int64_t n = 2048, entries = 16 << 20;
+  const auto left = torch::randn({n, n}), right = torch::randn({n, n});
+  auto product = torch::empty({n, n});
+  const auto b = torch::rand({entries}), c = torch::rand({entries});
+  auto a = torch::empty({entries});
+  const auto times = time_interleaved(
+      {[&] { torch::mm_out(product, left, right); }, [&] { torch::add_out(a, b, c, 3.0); }},
+      timer_);
+  // Peaks: what the machine reached once, it can do.
+  place->second = {.gflops = 2e-9 * n * n * n / times[0].best,
+                   .gigabytes_per_s = 1e-9 * 3 * 4 * entries / times[1].best};
+  return place->second;
+}
+
+}  // namespace hydramix::bench

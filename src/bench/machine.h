@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine can do at most, measured: the speed of a large matrix product and of a stream
+// through memory. Shares in a bench are shares of these.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "bench/timer.h"
+
+namespace hydramix::bench {
+
+struct Peak {
+  double gflops = 0;           // float32, (2048 x 2048) (2048 x 2048)
+  double gigabytes_per_s = 0;  // a = b + s c over 64 MiB each: two read, one written
+};
+
+class Machine {
+ public:
+  explicit Machine(TimerOptions timer) : timer_(timer) {}
+
+  // Measured at the first call for a number of threads.
+  const Peak& peak(int threads);
+  bool knows(int threads) const { return peaks_.contains(threads); }
+
+ private:
+  TimerOptions timer_;
+  std::map<int, Peak> peaks_;
+};
+
+// LibTorch's and the BLAS's number of threads, until the end of the scope.
+class Threads {
+ public:
+  explicit Threads(int count);
+  ~Threads();
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace hydramix::bench

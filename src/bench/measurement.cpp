@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/measurement.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fmt/format.h>
+
+namespace hydramix::bench {
+
+std::string json_line(const Measurement& m) {
+  nlohmann::ordered_json out = {
+      {"suite", m.subject.suite},
+      {"name", m.subject.name},
+      {"pass", m.subject.pass},
+      {"batch", m.subject.batch},
+      {"length", m.subject.length},
+      {"packed", m.subject.packed},
+      {"threads", m.subject.threads},
+      {"d_model", m.subject.d_model},
+      {"ms", m.ms},
+      {"tokens_per_s", m.tokens_per_s()},
+      {"gemm_ms", m.gemm_ms},
+      {"ratio", m.ratio()},
+      {"gb_per_s", m.gigabytes_per_s()},
+      {"bandwidth_share", m.gigabytes_per_s() / m.peak.gigabytes_per_s},
+      {"peak_gflops", m.peak.gflops},
+      {"peak_gb_per_s", m.peak.gigabytes_per_s},
+      {"rounds", m.rounds},
+      {"error", m.error},
+  };
+  if (m.work.flops > 0) {
+    out["gflops"] = m.gflops();
+    out["gemm_peak_share"] = m.gflops() / m.peak.gflops;
+  }
+  for (const auto& [name, value] : m.extra) out[name] = value;
+  return out.dump();
+}
+
+std::string table_header() {
+  return fmt::format("{:<29} {:<7} {:>12} {:>3} {:>10} {:>10} {:>8} {:>6} {:>6} {:>10} {:>6}",
+                     "name", "pass", "B x L", "thr", "ms", "tokens/s", "GFLOP/s", "% peak", "% mem",
+                     "GEMMs ms", "ratio");
+}
+
+std::string table_row(const Measurement& m) {
+  const bool counted = m.work.flops > 0;
+  std::string row = fmt::format(
+      "{:<29} {:<7} {:>12} {:>3} {:>10.4g} {:>10.4g} {:>8} {:>6} {:>6.1f} {:>10.4g} {:>6.3g}",
+      m.subject.name, m.subject.pass == "forward" ? "fwd" : "fwd+bwd",
+      fmt::format("{} x {}{}", m.subject.batch, m.subject.length, m.subject.packed ? "p" : ""),
+      m.subject.threads, m.ms, m.tokens_per_s(), counted ? fmt::format("{:.4g}", m.gflops()) : "-",
+      counted ? fmt::format("{:.1f}", 100 * m.gflops() / m.peak.gflops) : "-",
+      100 * m.gigabytes_per_s() / m.peak.gigabytes_per_s, m.gemm_ms, m.ratio());
+  for (const auto& [name, value] : m.extra) row += fmt::format("  {} {:.4g}", name, value);
+  return row;
+}
+
+}  // namespace hydramix::bench

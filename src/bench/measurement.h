@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// One measurement: a JSON line and a row of the table.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/machine.h"
+
+namespace hydramix::bench {
+
+// What was measured.
+struct Subject {
+  std::string suite, name;
+  std::string pass;  // "forward" or "forward_backward"
+  int64_t batch = 1, length = 0;
+  bool packed = false;  // the batch stands in one row, sequence behind sequence
+  int threads = 1;
+  int64_t d_model = 0;
+
+  int64_t tokens() const { return batch * length; }
+};
+
+// What one run must do at least.
+struct Work {
+  double flops = 0;  // multiplications and additions; 0 where no single count is right
+  double bytes = 0;  // inputs, outputs and weights, each moved once
+};
+
+struct Measurement {
+  Subject subject;
+  Work work;
+  double ms = 0;       // median
+  double gemm_ms = 0;  // median of the matrix products it is compared with, taken in turn with it
+  int64_t rounds = 0;
+  double error = 0;  // worst relative error of the verification
+  Peak peak;         // of this machine, with as many threads
+  std::vector<std::pair<std::string, double>> extra;
+
+  double tokens_per_s() const { return 1e3 * static_cast<double>(subject.tokens()) / ms; }
+  double ratio() const { return ms / gemm_ms; }
+  double gflops() const { return 1e-6 * work.flops / ms; }
+  double gigabytes_per_s() const { return 1e-6 * work.bytes / ms; }
+};
+
+// One object in one line, without its line end. GFLOP/s and their share are absent when no
+// operations were counted.
+std::string json_line(const Measurement& measurement);
+
+std::string table_header();
+std::string table_row(const Measurement& measurement);
+
+}  // namespace hydramix::bench

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A suite is a list of steps. Each verifies its results, then times them and reports.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/function.h"
+#include "bench/machine.h"
+#include "bench/measurement.h"
+#include "bench/options.h"
+#include "hydramix/block.h"
+
+namespace hydramix::bench {
+
+struct Report {
+  std::function<void(const Measurement&)> measured;
+  std::function<void(const std::string&)> said;  // a line for the reader
+};
+
+struct Bench {
+  Options options;
+  Machine machine;
+  Report report;
+
+  // Of this machine; says so the first time.
+  const Peak& peak(int threads);
+};
+
+struct Step {
+  std::string name;
+  std::function<void(Bench&)> run;
+};
+
+// Throws UsageError when the options contradict each other or the suite.
+std::vector<Step> suite_steps(const std::string& suite, const Options& options);
+
+std::vector<Step> block_suite(const Options& options);
+std::vector<Step> scan_suite(const Options& options);
+std::vector<Step> conv_suite(const Options& options);
+std::vector<Step> mixers_suite(const Options& options);
+std::vector<Step> model_suite(const Options& options);
+std::vector<Step> long_suite(const Options& options);
+
+// ---- what suites share ----
+
+std::vector<int> thread_counts(const Options& options);
+std::vector<int64_t> lengths_or(const Options& options, std::vector<int64_t> usual);
+
+// Every length with every number of threads; and the packed batch, if it is wanted.
+std::vector<Subject> subjects(const Options& options, const std::string& suite, bool with_packed);
+std::string title(const Subject& subject);
+// As short as verification is, with two sequences if it is packed.
+Subject to_verify(const Subject& subject, const Options& options);
+// Standard normal (B, L, width) in the subject's layout.
+torch::Tensor random_input(const Subject& subject, int64_t width);
+Layout layout_of(const Subject& subject);
+
+BlockOptions block_options(const Options& options, const std::string& mixer = "hydra");
+
+// What a scan does for a token: for every channel and state, three operations in
+// h = a h + (dt x) b and two in s = h c.
+double scan_flops(int64_t tokens, const BlockOptions& options, int64_t directions);
+
+struct Comparison {
+  Subject subject;  // its pass is filled in
+  Function work, gemms;
+  double error = 0;
+  bool forward = true, forward_backward = true;
+  bool backward_alone = false;  // as backward_ms, and backward_ratio to forward
+};
+
+// Times what is compared, all passes in turn: one measurement for each.
+std::vector<Measurement> measure(Bench& bench, const Comparison& comparison);
+// Several of them, all in turn; of equal numbers of threads.
+std::vector<Measurement> measure(Bench& bench, const std::vector<Comparison>& comparisons);
+
+}  // namespace hydramix::bench

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix bench: how fast the pieces are, beside the matrix products that they cannot do without.
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "base/atomic_file.h"
+#include "bench/memory.h"
+#include "bench/suite.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "hydramix/error.h"
+
+namespace hydramix {
+namespace {
+
+// Rows on stdout, progress on stderr. Where both are the same terminal, a row first takes the place
+// of the bar.
+void print_line(const std::string& line) {
+  if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+int run_bench(const bench::Options& options) {
+  const auto suites =
+      options.suite == "all" ? bench::kSuites : std::vector<std::string>{options.suite};
+  std::vector<std::pair<std::string, std::vector<bench::Step>>> plan;
+  for (const auto& suite : suites) plan.emplace_back(suite, bench::suite_steps(suite, options));
+
+  bench::keep_memory_mapped();
+  // Opened first: a file that cannot be written should be known before hours of measuring.
+  std::unique_ptr<AtomicFile> json;
+  if (!options.json.empty()) json = std::make_unique<AtomicFile>(options.json);
+  bench::Bench bench{.options = options,
+                     .machine = bench::Machine(options.timer()),
+                     .report = {.measured =
+                                    [&](const bench::Measurement& m) {
+                                      print_line(table_row(m));
+                                      if (json) json->write(json_line(m) + "\n");
+                                    },
+                                .said = print_line}};
+  for (const auto& [suite, steps] : plan) {
+    print_line(concat("\n", suite, "\n", bench::table_header()));
+    Progress progress(suite, static_cast<int64_t>(steps.size()), "steps");
+    for (const auto& step : steps) {
+      step.run(bench);
+      progress.advance(step.name);
+    }
+  }
+  if (json) json->commit();
+  return 0;
+}
+
+}  // namespace
+
+Command bench_command() {
+  return make_command<bench::Options>(
+      "bench", "measure blocks, scans, mixers and models beside their matrix products", run_bench,
+      "Verifies each result against its float64 oracle (a result that is off is not timed, and the "
+      "command exits 1), then times it in turn with the matrix products it is compared with and "
+      "prints medians; 'ratio' is the time over theirs. docs/performance.md says how to read it.");
+}
+
+}  // namespace hydramix

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The built command as a process, for tests that are compiled with its path HYDRAMIX_COMMAND.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "base/atomic_file.h"
+#include "support/expect.h"
+
+namespace hydramix::test {
+
+struct Result {
+  int code;
+  std::string out, err;
+};
+
+inline Result run(const std::string& arguments) {
+  TemporaryFolder folder;
+  const auto out = folder / "out", err = folder / "err";
+  const std::string command =
+      std::string(HYDRAMIX_COMMAND) + " " + arguments + " >" + out.string() + " 2>" + err.string();
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace hydramix::test

@@ -28,8 +28,10 @@ struct Function {
   Work work(const std::string& pass) const;
 };
 
-// Gradients to start backward from: fixed, of both signs, equal for both types up to rounding.
-std::vector<torch::Tensor> output_gradients(const std::vector<torch::Tensor>& outputs);
+// Gradients to start backward from, cos(frequency i) at entry i: of both signs, the same for both
+// types up to rounding.
+std::vector<torch::Tensor> output_gradients(const std::vector<torch::Tensor>& outputs,
+                                            double frequency = 1);
 
 // A leaf of the given type that requires gradients.
 torch::Tensor leaf(const torch::Tensor& t, torch::ScalarType type = torch::kFloat32);

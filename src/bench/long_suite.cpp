@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of the Hydra block on very long sequences: time and memory per token should not grow
-// with the length. The block is made narrower until the longest sequence fits in memory.
+// with the length. Heads are left out until the longest sequence fits in memory.
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "bench/block_suite.h"
@@ -19,31 +22,28 @@ int64_t forward_memory(const BlockOptions& options, int64_t length) {
   return peak.bytes();
 }
 
-// d_model, or the largest of its halves, quarters, ... at which the longest length fits.
+// With all heads, or half of them, a quarter, ...: as many as the longest length leaves room for.
 BlockOptions fitting_block(Bench& bench, const std::vector<int64_t>& lengths) {
   const int64_t probe = std::min<int64_t>(lengths.front(), 8192), longest = lengths.back();
   BlockOptions options = block_options(bench.options);
+  constexpr double kGiB = 1 << 30;
   const double available = 0.7 * static_cast<double>(available_memory());
   while (true) {
     const double needed = static_cast<double>(forward_memory(options, probe)) *
                           static_cast<double>(longest) / static_cast<double>(probe);
     if (needed <= available) break;
-    BlockOptions half = options;
-    half.d_model /= 2;
-    bool possible = options.d_model % 2 == 0;
-    try {
-      half.heads();
-    } catch (const UsageError&) {
-      possible = false;  // no whole number of heads
-    }
-    HYDRAMIX_CHECK(possible, "bench: L = ", longest, " needs about ",
-                   fmt::format("{:.1f} GiB at d_model = {}, of which {:.1f} are free",
-                               needed / (1 << 30), options.d_model, available / (1 << 30)),
-                   ". Use shorter --lengths or a smaller --headdim.");
-    options = half;
+    const int64_t heads = options.heads().H;
+    HYDRAMIX_CHECK(
+        heads > 1, "bench: L = ", longest,
+        fmt::format(" needs about {:.1f} GiB with a single head, and {:.1f} may be taken",
+                    needed / kGiB, available / kGiB),
+        ". Use shorter --lengths or a smaller --headdim.");
+    options.d_model =
+        std::llround(static_cast<double>(heads / 2 * options.headdim) / options.expand);
   }
-  bench.report.said(fmt::format("long: d_model {}, the largest of {} and its halves that fits",
-                                options.d_model, bench.options.d_model));
+  bench.report.said(fmt::format("long: d_model {} ({} of {} heads), the widest that fits in memory",
+                                options.d_model, options.heads().H,
+                                block_options(bench.options).heads().H));
   return options;
 }
 

@@ -34,7 +34,7 @@ int64_t number(const char* file, int64_t none) {
 void keep_memory_mapped() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TRIM_THRESHOLD, -1);  // never
   mallopt(M_TOP_PAD, 64 << 20);
 #endif
 }

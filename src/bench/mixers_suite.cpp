@@ -155,6 +155,7 @@ void draw(const Scaling& scaling, const Options& options) {
   for (const std::string pass : {"forward", "forward_backward"}) {
     CurvePanel panel;
     panel.title = pass == "forward" ? "forward" : "forward and backward";
+    panel.note_label = pass == "forward" ? "slope fwd" : "slope f+b";
     for (const auto& [name, series] : scaling) {
       const auto points = series.points.find(pass);
       if (points == series.points.end()) continue;
@@ -167,10 +168,7 @@ void draw(const Scaling& scaling, const Options& options) {
   }
   if (panels.empty()) return;
   write_curves(options.svg.empty() ? "scaling.svg" : options.svg, panels,
-               {.title = "Time of mix() over the length",
-                .x_label = "length L",
-                .y_label = "ms",
-                .note_label = "slope"});
+               {.title = "Time of mix() over the length", .x_label = "length L", .y_label = "ms"});
 }
 
 std::vector<Step> scaling_steps(const Options& options, const std::vector<std::string>& names) {

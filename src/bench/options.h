@@ -53,7 +53,7 @@ struct Options {
     v("threads", self.threads, Range{1, 1024},
       "numbers of threads; unless given 1 and all cores (--scaling: 1)");
     v("d_model", self.d_model, Range{1, 1 << 20},
-      "channels of the block; long halves them until L fits in memory");
+      "channels of the block; long halves the heads until L fits in memory");
     v("expand", self.expand, Range{1e-3, 1e3}, "d_inner = expand d_model");
     v("headdim", self.headdim, Range{1, 1 << 20}, "channels P of a head");
     v("d_state", self.d_state, Range{1, 65536}, "state size N of a scan");

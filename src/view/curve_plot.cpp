@@ -188,7 +188,7 @@ struct Legend {
   double width, height;
 };
 
-Legend legend(const Drawing& d, const CurveLabels& labels, double left) {
+Legend legend(const Drawing& d, double left) {
   std::size_t longest = 0;
   for (const Curve& curve : d.legend) longest = std::max(longest, curve.name.size());
   const double names = left + kSwatch + 10, notes = names + advance(longest);
@@ -198,8 +198,9 @@ Legend legend(const Drawing& d, const CurveLabels& labels, double left) {
       .width = kSwatch + 10 + advance(longest) + kNoteColumn * static_cast<double>(d.panels.size()),
       .height = kRow * static_cast<double>(d.legend.size() + 2)};
   double y = kTop + 4;
-  out.elements += text(notes + kNoteColumn * static_cast<double>(d.panels.size()), y - 16,
-                       labels.note_label, kMuted, Anchor::kEnd);
+  for (std::size_t p = 0; p < d.panels.size(); ++p)
+    out.elements += text(notes + kNoteColumn * static_cast<double>(p + 1), y - 16,
+                         d.panels[p].note_label, kMuted, Anchor::kEnd);
   for (const Curve& curve : d.legend) {
     out.elements += line(left, y, left + kSwatch, y, stroke(d, curve));
     out.elements += text(names, y + 4, curve.name, kInk);
@@ -227,7 +228,7 @@ void write_curves(const std::filesystem::path& path, const std::vector<CurvePane
     body += text(left + kSide / 2, kTop - 12, panel.title, kInk, Anchor::kMiddle, /*bold=*/true);
     left += kSide + kGap;
   }
-  const Legend key = legend(d, labels, left - kGap + 30);
+  const Legend key = legend(d, left - kGap + 30);
   const double width = left - kGap + 30 + key.width + 24;
   const double height = kTop + std::max(kSide + kBottom, key.height);
   std::string out = fmt::format(

@@ -20,12 +20,12 @@ struct Curve {
 
 struct CurvePanel {
   std::string title;
+  std::string note_label;  // what the notes of its curves are; short
   std::vector<Curve> curves;
 };
 
 struct CurveLabels {
   std::string title, x_label, y_label;
-  std::string note_label;  // what the notes are
 };
 
 // Writes the drawing; the file appears whole or not at all. Throws when there is nothing to draw or

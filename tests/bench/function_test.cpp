@@ -40,7 +40,19 @@ TEST(Verify, FindsAWrongGradient) {
   const auto a = leaf(c.a), b = leaf(c.b);
   const Function wrong{.forward = [=] { return Tensors{a * b.detach() + 0 * b}; },
                        .inputs = {{"a", a}, {"b", b}}};
-  EXPECT_THROW_WITH(verify("product", wrong, c.oracle, 1e-4), Error, "the gradient of b [7]");
+  EXPECT_THROW_WITH(verify("product", wrong, c.oracle, 1e-4), Error, "the gradient of b [3, 7]");
+}
+
+TEST(Verify, ASumThatCancelsIsMeasuredByThoseThatDoNot) {
+  // The gradient of the scale s is <d_output, a>; a is orthogonal to the first d_output.
+  const auto first = output_gradients({torch::zeros({7}, torch::kFloat64)})[0];
+  const auto random = torch::randn({7}, torch::kFloat64);
+  const auto a = random - first * (first.dot(random) / first.dot(first));
+  const auto scaled = [&](torch::ScalarType type) {
+    const auto s = leaf(torch::ones({1}), type), v = a.to(type);
+    return Function{.forward = [=] { return Tensors{s * v}; }, .inputs = {{"s", s}}};
+  };
+  EXPECT_LT(verify("scale", scaled(torch::kFloat32), scaled(torch::kFloat64), 1e-5), 1e-5);
 }
 
 TEST(Verify, FindsAMissingGradientAndANan) {

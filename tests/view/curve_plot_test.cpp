@@ -18,7 +18,7 @@ namespace {
 using namespace test;
 
 std::vector<XmlElement> drawn(const std::vector<CurvePanel>& panels,
-                              const CurveLabels& labels = {"T", "x", "y", "n"}) {
+                              const CurveLabels& labels = {"T", "x", "y"}) {
   TemporaryFolder folder;
   write_curves(folder / "c.svg", panels, labels);
   return XmlReader::read(read_file(folder / "c.svg"));
@@ -43,6 +43,7 @@ double number(const XmlElement& element, const std::string& attribute) {
 
 CurvePanel two_curves() {
   return {"forward",
+          "slope",
           {{"linear", "fast", "1.00", {{1024, 0.5}, {2048, 1}, {4096, 2}}},
            {"square", "slow", "2.00", {{1024, 1}, {2048, 4}, {4096, 16}}}}};
 }
@@ -110,12 +111,12 @@ TEST(Curves, RefusesWhatLogarithmicAxesCannotShow) {
   };
   EXPECT_THROW_WITH(write({}), Error, "no point to draw");
   for (const double bad : {0.0, -1.0, HUGE_VAL, std::nan("")})
-    EXPECT_THROW_WITH(write({{"p", {{"c", "g", "", {{1, bad}}}}}}), Error, "positive numbers");
+    EXPECT_THROW_WITH(write({{"p", "", {{"c", "g", "", {{1, bad}}}}}}), Error, "positive numbers");
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(Curves, DrawsASinglePoint) {
-  EXPECT_EQ(named(drawn({{"p", {{"c", "g", "", {{512, 1}}}}}}), "circle").size(), 1u);
+  EXPECT_EQ(named(drawn({{"p", "", {{"c", "g", "", {{512, 1}}}}}}), "circle").size(), 1u);
 }
 
 }  // namespace

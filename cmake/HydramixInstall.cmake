@@ -4,13 +4,14 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS hydramix EXPORT hydramixTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/hydramix DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+# Carried dependencies may lie inside the source tree, where CMake does not look for link paths.
+set(carried "$<$<BOOL:${HYDRAMIX_DEPS}>:${HYDRAMIX_DEPS}/lib>")
+set_target_properties(hydramix PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON INSTALL_RPATH "${carried}")
 if(HYDRAMIX_BUILD_CLI)
-  # Carried dependencies may lie inside the source tree, where CMake does not look for link paths.
   set_target_properties(hydramix_cli PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}$<$<BOOL:${HYDRAMIX_DEPS}>:;${HYDRAMIX_DEPS}/lib>")
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${carried}")
   install(TARGETS hydramix_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-set_target_properties(hydramix PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/hydramix)
 install(EXPORT hydramixTargets NAMESPACE hydramix:: DESTINATION ${package})

@@ -13,6 +13,10 @@ function(hydramix_target target)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   # The same for libraries and executables, so that all can share one precompiled header.
   target_compile_options(${target} PRIVATE -fPIC -Wall -Wextra -Wshadow $<$<BOOL:${HYDRAMIX_WERROR}>:-Werror>)
+  # GCC at -O3 sees copies beyond the end inside LibTorch's std::vector<bool>.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -Wno-array-bounds)
+  endif()
   # GCC 12 sees overlapping copies inside std::string that are not there (GCC bug 105651).
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overflow)

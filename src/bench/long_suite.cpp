@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
+#include "base/formatted.h"
 #include "bench/block_suite.h"
 #include "bench/memory.h"
 #include "hydramix/error.h"
@@ -33,17 +32,16 @@ BlockOptions fitting_block(Bench& bench, const std::vector<int64_t>& lengths) {
                           static_cast<double>(longest) / static_cast<double>(probe);
     if (needed <= available) break;
     const int64_t heads = options.heads().H;
-    HYDRAMIX_CHECK(
-        heads > 1, "bench: L = ", longest,
-        fmt::format(" needs about {:.1f} GiB with a single head, and {:.1f} may be taken",
-                    needed / kGiB, available / kGiB),
-        ". Use shorter --lengths or a smaller --headdim.");
+    HYDRAMIX_CHECK(heads > 1, "bench: L = ", longest,
+                   formatted(" needs about %.1f GiB with a single head, and %.1f may be taken",
+                             needed / kGiB, available / kGiB),
+                   ". Use shorter --lengths or a smaller --headdim.");
     options.d_model =
         std::llround(static_cast<double>(heads / 2 * options.headdim) / options.expand);
   }
-  bench.report.said(fmt::format("long: d_model {} ({} of {} heads), the widest that fits in memory",
-                                options.d_model, options.heads().H,
-                                block_options(bench.options).heads().H));
+  bench.report.said(
+      formatted("long: d_model %lld (%lld of %lld heads), the widest that fits in memory",
+                options.d_model, options.heads().H, block_options(bench.options).heads().H));
   return options;
 }
 
@@ -93,7 +91,7 @@ std::vector<Step> long_suite(const Options& options) {
   const auto lengths = lengths_or(options, {8192, 1 << 20});
   std::vector<Step> steps;
   for (const int threads : thread_counts(options))
-    steps.push_back({fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"),
+    steps.push_back({formatted("%lld thread%s", threads, threads == 1 ? "" : "s"),
                      [threads, lengths](Bench& bench) { long_step(bench, threads, lengths); }});
   return steps;
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/measurement.h"
+#include "base/formatted.h"
 
 #include <nlohmann/json.hpp>
-
-#include <fmt/format.h>
 
 namespace hydramix::bench {
 
@@ -37,21 +36,20 @@ std::string json_line(const Measurement& m) {
 }
 
 std::string table_header() {
-  return fmt::format("{:<29} {:<7} {:>12} {:>3} {:>10} {:>10} {:>8} {:>6} {:>6} {:>10} {:>6}",
-                     "name", "pass", "B x L", "thr", "ms", "tokens/s", "GFLOP/s", "% peak", "% mem",
-                     "GEMMs ms", "ratio");
+  return formatted("%-29s %-7s %12s %3s %10s %10s %8s %6s %6s %10s %6s", "name", "pass", "B x L",
+                   "thr", "ms", "tokens/s", "GFLOP/s", "% peak", "% mem", "GEMMs ms", "ratio");
 }
 
 std::string table_row(const Measurement& m) {
   const bool counted = m.work.flops > 0;
-  std::string row = fmt::format(
-      "{:<29} {:<7} {:>12} {:>3} {:>10.4g} {:>10.4g} {:>8} {:>6} {:>6.1f} {:>10.4g} {:>6.3g}",
-      m.subject.name, m.subject.pass == "forward" ? "fwd" : "fwd+bwd",
-      fmt::format("{} x {}{}", m.subject.batch, m.subject.length, m.subject.packed ? "p" : ""),
-      m.subject.threads, m.ms, m.tokens_per_s(), counted ? fmt::format("{:.4g}", m.gflops()) : "-",
-      counted ? fmt::format("{:.1f}", 100 * m.gflops() / m.peak.gflops) : "-",
+  std::string row = formatted(
+      "%-29s %-7s %12s %3lld %10.4g %10.4g %8s %6s %6.1f %10.4g %6.3g", m.subject.name,
+      m.subject.pass == "forward" ? "fwd" : "fwd+bwd",
+      formatted("%lld x %lld%s", m.subject.batch, m.subject.length, m.subject.packed ? "p" : ""),
+      m.subject.threads, m.ms, m.tokens_per_s(), counted ? formatted("%.4g", m.gflops()) : "-",
+      counted ? formatted("%.1f", 100 * m.gflops() / m.peak.gflops) : "-",
       100 * m.gigabytes_per_s() / m.peak.gigabytes_per_s, m.gemm_ms, m.ratio());
-  for (const auto& [name, value] : m.extra) row += fmt::format("  {} {:.4g}", name, value);
+  for (const auto& [name, value] : m.extra) row += formatted("  %s %.4g", name, value);
   return row;
 }
 

@@ -6,8 +6,7 @@
 #include <map>
 #include <memory>
 
-#include <fmt/format.h>
-
+#include "base/formatted.h"
 #include "bench/memory.h"
 #include "bench/mixer_function.h"
 #include "bench/slope.h"
@@ -33,7 +32,7 @@ class Growth {
   std::string reason_to_skip(int64_t length, const Options& o) const {
     const double seconds = predicted(seconds_, length) * static_cast<double>(o.rounds + 1);
     if (seconds > o.max_seconds)
-      return fmt::format("would take about {:.0f} s, more than --max-seconds", seconds);
+      return formatted("would take about %.0f s, more than --max-seconds", seconds);
     // Before anything is known: six matrices, as many as backward through a dense one holds.
     const double unknown = is_quadratic(name_) ? 24.0 * static_cast<double>(heads_ * length) *
                                                      static_cast<double>(length)
@@ -41,8 +40,8 @@ class Growth {
     const double bytes = bytes_.empty() ? unknown : predicted(bytes_, length);
     const auto available = static_cast<double>(available_memory());
     if (bytes > 0.6 * available)
-      return fmt::format("would take about {:.1f} GiB, {:.1f} are free", bytes / (1 << 30),
-                         available / (1 << 30));
+      return formatted("would take about %.1f GiB, %.1f are free", bytes / (1 << 30),
+                       available / (1 << 30));
     return "";
   }
 
@@ -99,8 +98,8 @@ Series run_mixer(Bench& bench, const std::string& name, const BlockOptions& bloc
   for (Subject subject : lengths) {
     const std::string reason = growth.reason_to_skip(subject.length, bench.options);
     if (!reason.empty()) {
-      series.skipped = fmt::format("from {}: {}", subject.length, reason);
-      bench.report.said(fmt::format("{}: skipped {}", name, series.skipped));
+      series.skipped = formatted("from %lld: %s", subject.length, reason);
+      bench.report.said(formatted("%s: skipped %s", name, series.skipped));
       break;
     }
     subject.name = name;
@@ -132,20 +131,20 @@ std::string paper_cost(const std::string& matrix_class) {
 std::string slope_text(const Series& series, const std::string& pass) {
   const auto found = series.points.find(pass);
   const auto slope = found == series.points.end() ? std::nullopt : log_log_slope(found->second);
-  return slope ? fmt::format("{:.2f}", *slope) : "-";
+  return slope ? formatted("%.2f", *slope) : "-";
 }
 
 void print_slopes(const Report& report, const Scaling& scaling) {
   report.said("");
   report.said("slope of log time over log length (1: linear, 2: quadratic)");
-  report.said(fmt::format("{:<29} {:<12} {:<10} {:>6} {:>8}  {}", "mixer", "paper", "mix()", "fwd",
-                          "fwd+bwd", "skipped"));
+  report.said(formatted("%-29s %-12s %-10s %6s %8s  %s", "mixer", "paper", "mix()", "fwd",
+                        "fwd+bwd", "skipped"));
   for (const auto& [name, series] : scaling) {
     const MixerInfo& info = mixer_info(name);
-    report.said(fmt::format("{:<29} {:<12} {:<10} {:>6} {:>8}  {}", name,
-                            paper_cost(info.matrix_class), info.cost, slope_text(series, "forward"),
-                            slope_text(series, "forward_backward"),
-                            series.skipped.empty() ? "-" : series.skipped));
+    report.said(formatted("%-29s %-12s %-10s %6s %8s  %s", name, paper_cost(info.matrix_class),
+                          info.cost, slope_text(series, "forward"),
+                          slope_text(series, "forward_backward"),
+                          series.skipped.empty() ? "-" : series.skipped));
   }
 }
 

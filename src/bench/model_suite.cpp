@@ -3,8 +3,7 @@
 // products of its blocks alone: gemm_share is the share of the tokens/s that they would allow.
 #include <map>
 
-#include <fmt/format.h>
-
+#include "base/formatted.h"
 #include "bench/suite.h"
 #include "hydramix/bert.h"
 
@@ -64,7 +63,7 @@ void model_step(Bench& bench, const Subject& subject) {
   const BertForMaskedLM model(options);
   Comparison c;
   c.subject = subject;
-  c.subject.name = fmt::format("{}_{}_layers", options.block.mixer, o.layers);
+  c.subject.name = formatted("%s_%lld_layers", options.block.mixer, o.layers);
   c.forward_backward = false;
 
   const auto ids = random_ids(to_verify(subject, o), model);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/suite.h"
+#include "base/formatted.h"
 
 #include <algorithm>
-
-#include <fmt/format.h>
 
 #include "hydramix/error.h"
 
@@ -14,8 +13,8 @@ const Peak& Bench::peak(int threads) {
   const Peak& peak = machine.peak(threads);
   if (!known)
     report.said(
-        fmt::format("this machine, {} thread{}: matrix products {:.1f} GFLOP/s, memory {:.1f} GB/s",
-                    threads, threads == 1 ? "" : "s", peak.gflops, peak.gigabytes_per_s));
+        formatted("this machine, %lld thread%s: matrix products %.1f GFLOP/s, memory %.1f GB/s",
+                  threads, threads == 1 ? "" : "s", peak.gflops, peak.gigabytes_per_s));
   return peak;
 }
 
@@ -72,9 +71,9 @@ std::vector<Subject> subjects(const Options& options, const std::string& suite, 
 }
 
 std::string title(const Subject& subject) {
-  return fmt::format("{} x {}{}, {} thread{}", subject.batch, subject.length,
-                     subject.packed ? " packed" : "", subject.threads,
-                     subject.threads == 1 ? "" : "s");
+  return formatted("%lld x %lld%s, %lld thread%s", subject.batch, subject.length,
+                   subject.packed ? " packed" : "", subject.threads,
+                   subject.threads == 1 ? "" : "s");
 }
 
 Subject to_verify(const Subject& subject, const Options& options) {

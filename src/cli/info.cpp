@@ -2,7 +2,6 @@
 // hydramix info: this build and machine; the mixers, as the paper's table 1 has them; one mixer.
 #include <dlfcn.h>
 
-#include <hwy/targets.h>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "cli/commands.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
+#include "kernels/cpu/isa.h"
 
 namespace hydramix {
 namespace {
@@ -39,15 +39,8 @@ std::string blas_library() {
   return text;
 }
 
-// Every instruction set this machine has, best first.
-std::string instruction_sets() {
-  std::vector<std::string> names;
-  for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1)
-    names.push_back(hwy::TargetName(targets & -targets));
-  return join(names);
-}
-
 void print_build() {
+  kernels::use_instruction_set_of_environment();
   const bool cuda = torch::cuda::is_available();
   std::printf("hydramix %s\n", HYDRAMIX_VERSION);
   std::printf("  LibTorch         %s\n", TORCH_VERSION);
@@ -56,7 +49,8 @@ void print_build() {
       cuda ? concat(static_cast<int>(torch::cuda::device_count()), " devices").c_str() : "no");
   std::printf("  BLAS             %s\n", blas_library().c_str());
   std::printf("  threads          %d\n", torch::get_num_threads());
-  std::printf("  instruction sets %s\n", instruction_sets().c_str());
+  std::printf("  instruction set  %s, of %s (HYDRAMIX_ISA chooses)\n",
+              kernels::instruction_set().c_str(), join(kernels::instruction_sets()).c_str());
   std::printf("  mixers           %zu (hydramix info mixers)\n", mixer_names().size());
 }
 

@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 
+#include "base/cores.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "hydramix/torch_compat.h"
 
 namespace {
 
@@ -23,6 +26,8 @@ bool reader_has_left() {
 int main(int argc, char** argv) {
   // Without this a closed pipe kills the process, and a training run with it, before it has saved.
   std::signal(SIGPIPE, SIG_IGN);
+  // LibTorch counts hardware threads and takes half of them, whether or not they share cores.
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) torch::set_num_threads(hydramix::core_count());
   try {
     const int status =
         hydramix::run_command_line(hydramix::all_commands(), argc, argv, std::cout, std::cerr);

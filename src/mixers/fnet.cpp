@@ -22,6 +22,7 @@ class FNet : public Mixer {
   int64_t combined_heads() const override { return heads_.H; }
 
   torch::Tensor combine(const torch::Tensor& y) const override {
+    if (y.numel() == 0) return y.narrow(2, 0, heads_.H);  // not every FFT takes nothing
     const auto type = y.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
     const auto real = y.narrow(2, 0, heads_.H).flatten(2).to(type);  // (B, L, D)
     const auto imaginary = y.narrow(2, heads_.H, heads_.H).flatten(2).to(type);

@@ -234,10 +234,18 @@ Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDire
     check_like(delta, {n, H}, arithmetic, "delta");
   check_offsets("scan", offsets, n);
 
+  // Buffers have a chunk's size, so a chunk is no longer than the longest sequence. That changes no
+  // result: where it counts, every sequence is a single chunk.
+  constexpr int64_t kLongestChunk = 1024;
+  int64_t tile = 1;
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
+    tile = std::max(tile, offsets[s + 1] - offsets[s]);
+  tile = std::min({tile, settings.tile, kLongestChunk});
+
   auto plan = std::make_shared<Plan>();
   plan->shape = {
-      H, P, G, N, settings.tile, settings.shift, {on[0], on[1]}, settings.dt_low, settings.dt_high};
-  fill_chunks(offsets, settings.tile, *plan);
+      H, P, G, N, tile, settings.shift, {on[0], on[1]}, settings.dt_low, settings.dt_high};
+  fill_chunks(offsets, tile, *plan);
 
   // An autograd function takes no undefined tensors: a direction that is not there is empty.
   const auto rows = [](const Tensor& t) {

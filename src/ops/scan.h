@@ -16,7 +16,8 @@ struct ScanDirection {
 
 struct ScanSettings {
   int64_t shift = 1;  // 1: strictly off the diagonal, as in Hydra; 0: as in Mamba-2
-  int64_t tile = 64;  // places of a chunk; any value, same result to rounding
+  int64_t tile =
+      64;  // places of a chunk: any value, same result to rounding; 1024 at most are taken
   double dt_low = 0, dt_high = std::numeric_limits<double>::infinity();
 };
 

@@ -87,7 +87,7 @@ TEST(Check, UsageErrorsExitWithTwo) {
 TEST(Info, TellsBuildMixersAndOneMixer) {
   const auto build = run("info");
   EXPECT_EQ(build.code, 0);
-  for (const std::string line : {"LibTorch", "BLAS", "threads", "instruction sets"})
+  for (const std::string line : {"LibTorch", "BLAS", "threads", "instruction set"})
     EXPECT_TRUE(contains(build.out, line));
   const auto mixers = run("info mixers");
   EXPECT_TRUE(contains(mixers.out, "quasiseparable_dd"));

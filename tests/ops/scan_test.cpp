@@ -153,6 +153,15 @@ TEST_P(Scan, EqualsTheMatrixAtAwkwardSizes) {
   }
 }
 
+TEST_P(Scan, TakesAnyChunkLength) {
+  const auto expected = random_scan({1500, 3}, {.H = 2, .G = 1}, 14).run();
+  for (const int64_t tile : {1, 7, 1024, 1 << 20}) {
+    auto c = random_scan({1500, 3}, {.H = 2, .G = 1}, 14);
+    c.settings.tile = tile;
+    expect_close(c.run(), expected, 1e-12, "tile " + std::to_string(tile));
+  }
+}
+
 TEST_P(Scan, KeepsToItsLimitsOfDt) {
   auto c = random_scan({50}, {}, 5);
   c.settings.dt_low = 0.4;
@@ -265,6 +274,7 @@ TEST_P(Scan, GivesTheSameBitsForAnyThreadsAndAnyBatch) {
   alone.offsets = {0, 7};
   for (auto& [name, t] : alone.inputs())
     if (t->size(0) == c.x.size(0)) *t = t->narrow(0, 130, 7);
+  // Shorter than a chunk, and with buffers of its own size.
   const auto single = everything(alone, dy.narrow(0, 130, 7));
   for (std::size_t i = 0; i < one.size(); ++i)
     EXPECT_TRUE(torch::equal(single[i], one[i].narrow(0, 130, 7))) << i;

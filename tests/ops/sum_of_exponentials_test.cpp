@@ -14,7 +14,7 @@ namespace {
 constexpr double kSingle = std::numeric_limits<float>::epsilon();
 constexpr double kDouble = std::numeric_limits<double>::epsilon();
 // t and w are rounded to double: that alone moves the sum by a few of these.
-constexpr double kRounding = 8 * kDouble;
+constexpr double kRounding = 16 * kDouble;
 
 struct Range {
   double low, high;

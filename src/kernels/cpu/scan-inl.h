@@ -13,9 +13,8 @@
 #include <cstring>
 
 #include "kernels/cpu/gemm-inl.h"
+#include "kernels/cpu/rows-inl.h"
 #include "kernels/cpu/scan.h"
-
-#include <hwy/contrib/math/math-inl.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
@@ -36,13 +35,16 @@ HWY_INLINE void ForVectors(int64_t n, F&& f) {
 // to (padded n) = the n values at `from`, zeros behind.
 template <typename S, typename T>
 HWY_INLINE void LoadRow(const S* HWY_RESTRICT from, int64_t n, T* HWY_RESTRICT to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = widen(from[i]);
-  for (int64_t i = n; i < ScanShape::padded(n); ++i) to[i] = 0;
+  ForVectors<T>(ScanShape::padded(n), [&](auto d, int64_t i) HWY_ATTR {
+    hn::Store(LoadN(d, from + i, n - i), d, to + i);
+  });
 }
 
 template <typename S, typename T>
 HWY_INLINE void StoreRow(const T* HWY_RESTRICT from, int64_t n, S* HWY_RESTRICT to) {
-  for (int64_t i = 0; i < n; ++i) narrow(from[i], to[i]);
+  ForVectors<T>(ScanShape::padded(n), [&](auto d, int64_t i) HWY_ATTR {
+    StoreN(hn::Load(d, from + i), d, to + i, n - i);
+  });
 }
 
 // to (n, ld) = the transpose of from (rows, n); zeros behind the rows.

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers and text in columns, for files that include LibTorch: its newer archives bring an fmt of
+// their own, whose headers would shadow the library's.
+#pragma once
+
+#include <concepts>
+#include <string>
+
+namespace hydramix {
+
+namespace formatting {
+inline const char* plain(const std::string& text) { return text.c_str(); }
+inline const char* plain(const char* text) { return text; }
+inline double plain(double number) { return number; }
+long long plain(std::integral auto number) { return number; }
+std::string print(const char* format, ...);
+}  // namespace formatting
+
+// As printf: %s for text, %f and %g for floating point, %lld for any integer.
+template <class... Args>
+std::string formatted(const char* format, const Args&... args) {
+  return formatting::print(format, formatting::plain(args)...);
+}
+
+}  // namespace hydramix

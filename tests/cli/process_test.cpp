@@ -84,6 +84,22 @@ TEST(Check, UsageErrorsExitWithTwo) {
   EXPECT_TRUE(contains(command.err, "did you mean 'check'?")) << command.err;
 }
 
+TEST(Environment, HydramixIsaForcesAnInstructionSet) {
+  const auto check = "check " + kGolden + "hydra_g1_L17.safetensors";
+  const auto nonsense = run(check, "HYDRAMIX_ISA=NONSENSE");
+  EXPECT_EQ(nonsense.code, 2);
+  EXPECT_TRUE(
+      contains(nonsense.err, "HYDRAMIX_ISA: this machine and this build have no 'NONSENSE'"))
+      << nonsense.err;
+  EXPECT_TRUE(contains(nonsense.err, "unset HYDRAMIX_ISA")) << nonsense.err;
+  // The error lists those there are; the last is the least, and works.
+  std::smatch list;
+  ASSERT_TRUE(std::regex_search(nonsense.err, list, std::regex("they have .*?(\\w+)\\. Name one")))
+      << nonsense.err;
+  EXPECT_EQ(run(check, "HYDRAMIX_ISA=" + list[1].str()).code, 0) << list[1];
+  EXPECT_EQ(run(check, "HYDRAMIX_ISA=").code, 0) << "empty is unset";
+}
+
 TEST(Info, TellsBuildMixersAndOneMixer) {
   const auto build = run("info");
   EXPECT_EQ(build.code, 0);

@@ -17,11 +17,12 @@ struct Result {
   std::string out, err;
 };
 
-inline Result run(const std::string& arguments) {
+// `environment`: assignments before the command.
+inline Result run(const std::string& arguments, const std::string& environment = "") {
   TemporaryFolder folder;
   const auto out = folder / "out", err = folder / "err";
-  const std::string command =
-      std::string(HYDRAMIX_COMMAND) + " " + arguments + " >" + out.string() + " 2>" + err.string();
+  const std::string command = environment + " " + HYDRAMIX_COMMAND + " " + arguments + " >" +
+                              out.string() + " 2>" + err.string();
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
 }

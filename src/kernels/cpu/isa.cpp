@@ -1,21 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/isa.h"
 
+#include "kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/isa.cpp"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace hydramix::kernels::HWY_NAMESPACE {
+
+int64_t Target() { return HWY_TARGET; }
+
+}  // namespace hydramix::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 #include <cstdlib>
 #include <mutex>
 
 #include "base/spelling.h"
 #include "hydramix/error.h"
-#include "kernels/cpu/targets.h"
-
-#include <hwy/highway.h>
 
 namespace hydramix::kernels {
 namespace {
 
+HWY_EXPORT(Target);
+
+std::once_flag environment_asked;
+
 void choose(int64_t targets) {
   hwy::SetSupportedTargetsForTest(targets);  // 0: what the machine has
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+void choose(const std::string& name) {
+  choose(0);
+  if (name.empty()) return;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets())
+    if (hwy::TargetName(target) == name) return choose(target);
+  throw UsageError(concat("HYDRAMIX_ISA: this machine and this build have no '", name,
+                          "'; they have ", join(instruction_sets()),
+                          ". Name one of those, or unset HYDRAMIX_ISA."));
 }
 
 }  // namespace
@@ -26,30 +54,23 @@ std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets())
     names.push_back(hwy::TargetName(target));
-  hwy::SetSupportedTargetsForTest(in_use);
+  choose(in_use);
   return names;
 }
 
-std::string instruction_set() {
-  return hwy::TargetName(hwy::SupportedAndGeneratedTargets().front());
-}
+std::string instruction_set() { return hwy::TargetName(HWY_DYNAMIC_DISPATCH(Target)()); }
 
 void use_instruction_set(const std::string& name) {
-  choose(0);
-  if (name.empty()) return;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets())
-    if (hwy::TargetName(target) == name) return choose(target);
-  throw UsageError(concat("HYDRAMIX_ISA: this machine and this build have no '", name,
-                          "'; they have ", join(instruction_sets()),
-                          ". Name one of those, or unset HYDRAMIX_ISA."));
+  std::call_once(environment_asked, [] {});  // its wish would come too late
+  choose(name);
 }
 
 void use_instruction_set_of_environment() {
-  static std::once_flag once;
-  std::call_once(once, [] {
+  std::call_once(environment_asked, [] {
     if (const char* name = std::getenv("HYDRAMIX_ISA"); name != nullptr && *name != '\0')
-      use_instruction_set(name);
+      choose(std::string(name));
   });
 }
 
 }  // namespace hydramix::kernels
+#endif  // HWY_ONCE

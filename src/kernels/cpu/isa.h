@@ -10,7 +10,7 @@ namespace hydramix::kernels {
 
 // Those this machine has and the kernels are compiled for, best first.
 std::vector<std::string> instruction_sets();
-// The one in use.
+// The one that kernels use.
 std::string instruction_set();
 // Uses this one from now on; "" is the best one. Throws UsageError when the machine lacks it. Not
 // to be called while kernels run.

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/isa.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "hydramix/error.h"
+#include "ops/parallel.h"
+#include "support/expect.h"
+
+namespace hydramix::kernels {
+namespace {
+
+class InstructionSets : public ::testing::Test {
+ protected:
+  void TearDown() override { use_instruction_set(""); }
+};
+
+// The first test: a process asks its environment once.
+TEST_F(InstructionSets, WhatIsAskedForGoesBeforeTheEnvironment) {
+  const auto last = instruction_sets().back();
+  use_instruction_set(last);
+  ASSERT_EQ(setenv("HYDRAMIX_ISA", instruction_sets().front().c_str(), 1), 0);
+  parallel(1, [](int64_t) {});
+  unsetenv("HYDRAMIX_ISA");
+  EXPECT_EQ(instruction_set(), last);
+}
+
+TEST_F(InstructionSets, ThereIsOneAndTheBestComesFirst) {
+  const auto names = instruction_sets();
+  ASSERT_FALSE(names.empty());
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  use_instruction_set("");
+  EXPECT_EQ(instruction_set(), names.front());
+  // Highway's order on x86; elsewhere the first is still the one in use.
+  std::vector<std::string> known;
+  for (const std::string name : {"AVX3", "AVX2", "SSE4"})
+    if (std::find(names.begin(), names.end(), name) != names.end()) known.push_back(name);
+  if (!known.empty()) {
+    EXPECT_EQ(names.front(), known.front());
+  }
+}
+
+TEST_F(InstructionSets, EachCanBeUsedAndStaysInUse) {
+  for (const auto& name : instruction_sets()) {
+    use_instruction_set(name);
+    EXPECT_EQ(instruction_set(), name);
+    instruction_sets();
+    EXPECT_EQ(instruction_set(), name) << "looking changes nothing";
+    parallel(1, [](int64_t) {});
+    EXPECT_EQ(instruction_set(), name) << "nor do kernels";
+  }
+}
+
+TEST_F(InstructionSets, AnUnknownOneIsRefusedWithTheListOfThoseThereAre) {
+  for (const std::string name : {"NONSENSE", "avx2", " "}) {
+    EXPECT_THROW_WITH(use_instruction_set(name), UsageError, "have no '" + name + "'");
+    for (const auto& known : instruction_sets())
+      EXPECT_THROW_WITH(use_instruction_set(name), UsageError, known);
+    EXPECT_EQ(instruction_set(), instruction_sets().front());
+  }
+}
+
+}  // namespace
+}  // namespace hydramix::kernels

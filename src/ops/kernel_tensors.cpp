@@ -45,6 +45,13 @@ void check_offsets(const char* who, const std::vector<int64_t>& offsets, int64_t
       ". Give the running sum of the lengths with a 0 in front.");
 }
 
+void check_first_derivative(const char* who) {
+  HYDRAMIX_CHECK(
+      !torch::GradMode::is_enabled(), who,
+      ": has no second derivative: a kernel computes its gradient. Call backward() without "
+      "create_graph, or differentiate the matrix that materialize() gives.");
+}
+
 bool wants_gradient(const std::vector<torch::Tensor>& inputs) {
   return torch::GradMode::is_enabled() &&
          std::any_of(inputs.begin(), inputs.end(),

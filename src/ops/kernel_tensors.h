@@ -36,6 +36,9 @@ torch::Tensor ordered_sum(const torch::Tensor& t);
 // Throws, naming `who`, unless offsets are 0 = offsets[0] <= offsets[1] <= ... = n.
 void check_offsets(const char* who, const std::vector<int64_t>& offsets, int64_t n);
 
+// For backward passes by kernel, which leave no graph: throws, naming `who`, if one is asked for.
+void check_first_derivative(const char* who);
+
 // Whether a result of these inputs belongs to a graph.
 bool wants_gradient(const std::vector<torch::Tensor>& inputs);
 

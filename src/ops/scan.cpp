@@ -80,7 +80,8 @@ Tensor run_forward(const Plan& plan, const variable_list& in, bool keep_states, 
   work.prepared = torch::empty({K, prepared.size()}, options);
   work.sums = torch::empty({K, prepared.sums_size()}, options.dtype(torch::kFloat64));
   // A single chunk has no states: neither do many sequences of one chunk each.
-  const bool states = K > plan.sequences();
+  const bool states = std::any_of(plan.chunks.begin(), plan.chunks.end(),
+                                  [](const ScanChunk& chunk) { return !chunk.first; });
   if (states && s.on[1]) work.states_b = torch::empty({K, s.H, s.state()}, options);
   if (states && s.on[0] && keep_states) work.states_f = torch::empty({K, s.H, s.state()}, options);
 
@@ -176,6 +177,7 @@ class ScanFunction : public torch::autograd::Function<ScanFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
+    check_first_derivative("scan");
     auto in = ctx->get_saved_variables();
     const auto& plan = held<std::shared_ptr<Plan>>(ctx->saved_data["plan"]);
     const Work work{in[kInputs], in[kInputs + 1], in[kInputs + 2], in[kInputs + 3]};

@@ -296,8 +296,73 @@ TEST_P(Scan, ANanStaysInItsSequence) {
   }
 }
 
+TEST_P(Scan, TakesGradientsThatAreOneNumber) {
+  auto c = random_scan({45}, {}, 14);
+  const auto ones = everything(c, torch::ones_like(c.x));
+  c.x.requires_grad_();
+  c.run().sum().backward();  // an expanded gradient: all its strides are zero
+  EXPECT_TRUE(torch::equal(c.x.grad(), ones[1]));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Scan, ::testing::ValuesIn(kernels::instruction_sets()),
                          test::parameter_name);
+
+TEST(ScanSizes, EmptySequencesMayOutnumberTheChunks) {
+  expect_equals_dense(random_scan({0, 0, 0, 40, 0, 0}, {}, 15), 1e-12, "empty sequences");
+}
+
+TEST(ScanSizes, ATileLongerThanTheSequencesCostsNothing) {
+  auto c = random_scan({20, 9}, {.tile = 32}, 16);
+  const auto y = c.run();
+  c.settings.tile = int64_t{1} << 20;  // its square would be a terabyte
+  EXPECT_TRUE(torch::equal(c.run(), y));
+}
+
+TEST(ScanSizes, NoTokensGiveZeroGradientsOfTheWeights) {
+  for (const auto& lengths : std::vector<std::vector<int64_t>>{{}, {0, 0}}) {
+    auto c = random_scan(lengths, {}, 17);
+    for (auto& [name, t] : c.inputs()) t->requires_grad_();
+    const auto y = c.run();
+    EXPECT_EQ(y.sizes(), c.x.sizes());
+    y.sum().backward();
+    for (const auto* t : {&c.A, &c.dt_bias})
+      EXPECT_TRUE(torch::equal(t->grad(), torch::zeros_like(*t)));
+  }
+}
+
+TEST(GradientsOfTheScan, AreGivenToThoseWhoAsk) {
+  auto c = random_scan({40, 3}, {}, 18);
+  const auto dy = torch::randn_like(c.x);
+  auto all = c;
+  for (auto& [name, t] : all.inputs()) *t = t->clone().requires_grad_();
+  all.run().backward(dy);
+  for (std::size_t i = 0; i < c.inputs().size(); ++i) {
+    auto one = c;
+    auto& [name, asked] = one.inputs()[i];
+    *asked = asked->clone().requires_grad_();
+    one.run().backward(dy);
+    EXPECT_TRUE(torch::equal(asked->grad(), all.inputs()[i].second->grad())) << name;
+  }
+}
+
+TEST(GradientsOfTheScan, OneTensorMayBeSeveralInputs) {
+  auto c = random_scan({40, 3}, {}, 19);
+  c.forward.b.requires_grad_();
+  c.forward.c = c.backward.b = c.backward.c = c.forward.b;
+  const auto dy = torch::randn_like(c.x);
+  expect_close(torch::autograd::grad({c.run()}, {c.forward.b}, {dy})[0],
+               torch::autograd::grad({dense_scan(c)}, {c.forward.b}, {dy})[0], 1e-12, "b = c");
+}
+
+TEST(GradientsOfTheScan, SecondOnesAndChangedInputsAreRefused) {
+  auto c = random_scan({9}, {}, 20);
+  c.x.requires_grad_();
+  EXPECT_THROW_WITH(torch::autograd::grad({c.run().sum()}, {c.x}, {}, {}, /*create_graph=*/true),
+                    Error, "scan: has no second derivative");
+  const auto y = c.run();
+  c.forward.b.add_(1);
+  EXPECT_THROW(y.sum().backward(), c10::Error) << "b is needed as it was";
+}
 
 TEST(ScanErrors, BadShapesAndOffsetsAreNamed) {
   const auto c = random_scan({8}, {}, 13);

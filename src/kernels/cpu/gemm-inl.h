@@ -58,12 +58,7 @@ HWY_INLINE void GemmColumns(D d, int64_t m, int64_t k, Entries<T> a, const T* HW
                             int64_t ldb, bool add, T* HWY_RESTRICT c, int64_t ldc) {
   const auto at = [&](int64_t i) { return Entries<T>{a.data + i * a.row, a.row, a.column}; };
   int64_t i = 0;
-#ifdef HYDRAMIX_R
-  constexpr int R = HYDRAMIX_R;
-#else
-  constexpr int R = 6;
-#endif
-  for (; i + R <= m; i += R) GemmTile<R, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
+  for (; i + 6 <= m; i += 6) GemmTile<6, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
   for (; i + 4 <= m; i += 4) GemmTile<4, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
   for (; i + 2 <= m; i += 2) GemmTile<2, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
   for (; i < m; ++i) GemmTile<1, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);

@@ -62,6 +62,7 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
         x, [&](auto tag) { return run_forward<decltype(tag)>(*plan, x, weight, bias); });
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
+    check_first_derivative("convolution");
     const auto in = ctx->get_saved_variables();
     const auto& plan = held<std::shared_ptr<Plan>>(ctx->saved_data["plan"]);
     const auto dy = packed_rows(outputs[0]);

@@ -53,9 +53,11 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Sigmoid(D d, V v) {
   using T = hn::TFromD<D>;
   const auto one = hn::Set(d, T{1});
-  // exp() of what would overflow: its inverse is zero to all digits already.
+  // Where exp() would overflow its inverse is zero; the last one before that is not, and would show
+  // in a product with -1e38.
   const auto least = hn::Set(d, sizeof(T) == 4 ? T{-85} : T{-700});
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(hn::Max(v, least)))));
+  return hn::IfThenElseZero(hn::Ge(v, least),
+                            hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(hn::Max(v, least))))));
 }
 
 }  // namespace hydramix::kernels::HWY_NAMESPACE

@@ -15,6 +15,8 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+Tensor as_rows(const Tensor& t) { return packed_rows(t.reshape({-1, t.size(-1)})); }
+
 // task(first row, rows, index) for every run of kNormRows rows.
 void for_row_runs(int64_t n, const std::function<void(int64_t, int64_t, int64_t)>& task) {
   parallel((n + kNormRows - 1) / kNormRows,
@@ -64,6 +66,7 @@ class GatedFunction : public torch::autograd::Function<GatedFunction> {
         y, [&](auto tag) { return gated_forward<decltype(tag)>(y, z, weight, eps); });
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
+    check_first_derivative("gated norm");
     const auto in = ctx->get_saved_variables();
     const double eps = ctx->saved_data["eps"].toDouble();
     const auto dout = packed_rows(outputs[0]);
@@ -112,16 +115,20 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
                         const Tensor& weight, const Tensor& bias, double eps) {
     ctx->save_for_backward({a, b, weight});
     ctx->saved_data["eps"] = eps;
-    return dispatch_storage(
-        a, [&](auto tag) { return layer_forward<decltype(tag)>(a, b, weight, bias, eps); });
+    return dispatch_storage(a, [&](auto tag) {
+      return layer_forward<decltype(tag)>(as_rows(a), as_rows(b), weight, bias, eps);
+    });
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
+    check_first_derivative("layer norm");
     const auto in = ctx->get_saved_variables();
     const double eps = ctx->saved_data["eps"].toDouble();
     const auto dout = packed_rows(outputs[0]);
     auto grads = dispatch_storage(in[0], [&](auto tag) {
-      return layer_backward<decltype(tag)>(in[0], in[1], in[2], eps, dout);
+      return layer_backward<decltype(tag)>(as_rows(in[0]), as_rows(in[1]), in[2], eps, dout);
     });
+    // One tensor for both: a view each would hide from autograd that they share their memory.
+    grads[0] = grads[1] = grads[0].view(in[0].sizes());
     grads.push_back({});
     return grads;
   }
@@ -131,6 +138,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
 void check_rows(const char* who, const Tensor& a, const Tensor& b, const Tensor& weight) {
   HYDRAMIX_CHECK(a.defined() && b.defined() && weight.defined() && a.dim() >= 1 &&
                      a.dim() == b.dim() && weight.dim() == 1 && a.size(-1) == weight.size(0) &&
+                     a.size(-1) >= 1 &&
                      a.sizes().slice(0, a.dim() - 1) == b.sizes().slice(0, b.dim() - 1),
                  who, ": expected two tensors (..., C) and a weight (C); got ",
                  a.defined() ? concat(a.sizes()) : "undefined", ", ",
@@ -144,8 +152,6 @@ void check_rows(const char* who, const Tensor& a, const Tensor& b, const Tensor&
       "got ",
       a.scalar_type(), ", ", b.scalar_type(), " and weights of ", weight.scalar_type(), ".");
 }
-
-Tensor as_rows(const Tensor& t) { return packed_rows(t.reshape({-1, t.size(-1)})); }
 
 }  // namespace
 
@@ -179,12 +185,13 @@ Tensor add_layer_norm(const Tensor& a, const Tensor& b, const Tensor& weight, co
                  "layer norm: the two inputs, and weight and bias, must have equal shapes; got ",
                  a.sizes(), " and ", b.sizes(), ".");
   if (!a.is_cpu()) return torch::layer_norm(a + b, {a.size(-1)}, weight, bias, eps);
-  const auto x = as_rows(a), y = as_rows(b), w = weight.contiguous(), shift = bias.contiguous();
-  const auto out = wants_gradient({a, b, weight, bias})
-                       ? LayerFunction::apply(x, y, w, shift, eps)
-                       : dispatch_storage(a, [&](auto tag) {
-                           return layer_forward<decltype(tag)>(x, y, w, shift, eps);
-                         });
+  const auto w = weight.contiguous(), shift = bias.contiguous();
+  const auto out =
+      wants_gradient({a, b, weight, bias})
+          ? LayerFunction::apply(a, b, w, shift, eps)
+          : dispatch_storage(a, [&](auto tag) {
+              return layer_forward<decltype(tag)>(as_rows(a), as_rows(b), w, shift, eps);
+            });
   return out.view(a.sizes());
 }
 

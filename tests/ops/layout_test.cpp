@@ -112,5 +112,109 @@ TEST(Layout, TensorsOfAnotherShapeAreRefused) {
   EXPECT_EQ(Layout::padded(torch::ones({2, 5}, torch::kBool)).longest(5), 5);
 }
 
+// (B, L, 2) whose entries are all different and none is zero.
+torch::Tensor numbered(int64_t B, int64_t L) {
+  return (torch::arange(B * L * 2, torch::kFloat64) + 1).view({B, L, 2});
+}
+
+struct TokenCase {
+  const char* name;
+  Layout layout;
+  int64_t B, L;
+  std::vector<int64_t> places;   // of the tokens, among B * L
+  std::vector<int64_t> offsets;  // of the sequences among the tokens
+};
+
+std::vector<TokenCase> token_cases() {
+  const auto left = mask_of({{0, 0, 1}, {0, 1, 1}}), right = mask_of({{1, 1, 0}, {1, 0, 0}});
+  const auto both = mask_of({{0, 1, 1, 0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0, 0, 0, 1}});
+  const auto packed = Layout::packed(torch::tensor({0, 0, 2, 2, 5, 5}));
+  const auto rows = Layout::padded(both).of_rows();  // (3, 4), lengths 2, 4, 1
+  const std::vector<int64_t> five{0, 1, 2, 3, 4}, six{0, 1, 2, 3, 4, 5};
+  return {
+      {"full", Layout(), 2, 3, six, {0, 3, 6}},
+      {"full by a mask", Layout::padded(mask_of({{1, 1, 1}, {1, 1, 1}})), 2, 3, six, {0, 3, 6}},
+      {"padded left", Layout::padded(left), 2, 3, {2, 4, 5}, {0, 1, 3}},
+      {"padded right", Layout::padded(right), 2, 3, {0, 1, 3}, {0, 2, 3}},
+      {"padded on both sides", Layout::padded(both), 4, 4, {1, 2, 4, 5, 6, 7, 15}, {0, 2, 6, 7}},
+      {"packed", packed, 1, 5, five, {0, 2, 5}},
+      {"rows", rows, 3, 4, {0, 1, 4, 5, 6, 7, 8}, {0, 2, 6, 7}},
+      {"rows without padding",
+       Layout::packed(torch::tensor({0, 3, 6})).of_rows(),
+       2,
+       3,
+       six,
+       {0, 3, 6}},
+      {"all padding", Layout::padded(torch::zeros({2, 3}, torch::kBool)), 2, 3, {}, {0}},
+      {"all sequences empty", Layout::packed(torch::tensor({0, 0, 0})), 1, 0, {}, {0}},
+      {"no sequences", Layout::packed(torch::tensor({0})), 1, 0, {}, {0}},
+      {"full without places", Layout(), 3, 0, {}, {0}},
+      {"full without rows", Layout(), 0, 3, {}, {0}},
+  };
+}
+
+TEST(LayoutTokens, AreThePlacesOfTheSequencesEndToEnd) {
+  for (const auto& c : token_cases()) {
+    const auto t = numbered(c.B, c.L), tokens = c.layout.to_tokens(t);
+    EXPECT_TRUE(torch::equal(tokens.flatten(0, 1), t.flatten(0, 1).index_select(
+                                                       0, torch::tensor(c.places, torch::kInt64))))
+        << c.name;
+    EXPECT_EQ(c.layout.offsets(c.B, c.L), c.offsets) << c.name;
+    const bool dense = static_cast<int64_t>(c.places.size()) == c.B * c.L;
+    EXPECT_EQ(tokens.size(0), dense ? c.B : 1) << c.name;
+    if (dense) {
+      EXPECT_TRUE(tokens.is_same(t)) << c.name << ": nothing moves";
+    }
+  }
+}
+
+TEST(LayoutTokens, GoBackToTheirPlacesWithZerosBetween) {
+  for (const auto& c : token_cases()) {
+    const auto t = numbered(c.B, c.L);
+    auto expected = torch::zeros({c.B * c.L, 2}, torch::kFloat64);
+    for (const int64_t place : c.places) expected[place] = t.flatten(0, 1)[place];
+    EXPECT_TRUE(
+        torch::equal(c.layout.from_tokens(c.layout.to_tokens(t)), expected.view({c.B, c.L, 2})))
+        << c.name;
+  }
+}
+
+TEST(LayoutTokens, HaveALayoutOfTheSameSequences) {
+  for (const auto& c : token_cases()) {
+    const auto t = numbered(c.B, c.L), tokens = c.layout.to_tokens(t);
+    const auto inner = c.layout.of_tokens();
+    EXPECT_NO_THROW(inner.check(c.name, tokens.size(0), tokens.size(1)));
+    EXPECT_EQ(inner.offsets(tokens.size(0), tokens.size(1)), c.offsets) << c.name;
+    EXPECT_TRUE(inner.to_tokens(tokens).is_same(tokens)) << c.name << ": no padding is left";
+    if (!c.places.empty()) {
+      EXPECT_TRUE(torch::equal(inner.to_rows(tokens), c.layout.to_rows(t))) << c.name;
+      EXPECT_EQ(inner.longest(tokens.size(1)), c.layout.longest(c.L)) << c.name;
+    }
+  }
+}
+
+TEST(LayoutTokens, PaddingGetsNoGradient) {
+  for (const auto& c : token_cases()) {
+    auto t = numbered(c.B, c.L).requires_grad_();
+    c.layout.from_tokens(c.layout.to_tokens(t)).sum().backward();
+    auto expected = torch::zeros({c.B * c.L, 2}, torch::kFloat64);
+    for (const int64_t place : c.places) expected[place].fill_(1);
+    EXPECT_TRUE(torch::equal(t.grad(), expected.view({c.B, c.L, 2}))) << c.name;
+  }
+}
+
+TEST(LayoutTokens, OfAnotherShapeAreRefused) {
+  const auto padded = Layout::padded(mask_of({{0, 1, 1}, {1, 0, 0}}));
+  EXPECT_THROW_WITH(padded.to_tokens(torch::zeros({2, 4})), Error,
+                    "(2, 3) but the input has (2, 4)");
+  EXPECT_THROW_WITH(padded.to_tokens({}), Error, "undefined");
+  EXPECT_THROW_WITH(padded.from_tokens(torch::zeros({1, 4, 2})), Error,
+                    "this layout has 3 tokens; got a tensor of shape [1, 4, 2]");
+  EXPECT_THROW_WITH(padded.from_tokens(torch::zeros({3, 1, 2})), Error,
+                    "Give what to_tokens() made");
+  const auto packed = Layout::packed(torch::tensor({0, 2, 5}));
+  EXPECT_THROW_WITH(packed.from_tokens(torch::zeros({1, 4})), Error, "(1, 5)");
+}
+
 }  // namespace
 }  // namespace hydramix

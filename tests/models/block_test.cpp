@@ -3,6 +3,7 @@
 
 #include "hydramix/error.h"
 #include "support/expect.h"
+#include "support/memory.h"
 #include "support/tensors.h"
 
 namespace hydramix {
@@ -143,6 +144,44 @@ TEST(Block, ConcatWidensOutProjAndSharesTheGate) {
   EXPECT_EQ(weights["out_proj.weight"].sizes(), (std::vector<int64_t>{8, 32}));
   EXPECT_EQ(weights["norm.weight"].sizes(), (std::vector<int64_t>{32}));
   EXPECT_EQ(weights["in_proj.weight"].size(0), 2 * 16 + 4 * 2 * 3 + 2 * 4);
+}
+
+TEST(Block, ASequenceGivesInABatchWhatItGivesAlone) {
+  torch::manual_seed(5);
+  for (const std::string name : {"hydra", "semiseparable", "toeplitz_dd"}) {
+    Block block(small(name));
+    block->to(torch::kFloat64);
+    const auto u = torch::randn({1, 33, 8}, torch::kFloat64);
+    const auto y = block->forward(u, Layout::packed(torch::tensor({0, 7, 7, 8, 25, 33})));
+    for (const auto& [begin, L] : {std::pair{0, 7}, {7, 1}, {8, 17}, {25, 8}})
+      // Not to the bit: a matrix product's order of summation depends on its number of rows.
+      expect_close(y.narrow(1, begin, L), block->forward(u.narrow(1, begin, L)), 1e-13, name);
+  }
+}
+
+// The most memory that a step of training takes beyond weights, their gradients, the input and the
+// output's gradient: what is kept for the backward pass, and what is passed along in it. In floats
+// per channel of d_inner and token.
+double peak_of_training(const Layout& layout, int64_t n) {
+  const BlockOptions options;  // d_model 768, d_inner 1536
+  Block block(options);
+  auto u = torch::randn({1, n, options.d_model}).requires_grad_();
+  const auto dy = torch::randn_like(u);
+  block->forward(u, layout).backward(dy);  // from now on the weights have gradients
+  u.mutable_grad() = torch::Tensor();
+  const auto memory = test::count_memory([&] { block->forward(u, layout).backward(dy); });
+  EXPECT_EQ(memory->now(), static_cast<int64_t>(u.grad().nbytes())) << "nothing else is left";
+  return static_cast<double>(memory->peak()) / static_cast<double>(sizeof(float)) /
+         static_cast<double>(n * block->mixer().heads().channels());
+}
+
+TEST(Block, TrainingTakesAFewFloatsPerChannelAndToken) {
+  const double one = peak_of_training({}, 512);
+  const double eight = peak_of_training(Layout::packed(torch::arange(0, 513, 64)), 512);
+  RecordProperty("floats_1x512", std::to_string(one));
+  RecordProperty("floats_8x64", std::to_string(eight));
+  EXPECT_LE(one, 14);
+  EXPECT_LE(eight, 14);
 }
 
 }  // namespace

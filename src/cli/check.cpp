@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "eval/case.h"
 #include "hydramix/error.h"
+#include "kernels/cpu/isa.h"
 
 namespace hydramix {
 namespace {
@@ -44,6 +45,7 @@ int check(const CheckOptions& options) {
   HYDRAMIX_CHECK_USAGE(options.write.empty() || options.cases.size() == 1,
                        "--write takes the results of one case; got ", options.cases.size(),
                        " cases. Check them one by one.");
+  kernels::use_instruction_set_of_environment();  // or the first case would be blamed for it
   std::size_t tensors = 0, off = 0, cases_off = 0;
   for (const auto& path : options.cases) {
     const auto report = run_case(load_tensors(path), options.tolerance,

@@ -8,8 +8,10 @@
 
 #include "kernels/cpu/isa.h"
 
-// The thread sanitizer does not see that OpenMP's threads begin after, and end before, the call.
-#if defined(__SANITIZE_THREAD__)
+// The thread sanitizer does not see that OpenMP's threads begin after, and end before, the call: it
+// must be told, and this file, where threads read what the call left for them before they can tell,
+// is compiled without it.
+#if defined(HYDRAMIX_TELL_THREAD_SANITIZER)
 extern "C" void __tsan_acquire(void*);
 extern "C" void __tsan_release(void*);
 #else

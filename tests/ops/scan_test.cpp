@@ -338,7 +338,7 @@ TEST(GradientsOfTheScan, AreGivenToThoseWhoAsk) {
   all.run().backward(dy);
   for (std::size_t i = 0; i < c.inputs().size(); ++i) {
     auto one = c;
-    auto& [name, asked] = one.inputs()[i];
+    const auto [name, asked] = one.inputs()[i];
     *asked = asked->clone().requires_grad_();
     one.run().backward(dy);
     EXPECT_TRUE(torch::equal(asked->grad(), all.inputs()[i].second->grad())) << name;

@@ -32,24 +32,84 @@ HWY_INLINE hn::Vec<D> Convolve(D d, const ConvShape& s, const ConvBlock& block, 
 // the tokens pass, long enough that memory is read in runs of whole lines.
 constexpr int64_t kForwardRun = 256, kBackwardRun = 64;
 
+// SiLU on the channels of a vector from c on that have it; those on both sides of the border may
+// share a vector.
+template <class D>
+HWY_INLINE hn::Vec<D> Activate(D d, const ConvShape& s, int64_t c, hn::Vec<D> u) {
+  if (c >= s.silu) return u;
+  const auto v = hn::Mul(u, Sigmoid(d, u));
+  return c + static_cast<int64_t>(hn::Lanes(d)) <= s.silu
+             ? v
+             : hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(s.silu - c)), v, u);
+}
+
+// kTokens tokens from t on, whose K inputs are all inside the sequence, and a full vector of
+// channels: the weights stay in registers, and each input is loaded once.
+constexpr int kTokens = 4;
+template <int K, typename S, class D, typename T = Arithmetic<S>>
+HWY_INLINE void ConvolveInside(D d, const ConvShape& s, const S* x, int64_t x_row, const T* weight,
+                               const T* bias, int64_t t, int64_t c, S* y, int64_t y_row) {
+  const int64_t lanes = hn::Lanes(d);
+  hn::Vec<D> taps[K], sums[kTokens];
+  HWY_UNROLL(8)
+  for (int k = 0; k < K; ++k) taps[k] = hn::LoadU(d, weight + k * s.C + c);
+  HWY_UNROLL(8)
+  for (int r = 0; r < kTokens; ++r)
+    sums[r] = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + c);
+  const S* from = x + (t - s.centre) * x_row + c;
+  HWY_UNROLL(16)
+  for (int row = 0; row < K + kTokens - 1; ++row) {
+    const auto v = LoadN(d, from + row * x_row, lanes);
+    HWY_UNROLL(8)
+    for (int r = 0; r < kTokens; ++r)
+      if (row - r >= 0 && row - r < K) sums[r] = hn::MulAdd(taps[row - r], v, sums[r]);
+  }
+  HWY_UNROLL(8)
+  for (int r = 0; r < kTokens; ++r)
+    StoreN(Activate(d, s, c, sums[r]), d, y + (t + r) * y_row + c, lanes);
+}
+
+template <typename S, class D, typename T = Arithmetic<S>>
+HWY_INLINE bool TryConvolveInside(D d, const ConvShape& s, const ConvBlock& block, const S* x,
+                                  int64_t x_row, const T* weight, const T* bias, int64_t t,
+                                  int64_t c, S* y, int64_t y_row) {
+  if (s.C - c < static_cast<int64_t>(hn::Lanes(d))) return false;
+  if (t - s.centre < block.first || t + kTokens + s.K - 1 - s.centre > block.last) return false;
+  switch (s.K) {
+    case 3:
+      ConvolveInside<3>(d, s, x, x_row, weight, bias, t, c, y, y_row);
+      return true;
+    case 4:
+      ConvolveInside<4>(d, s, x, x_row, weight, bias, t, c, y, y_row);
+      return true;
+    case 5:
+      ConvolveInside<5>(d, s, x, x_row, weight, bias, t, c, y, y_row);
+      return true;
+    case 7:
+      ConvolveInside<7>(d, s, x, x_row, weight, bias, t, c, y, y_row);
+      return true;
+    default:
+      return false;
+  }
+}
+
 template <typename S, typename T = Arithmetic<S>>
 void ConvForward(const ConvShape& s, const ConvBlock& block, const S* x, int64_t x_row,
                  const T* weight, const T* bias, S* y, int64_t y_row) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = hn::Lanes(d);
   for (int64_t run = 0; run < s.C; run += kForwardRun)
-    for (int64_t t = block.begin; t < block.end; ++t)
+    for (int64_t t0 = block.begin; t0 < block.end; t0 += kTokens) {
+      const int64_t tokens = HWY_MIN(int64_t{kTokens}, block.end - t0);
       for (int64_t c = run; c < HWY_MIN(run + kForwardRun, s.C); c += lanes) {
-        const int64_t count = s.C - c;
-        const auto u = Convolve<S>(d, s, block, x, x_row, weight, bias, t, c, count);
-        auto v = u;
-        if (c < s.silu) {
-          v = hn::Mul(u, Sigmoid(d, u));
-          if (c + lanes > s.silu)  // channels on both sides of the border share a vector
-            v = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(s.silu - c)), v, u);
-        }
-        StoreN(v, d, y + t * y_row + c, count);
+        if (tokens == kTokens &&
+            TryConvolveInside<S>(d, s, block, x, x_row, weight, bias, t0, c, y, y_row))
+          continue;
+        for (int64_t t = t0; t < t0 + tokens; ++t)
+          StoreN(Activate(d, s, c, Convolve<S>(d, s, block, x, x_row, weight, bias, t, c, s.C - c)),
+                 d, y + t * y_row + c, s.C - c);
       }
+    }
 }
 
 template <typename S, typename T = Arithmetic<S>>

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -21,6 +22,37 @@ template <typename T>
 struct Entries {
   const T* HWY_RESTRICT data;
   int64_t row, column;
+};
+
+// Rows that will be wanted soon, asked for a few lines at a time while a product runs: asked for
+// all at once, the requests would queue up before the work that they are to hide behind. Each row
+// of a head is a short run on a page of its own, which no hardware prefetcher finds in time.
+class Ahead {
+ public:
+  // `rows` runs of `bytes`, `row` bytes apart.
+  void Want(const void* from, int64_t rows, int64_t row, int64_t bytes) {
+    wanted_[count_++] = {static_cast<const char*>(from), rows, row, bytes};
+  }
+  HWY_INLINE void Fetch() {
+    for (int line = 0; line < kLines && at_ < count_; ++line) {
+      const Rows& rows = wanted_[at_];
+      hwy::Prefetch(rows.from + row_ * rows.row + byte_);
+      if ((byte_ += 64) < rows.bytes) continue;
+      byte_ = 0;
+      if (++row_ < rows.rows) continue;
+      row_ = 0;
+      ++at_;
+    }
+  }
+
+ private:
+  static constexpr int kLines = 28;
+  struct Rows {
+    const char* from;
+    int64_t rows, row, bytes;
+  } wanted_[2];
+  int count_ = 0, at_ = 0;
+  int64_t row_ = 0, byte_ = 0;
 };
 
 // R rows by V vectors of C stay in registers while l runs.
@@ -55,10 +87,13 @@ HWY_INLINE void GemmTile(D d, int64_t k, Entries<T> a, const T* HWY_RESTRICT b, 
 
 template <int V, class D, typename T = hn::TFromD<D>>
 HWY_INLINE void GemmColumns(D d, int64_t m, int64_t k, Entries<T> a, const T* HWY_RESTRICT b,
-                            int64_t ldb, bool add, T* HWY_RESTRICT c, int64_t ldc) {
+                            int64_t ldb, bool add, T* HWY_RESTRICT c, int64_t ldc, Ahead* ahead) {
   const auto at = [&](int64_t i) { return Entries<T>{a.data + i * a.row, a.row, a.column}; };
   int64_t i = 0;
-  for (; i + 6 <= m; i += 6) GemmTile<6, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
+  for (; i + 6 <= m; i += 6) {
+    if (ahead != nullptr) ahead->Fetch();
+    GemmTile<6, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
+  }
   for (; i + 4 <= m; i += 4) GemmTile<4, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
   for (; i + 2 <= m; i += 2) GemmTile<2, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
   for (; i < m; ++i) GemmTile<1, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
@@ -68,13 +103,14 @@ HWY_INLINE void GemmColumns(D d, int64_t m, int64_t k, Entries<T> a, const T* HW
 // of B and C are contiguous, aligned to vectors, ldb and ldc apart.
 template <class D, typename T = hn::TFromD<D>>
 HWY_NOINLINE void Gemm(D d, int64_t m, int64_t n, int64_t k, Entries<T> a, const T* HWY_RESTRICT b,
-                       int64_t ldb, bool add, T* HWY_RESTRICT c, int64_t ldc) {
+                       int64_t ldb, bool add, T* HWY_RESTRICT c, int64_t ldc,
+                       Ahead* ahead = nullptr) {
   const int64_t lanes = hn::Lanes(d);
   constexpr int kWide = HWY_TARGET <= HWY_AVX3 ? 4 : 2;  // 24 of 32, or 12 of 16 registers
   int64_t j = 0;
   for (; j + kWide * lanes <= n; j += kWide * lanes)
-    GemmColumns<kWide>(d, m, k, a, b + j, ldb, add, c + j, ldc);
-  for (; j < n; j += lanes) GemmColumns<1>(d, m, k, a, b + j, ldb, add, c + j, ldc);
+    GemmColumns<kWide>(d, m, k, a, b + j, ldb, add, c + j, ldc, ahead);
+  for (; j < n; j += lanes) GemmColumns<1>(d, m, k, a, b + j, ldb, add, c + j, ldc, ahead);
 }
 
 }  // namespace hydramix::kernels::HWY_NAMESPACE

@@ -158,7 +158,7 @@ HWY_NOINLINE void ChunkMatrix(const ScanShape& s, int64_t rows, const T* HWY_RES
         exponent = hn::IfThenElse(is_below, below(j), above(j));
         dt = hn::IfThenElse(is_below, hn::Load(d, dt_f + j), hn::Load(d, dt_b + j));
       }
-      const auto e = hn::Exp(d, exponent);
+      const auto e = FastExp(d, exponent);
       if (decay != nullptr) hn::Store(e, d, decay + i * ld + j);
       hn::Store(hn::Mul(hn::Load(d, cb + i * ld + j), hn::Mul(e, dt)), d, M + i * ld + j);
     }

@@ -45,7 +45,7 @@ struct ScanShape {
 
   // Heads of one group that a task takes together: enough to share what prepare() left in cache and
   // to keep the sums over heads few, and still several tasks for one sequence.
-  static constexpr int64_t kTaskHeads = 4;
+  static constexpr int64_t kTaskHeads = 6;
   int64_t tasks_per_group() const { return (heads_per_group() + kTaskHeads - 1) / kTaskHeads; }
   int64_t tasks() const { return G * tasks_per_group(); }
 };

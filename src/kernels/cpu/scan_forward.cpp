@@ -116,15 +116,19 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
   const auto backward_state = [&](int64_t k, int64_t h) {
     return work.states[kBackward] + (k * s.H + h) * state;
   };
+  const auto want = [&](Ahead& ahead, const S* rows, int64_t row, int64_t k, int64_t h) {
+    const int64_t bytes = sizeof(S);
+    ahead.Want(rows + chunks[k].begin * row + h * s.P, chunks[k].rows, row * bytes, s.P * bytes);
+  };
   // next = decays.whole before + (weight b)^T X; before is null where nothing came in.
   const auto carry = [&](const Decays<T>& decays, const T* b, int64_t rows, const T* before,
-                         T* next) HWY_ATTR {
+                         T* next, Ahead& ahead) HWY_ATTR {
     ScaleColumns(b, decays.weight, s.N, ScanShape::padded(rows), ld, scaled);
     if (before != nullptr)
       ForVectors<T>(state, [&](auto, int64_t i) HWY_ATTR {
         hn::Store(hn::Mul(hn::Set(d, decays.whole), hn::Load(d, before + i)), d, next + i);
       });
-    Gemm(d, s.N, Pp, rows, Entries<T>{scaled, ld, 1}, X, Pp, before != nullptr, next, Pp);
+    Gemm(d, s.N, Pp, rows, Entries<T>{scaled, ld, 1}, X, Pp, before != nullptr, next, Pp, &ahead);
   };
 
   if (s.on[kBackward])
@@ -133,10 +137,15 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
       const T* prepared = work.prepared + k * plan.size();
       for (int64_t h = heads.begin; h < heads.end; ++h) {
         LoadHead(s, chunk, in.x, in.x_row, h, X);
+        Ahead ahead;
+        if (h + 1 < heads.end)
+          want(ahead, in.x, in.x_row, k, h + 1);
+        else
+          want(ahead, in.x, in.x_row, k - 1, heads.begin);
         backward.Set(s, kBackward, work.sums + k * plan.sums_size() + plan.sums(kBackward, h),
                      prepared + plan.dt(kBackward, h), chunk.rows);
         carry(backward, prepared + plan.b(kBackward, g), chunk.rows,
-              chunk.last ? nullptr : backward_state(k, h), backward_state(k - 1, h));
+              chunk.last ? nullptr : backward_state(k, h), backward_state(k - 1, h), ahead);
       }
     }
 
@@ -148,26 +157,34 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
     for (int64_t h = heads.begin; h < heads.end; ++h) {
       const T *dt_f = prepared + plan.dt(kForward, h), *dt_b = prepared + plan.dt(kBackward, h);
       LoadHead(s, chunk, in.x, in.x_row, h, X);
+      Ahead ahead;
+      if (h + 1 < heads.end)
+        want(ahead, in.x, in.x_row, k, h + 1);
+      else if (!chunk.last)
+        want(ahead, in.x, in.x_row, k + 1, heads.begin);
+      want(ahead, y, y_row, k, h);
       forward.Set(s, kForward, sums + plan.sums(kForward, h), dt_f, rows);
       backward.Set(s, kBackward, sums + plan.sums(kBackward, h), dt_b, rows);
       ChunkMatrix<T>(s, rows, prepared + plan.cb(g), prepared + plan.diagonal(g), forward, dt_f,
                      backward, dt_b, in.delta + chunk.begin * in.delta_row + h, in.delta_row, M,
                      nullptr);
-      Gemm(d, rows, Pp, rows, Entries<T>{M, ld, 1}, X, Pp, false, Y, Pp);
+      Gemm(d, rows, Pp, rows, Entries<T>{M, ld, 1}, X, Pp, false, Y, Pp, &ahead);
       if (s.on[kForward] && !chunk.first) {
         ScaleColumns(prepared + plan.c(kForward, g), forward.enter, s.N, ScanShape::padded(rows),
                      ld, scaled);
-        Gemm(d, rows, Pp, s.N, Entries<T>{scaled, 1, ld}, forward_state(k, h), Pp, true, Y, Pp);
+        Gemm(d, rows, Pp, s.N, Entries<T>{scaled, 1, ld}, forward_state(k, h), Pp, true, Y, Pp,
+             &ahead);
       }
       if (s.on[kBackward] && !chunk.last) {
         ScaleColumns(prepared + plan.c(kBackward, g), backward.enter, s.N, ScanShape::padded(rows),
                      ld, scaled);
-        Gemm(d, rows, Pp, s.N, Entries<T>{scaled, 1, ld}, backward_state(k, h), Pp, true, Y, Pp);
+        Gemm(d, rows, Pp, s.N, Entries<T>{scaled, 1, ld}, backward_state(k, h), Pp, true, Y, Pp,
+             &ahead);
       }
       StoreHead(s, chunk, Y, y_row, h, y);
       if (s.on[kForward] && !chunk.last)
         carry(forward, prepared + plan.b(kForward, g), rows,
-              chunk.first ? nullptr : forward_state(k, h), forward_state(k + 1, h));
+              chunk.first ? nullptr : forward_state(k, h), forward_state(k + 1, h), ahead);
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
+#include "ops/narrow_linear.h"
 
 namespace hydramix {
 
@@ -17,10 +18,8 @@ QuasiseparableMixer::QuasiseparableMixer(Heads heads, const MixerOptions& option
 torch::Tensor QuasiseparableMixer::derive(const torch::Tensor& projected,
                                           const torch::Tensor& x) const {
   const Rows rows = arithmetic_of(x);
-  const auto wide = x.flatten(2).to(rows.options.dtype().toScalarType());
-  // As one product of matrices: rows of x may lie apart, and need no copy.
   const auto delta =
-      torch::addmm(weight(D, rows), wide.flatten(0, 1), weight(fc_D->weight, rows).t())
+      narrow_linear(x.flatten(2).flatten(0, 1), weight(fc_D->weight, rows), weight(D, rows))
           .view({x.size(0), x.size(1), heads_.H});
   return torch::cat({projected, delta.to(projected.scalar_type())}, 2);
 }

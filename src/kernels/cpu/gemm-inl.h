@@ -110,6 +110,9 @@ HWY_NOINLINE void Gemm(D d, int64_t m, int64_t n, int64_t k, Entries<T> a, const
   int64_t j = 0;
   for (; j + kWide * lanes <= n; j += kWide * lanes)
     GemmColumns<kWide>(d, m, k, a, b + j, ldb, add, c + j, ldc, ahead);
+  if constexpr (kWide > 2)
+    for (; j + 2 * lanes <= n; j += 2 * lanes)
+      GemmColumns<2>(d, m, k, a, b + j, ldb, add, c + j, ldc, ahead);
   for (; j < n; j += lanes) GemmColumns<1>(d, m, k, a, b + j, ldb, add, c + j, ldc, ahead);
 }
 

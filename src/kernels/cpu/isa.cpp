@@ -18,6 +18,7 @@ int64_t Target() { return HWY_TARGET; }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 
@@ -29,7 +30,7 @@ namespace {
 
 HWY_EXPORT(Target);
 
-std::once_flag environment_asked;
+std::atomic<bool> environment_asked{false};
 
 void choose(int64_t targets) {
   hwy::SetSupportedTargetsForTest(targets);  // 0: what the machine has
@@ -61,15 +62,18 @@ std::vector<std::string> instruction_sets() {
 std::string instruction_set() { return hwy::TargetName(HWY_DYNAMIC_DISPATCH(Target)()); }
 
 void use_instruction_set(const std::string& name) {
-  std::call_once(environment_asked, [] {});  // its wish would come too late
+  environment_asked = true;  // its wish would come too late
   choose(name);
 }
 
 void use_instruction_set_of_environment() {
-  std::call_once(environment_asked, [] {
-    if (const char* name = std::getenv("HYDRAMIX_ISA"); name != nullptr && *name != '\0')
-      choose(std::string(name));
-  });
+  if (environment_asked) return;
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  if (environment_asked) return;
+  if (const char* name = std::getenv("HYDRAMIX_ISA"); name != nullptr && *name != '\0')
+    choose(std::string(name));  // if that throws, the next call asks, and throws, again
+  environment_asked = true;
 }
 
 }  // namespace hydramix::kernels

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/narrow_linear.h"
+
+#include "hydramix/error.h"
+#include "kernels/cpu/narrow_linear.h"
+#include "ops/arithmetic.h"
+#include "ops/kernel_tensors.h"
+#include "ops/parallel.h"
+
+namespace hydramix {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+template <typename S>
+Tensor run(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  using T = kernels::Arithmetic<S>;
+  using kernels::kNarrowPad;
+  using kernels::kNarrowRows;
+  const int64_t n = x.size(0), C = x.size(1), H = weight.size(0);
+  const auto columns =
+      torch::constant_pad_nd(weight.t(), {0, (kNarrowPad - H % kNarrowPad) % kNarrowPad})
+          .contiguous();  // (C, padded H)
+  const auto y = torch::empty({n, H}, weight.options());
+  parallel((n + kNarrowRows - 1) / kNarrowRows, [&](int64_t i) {
+    const int64_t r = i * kNarrowRows;
+    kernels::narrow_linear<S>(std::min(kNarrowRows, n - r), C, H, storage<S>(x) + r * x.stride(0),
+                              x.stride(0), columns.data_ptr<T>(), bias.data_ptr<T>(),
+                              y.data_ptr<T>() + r * H);
+  });
+  return y;
+}
+
+class NarrowLinear : public torch::autograd::Function<NarrowLinear> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        const Tensor& bias) {
+    ctx->save_for_backward({x, weight});
+    return dispatch_storage(x, [&](auto tag) { return run<decltype(tag)>(x, weight, bias); });
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list outputs) {
+    const auto in = ctx->get_saved_variables();
+    const auto& dy = outputs[0];
+    const auto wide = in[0].to(in[1].scalar_type());
+    return {torch::mm(dy, in[1]).to(in[0].scalar_type()), torch::mm(dy.t(), wide), dy.sum(0)};
+  }
+};
+
+}  // namespace
+
+Tensor narrow_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  HYDRAMIX_CHECK(x.defined() && weight.defined() && bias.defined() && x.dim() == 2 &&
+                     weight.dim() == 2 && weight.size(1) == x.size(1) && weight.size(0) >= 1 &&
+                     bias.sizes() == weight.sizes().slice(0, 1),
+                 "narrow linear: expected x (n, C), weight (H, C) and bias (H); got ",
+                 x.defined() ? concat(x.sizes()) : "undefined", ", ",
+                 weight.defined() ? concat(weight.sizes()) : "undefined", " and ",
+                 bias.defined() ? concat(bias.sizes()) : "undefined", ".");
+  const auto arithmetic = arithmetic_type("narrow linear", "x", x);
+  HYDRAMIX_CHECK(weight.scalar_type() == arithmetic && bias.scalar_type() == arithmetic &&
+                     weight.device() == x.device() && bias.device() == x.device(),
+                 "narrow linear: weight and bias must be ", arithmetic, " on ", x.device(),
+                 " for this x; got ", weight.scalar_type(), " on ", weight.device(), ".");
+  if (!x.is_cpu()) return torch::addmm(bias, x.to(arithmetic), weight.t());
+  const auto rows = packed_rows(x), w = weight.contiguous(), b = bias.contiguous();
+  if (wants_gradient({rows, w, b})) return NarrowLinear::apply(rows, w, b);
+  return dispatch_storage(x, [&](auto tag) { return run<decltype(tag)>(rows, w, b); });
+}
+
+}  // namespace hydramix

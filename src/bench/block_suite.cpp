@@ -9,15 +9,6 @@
 namespace hydramix::bench {
 namespace {
 
-Block in_float64(const Block& block) {
-  Block copy(block->options());
-  copy->to(torch::kFloat64);
-  torch::NoGradGuard no_grad;
-  auto weights = copy->named_parameters();
-  for (const auto& weight : block->named_parameters()) weights[weight.key()].copy_(weight.value());
-  return copy;
-}
-
 // Both projections, convolution and scan, without the elementwise rest.
 double block_flops(const Block& block, const Subject& subject) {
   const auto weights = block->named_parameters();

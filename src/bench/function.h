@@ -45,4 +45,15 @@ Function matrix_products(const std::vector<std::pair<torch::Tensor, torch::Tenso
 double verify(const std::string& what, const Function& fast, const Function& oracle,
               double tolerance);
 
+// A copy of a module and its weights in float64, the oracle of itself.
+template <class Module>
+Module in_float64(const Module& module) {
+  Module copy(module->options());
+  copy->to(torch::kFloat64);
+  torch::NoGradGuard no_grad;
+  auto weights = copy->named_parameters();
+  for (const auto& weight : module->named_parameters()) weights[weight.key()].copy_(weight.value());
+  return copy;
+}
+
 }  // namespace hydramix::bench

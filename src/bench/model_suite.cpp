@@ -10,15 +10,6 @@
 namespace hydramix::bench {
 namespace {
 
-BertForMaskedLM in_float64(const BertForMaskedLM& model) {
-  BertForMaskedLM copy(model->options());
-  copy->to(torch::kFloat64);
-  torch::NoGradGuard no_grad;
-  auto weights = copy->named_parameters();
-  for (const auto& weight : model->named_parameters()) weights[weight.key()].copy_(weight.value());
-  return copy;
-}
-
 torch::Tensor random_ids(const Subject& subject, const BertForMaskedLM& model) {
   return torch::randint(model->options().vocab, {subject.batch, subject.length}, torch::kInt64);
 }

@@ -34,11 +34,18 @@ endif()
 # Threads are LibTorch's, and its parallel_for is a template that becomes OpenMP in our code.
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 
-# Google Highway has no CMake package in every distribution.
-find_path(HWY_INCLUDE_DIR hwy/highway.h HINTS ${HYDRAMIX_DEPS}/include REQUIRED)
-find_library(HWY_LIBRARY NAMES hwy HINTS ${HYDRAMIX_DEPS}/lib REQUIRED)
-if(NOT TARGET hwy::hwy)
-  add_library(hwy::hwy UNKNOWN IMPORTED)
-  set_target_properties(hwy::hwy PROPERTIES IMPORTED_LOCATION ${HWY_LIBRARY}
-                        INTERFACE_INCLUDE_DIRECTORIES ${HWY_INCLUDE_DIR})
-endif()
+find_package(Threads REQUIRED)
+
+# These have no CMake package in every distribution.
+function(hydramix_find_library name header library)
+  find_path(HYDRAMIX_${name}_INCLUDE ${header} HINTS ${HYDRAMIX_DEPS}/include REQUIRED)
+  find_library(HYDRAMIX_${name}_LIBRARY NAMES ${library} HINTS ${HYDRAMIX_DEPS}/lib REQUIRED)
+  if(NOT TARGET ${name}::${name})
+    add_library(${name}::${name} UNKNOWN IMPORTED GLOBAL)
+    set_target_properties(${name}::${name} PROPERTIES IMPORTED_LOCATION ${HYDRAMIX_${name}_LIBRARY}
+                          INTERFACE_INCLUDE_DIRECTORIES ${HYDRAMIX_${name}_INCLUDE})
+  endif()
+endfunction()
+hydramix_find_library(hwy hwy/highway.h hwy)
+hydramix_find_library(utf8proc utf8proc.h utf8proc)
+hydramix_find_library(zstd zstd.h zstd)

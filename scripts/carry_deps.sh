@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Copies the dependencies that GPU machines without a package registry lack (Google Highway, utf8proc)
+# Copies the dependencies that GPU machines without a package registry lack (Google Highway, utf8proc, zstd)
 # from this Debian machine into .carry/, where the cuda preset looks for them. Debian ships Highway
-# only as a shared library, so that one is carried as such; utf8proc as both, and the static one is carried.
+# only as a shared library, so that one is carried as such; of the others the static one is carried.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lib=/usr/lib/$(uname -m)-linux-gnu
-for needed in /usr/include/hwy/highway.h /usr/include/utf8proc.h "$lib/libhwy.so.1" "$lib/libutf8proc.a"; do
-  [ -e "$needed" ] || { echo "error: $needed is missing: apt-get install libhwy-dev libutf8proc-dev" >&2; exit 1; }
+for needed in /usr/include/hwy/highway.h /usr/include/utf8proc.h /usr/include/zstd.h "$lib/libhwy.so.1" \
+    "$lib/libutf8proc.a" "$lib/libzstd.a"; do
+  [ -e "$needed" ] || { echo "error: $needed is missing: apt-get install libhwy-dev libutf8proc-dev libzstd-dev" >&2; exit 1; }
 done
 rm -rf .carry
 mkdir -p .carry/include .carry/lib
 cp -r /usr/include/hwy .carry/include/
-cp /usr/include/utf8proc.h .carry/include/
-cp -L "$lib/libutf8proc.a" .carry/lib/
+cp /usr/include/utf8proc.h /usr/include/zstd.h .carry/include/
+cp -L "$lib/libutf8proc.a" "$lib/libzstd.a" .carry/lib/
 cp -L "$lib/libhwy.so.1" .carry/lib/libhwy.so.1
 cp -L "$lib/libhwy.so.1" .carry/lib/libhwy.so
 du -sh .carry

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The masked-language-model encoder of the paper: BERT's shape with any mixer for attention, no
-// position embeddings, no MLP layers.
+// The masked-language-model encoder of the paper: BERT's shape with any mixer for attention. Unless
+// told otherwise it has no position embeddings and no MLP layers.
 //
-//   e      = LayerNorm_1e-12( word[id] + type[type_id] )
-//   x      = LayerNorm_1e-5( x + block(x) )                       per layer
+//   e      = dropout( LayerNorm_1e-12( word[id] + type[type_id] + position[place in sequence] ) )
+//   x      = LayerNorm_1e-5( x + block(x) )                       per layer, norm: post
+//   x      = x + block( LayerNorm_1e-5(x) )                       per layer, norm: pre
+//            and the same again with the MLP; pre has one LayerNorm more behind the last layer
 //   logits = LayerNorm_1e-12( gelu( dense(x) ) ) word^T + bias
 //
-// Weight names are those of the published checkpoints.
+// For training nothing is padded: encode() takes the tokens of all sequences end to end, ids (1, n)
+// with Layout::packed, and masked_loss() runs the head on the masked places alone. Weight names are
+// those of the published checkpoints.
 #pragma once
 
 #include "hydramix/block.h"
+#include "hydramix/mlp.h"
 
 namespace hydramix {
 
@@ -18,6 +23,11 @@ struct BertOptions {
   int64_t type_vocab = 2;
   int64_t layers = 23;
   bool pooler = false;
+  std::string norm = "post";
+  int64_t positions = 0;
+  double dropout = 0;
+  bool recompute = false;
+  MlpOptions mlp;
   BlockOptions block;
 
   template <class Self, class Visitor>
@@ -27,8 +37,28 @@ struct BertOptions {
     v("layers", self.layers, Range{1, 4096}, "number of blocks");
     v("pooler", self.pooler,
       "holds the pooler's weights too, which the masked-LM loss does not use");
+    v("norm", self.norm, Choices{"post", "pre"},
+      "LayerNorm behind every residual sum, or before every block and once at the end");
+    v("positions", self.positions, Range{0, 1 << 24},
+      "learned embeddings of this many places of a sequence; 0: none");
+    v("dropout", self.dropout, Range{0.0, 0.99}, "share of embedding channels dropped in training");
+    v("recompute", self.recompute,
+      "keeps only the input of a layer for the backward pass and computes the rest anew");
+    v("mlp", self.mlp, "the MLP behind every block");
     v("block", self.block, "the block of every layer");
   }
+};
+
+// What dropout is a function of, beside place and channel: the same sequence gets the same mask in
+// whatever batch, on whatever rank.
+struct DropoutKey {
+  int64_t seed = 0;
+  torch::Tensor sequences;  // (S) int64: a number for each sequence of the layout that is not empty
+};
+
+struct MaskedLoss {
+  torch::Tensor sum;      // () float64, differentiable: cross-entropy summed over the masked places
+  torch::Tensor correct;  // () int64: places where the largest logit is the target's
 };
 
 class BertForMaskedLMImpl : public torch::nn::Module {
@@ -36,9 +66,19 @@ class BertForMaskedLMImpl : public torch::nn::Module {
   explicit BertForMaskedLMImpl(const BertOptions& options);
 
   // ids, type_ids (B, L) int64 -> hidden states (B, L, d_model). Undefined type_ids are all zero.
+  // In training mode (train(), eval()) with dropout > 0 the key is needed.
   torch::Tensor encode(const torch::Tensor& ids, const torch::Tensor& type_ids,
-                       const Layout& layout = {}) const;
-  // hidden states (..., d_model) -> logits (..., vocab).
+                       const Layout& layout = {}, const DropoutKey& dropout = {}) const;
+  // Throws unless ids and type_ids (or undefined) can be encoded. encode() asks it for tensors on
+  // the CPU; on a GPU looking at values would wait for them: ask before uploading.
+  void check_ids(const torch::Tensor& ids, const torch::Tensor& type_ids) const;
+
+  // The head on the places `positions` (m) int64 of hidden (B, L, d_model), counted over B L, with
+  // targets (m) int64. Never more than chunk x vocab logits exist, forward and backward.
+  MaskedLoss masked_loss(const torch::Tensor& hidden, const torch::Tensor& positions,
+                         const torch::Tensor& targets, int64_t chunk = 1024) const;
+
+  // The plain head. hidden states (..., d_model) -> logits (..., vocab).
   torch::Tensor predict(const torch::Tensor& hidden) const;
   // Mean cross-entropy over the places whose label is above 0; label 0 is [PAD], never a target.
   static torch::Tensor loss(const torch::Tensor& logits, const torch::Tensor& labels);
@@ -49,17 +89,30 @@ class BertForMaskedLMImpl : public torch::nn::Module {
   struct Layer {
     Block mixer;
     torch::nn::LayerNorm norm;
+    Mlp mlp{nullptr};  // empty without
+    torch::nn::LayerNorm mlp_norm{nullptr};
+
+    std::vector<torch::Tensor> parameters() const;
   };
 
-  void check_ids(const char* name, const torch::Tensor& ids, int64_t bound) const;
+  torch::Tensor embed(const torch::Tensor& ids, const torch::Tensor& type_ids, const Layout& layout,
+                      const DropoutKey& dropout) const;
+  torch::Tensor run_layer(const Layer& layer, const torch::Tensor& x, const Layout& layout) const;
+  // hidden (..., d_model) -> what the logits are linear in.
+  torch::Tensor transformed(const torch::Tensor& hidden) const;
+  void initialize();
 
   BertOptions options_;
-  torch::nn::Embedding word_embeddings{nullptr}, token_type_embeddings{nullptr};
-  torch::nn::LayerNorm embedding_norm{nullptr}, transform_norm{nullptr};
+  torch::nn::Embedding word_embeddings{nullptr}, token_type_embeddings{nullptr},
+      position_embeddings{nullptr};
+  torch::nn::LayerNorm embedding_norm{nullptr}, transform_norm{nullptr}, final_norm{nullptr};
   torch::nn::Linear transform{nullptr};
   torch::Tensor decoder_bias;  // (vocab)
   std::vector<Layer> layers_;
 };
 TORCH_MODULE(BertForMaskedLM);
+
+// How many parameters a model of these options has, counted without building all of it.
+int64_t parameter_count(const BertOptions& options);
 
 }  // namespace hydramix

@@ -6,6 +6,13 @@
 //                   -> SiLU on x, and on the columns where the family applies it
 //   y = mixer(x),  out = out_proj( rms_norm(y) * silu(z) )
 //
+// That is style mamba. The blocks of other models are the same with less around the mixer:
+//
+//   plain   [ x, columns ] = in_proj u,     out = out_proj mixer(x)           Transformer
+//   gated   [ z, g, x, columns ] = conv(in_proj u),
+//                                           out = out_proj( z * mixer(g * x) )  Monarch Mixer
+//   bare    x = u,                          out = mixer(x)                   FNet, MLP-Mixer
+//
 // It knows mixers by their interface alone. Weight names are those of the published checkpoints.
 #pragma once
 
@@ -15,6 +22,7 @@ namespace hydramix {
 
 struct BlockOptions {
   std::string mixer = "hydra";
+  std::string style = "mamba";
   int64_t d_model = 768;
   double expand = 2;
   int64_t headdim = 64;
@@ -26,12 +34,16 @@ struct BlockOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("mixer", self.mixer, Choices{mixer_names}, "the sequence mixer, by name");
+    v("style", self.style, Choices{"mamba", "plain", "gated", "bare"},
+      "what is around the mixer: the paper's block, projections alone, projections with two gates, "
+      "or nothing");
     v("d_model", self.d_model, Range{1, 1 << 20}, "channels of the block's input and output");
     v("expand", self.expand, Range{1e-3, 1e3},
       "d_inner = expand d_model, whole and a multiple of headdim");
     v("headdim", self.headdim, Range{1, 1 << 20}, "channels P of a head");
-    v("d_conv", self.d_conv, Range{1, 1 << 16},
-      "width of the convolution; even widths reach one place further back");
+    v("d_conv", self.d_conv, Range{0, 1 << 16},
+      "width of the convolution (styles mamba and gated; there 0 is none); even widths reach one "
+      "place further back");
     v("bias", self.bias, "biases in in_proj and out_proj");
     v("conv_bias", self.conv_bias, "a bias in the convolution");
     v("mixer_options", self.mixer_options, "what the mixer itself can be told");
@@ -56,19 +68,28 @@ class BlockImpl : public torch::nn::Module {
 
  private:
   struct Preprocessed {
-    torch::Tensor z;       // (B, L, d_inner)
+    torch::Tensor z;       // (B, L, d_inner); undefined in styles without it
     torch::Tensor x;       // (B, L, H, P)
     torch::Tensor params;  // (B, L, params_width)
   };
   void check_input(const torch::Tensor& u, const Layout& layout) const;
   // u (B, L, d_model): the tokens of a layout, and the layout of those.
   Preprocessed preprocess(const torch::Tensor& u, const Layout& tokens) const;
+  Preprocessed preprocess_mamba(const torch::Tensor& w, const Layout& tokens) const;
+  Preprocessed preprocess_gated(const torch::Tensor& w, const Layout& tokens) const;
+  // y (B, L, combined channels) -> (B, L, d_model)
+  torch::Tensor postprocess(const torch::Tensor& y, const torch::Tensor& z) const;
+  void check_style() const;
   torch::Tensor weight(const torch::Tensor& w, const torch::Tensor& input) const;
 
+  enum class Style { kMamba, kPlain, kGated, kBare };
+
   BlockOptions options_;
+  Style style_;
   Heads heads_;
   bool causal_;
   std::shared_ptr<Mixer> mixer_;
+  // Those that the style has.
   torch::nn::Linear in_proj{nullptr}, out_proj{nullptr};
   torch::nn::Conv1d conv1d{nullptr};
   torch::Tensor norm_weight;  // (combined channels)

@@ -8,6 +8,7 @@
 #include "hydramix/finite_check.h"
 #include "hydramix/layout.h"
 #include "hydramix/mixer.h"
+#include "hydramix/mlp.h"
 #include "hydramix/options.h"
 #include "hydramix/registry.h"
 #include "hydramix/safetensors.h"

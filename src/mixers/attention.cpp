@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax attention: M_ij = softmax_j(q_i . k_j / sqrt(d)) + [i = j], queries and keys learned by
-// place (di) or projected (dd). Paper: section 2.3 and table 2. Cost O(L^2) in time and O(L) in
-// memory: long sequences never have the matrix (ops/attention.h), forward or backward.
+// Softmax attention, queries and keys learned by place (di) or projected:
+//
+//   attention                    M_ij = softmax_j(q_i . k_j / sqrt(d))             Transformers
+//   attention_di, attention_dd   M_ij = softmax_j(q_i . k_j / sqrt(d)) + [i = j]   the paper's
+//   table 2
+//
+// Paper: section 2.3 and table 2. Cost O(L^2) in time and O(L) in memory: long sequences never have
+// the matrix (ops/attention.h), forward or backward.
 #include <cmath>
 #include <limits>
 
@@ -22,12 +27,12 @@ torch::Tensor attention(const QueryKey& qk, const Rows& rows) {
   if (rows.valid.defined())
     logits = logits.masked_fill(~rows.valid.unsqueeze(1).unsqueeze(2),
                                 -std::numeric_limits<double>::infinity());
-  return with_identity(logits.softmax(-1));
+  return logits.softmax(-1);
 }
 
 torch::Tensor apply_attention(const QueryKey& qk, const torch::Tensor& x, const Rows& rows) {
   if (rows.L < kInPieces) return dense_apply(attention(qk, rows), x);
-  return softmax_attention(qk.q, qk.k, x, rows.valid) + x;
+  return softmax_attention(qk.q, qk.k, x, rows.valid);
 }
 
 class AttentionDi : public LearnedQueryKey {
@@ -36,17 +41,17 @@ class AttentionDi : public LearnedQueryKey {
 
  protected:
   torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
-    return attention(query_key(rows), rows);
+    return with_identity(attention(query_key(rows), rows));
   }
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
                         const Rows& rows) const override {
-    return apply_attention(query_key(rows), x, rows);
+    return apply_attention(query_key(rows), x, rows) + x;
   }
 };
 
-class AttentionDd : public ProjectedQueryKey {
+class Attention : public ProjectedQueryKey {
  public:
-  AttentionDd(Heads heads, const MixerOptions& options)
+  Attention(Heads heads, const MixerOptions& options)
       : ProjectedQueryKey(heads, options, /*silu=*/false) {}
 
  protected:
@@ -59,12 +64,31 @@ class AttentionDd : public ProjectedQueryKey {
   }
 };
 
+class AttentionDd : public Attention {
+ public:
+  using Attention::Attention;
+
+ protected:
+  torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
+    return with_identity(Attention::matrix(params, rows));
+  }
+  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
+                        const Rows& rows) const override {
+    return Attention::product(x, params, rows) + x;
+  }
+};
+
 HYDRAMIX_REGISTER_MIXER("attention_di", AttentionDi, .matrix_class = "Dense (softmax attention)",
-                        .formula = "softmax_j(q_i . k_j)", .cost = "O(L^2)",
+                        .formula = "softmax_j(q_i . k_j) + [i = j]", .cost = "O(L^2)",
                         .source = "Hydra, Hwang et al. 2024, table 2", .extendable = false,
                         .row_normalized = true);
 
 HYDRAMIX_REGISTER_MIXER("attention_dd", AttentionDd, .matrix_class = "Dense (softmax attention)",
+                        .formula = "softmax_j(q_i . k_j) + [i = j]", .cost = "O(L^2)",
+                        .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true,
+                        .row_normalized = true);
+
+HYDRAMIX_REGISTER_MIXER("attention", Attention, .matrix_class = "Dense (softmax attention)",
                         .formula = "softmax_j(q_i . k_j)", .cost = "O(L^2)",
                         .source = "Transformer, Vaswani et al. 2017", .sequence_aligned = true,
                         .row_normalized = true);

@@ -7,6 +7,7 @@
 #include "ops/arithmetic.h"
 #include "ops/depthwise_conv.h"
 #include "ops/norm.h"
+#include "ops/projection.h"
 
 namespace hydramix {
 namespace {
@@ -29,11 +30,21 @@ Heads BlockOptions::heads() const {
 }
 
 BlockImpl::BlockImpl(const BlockOptions& options)
-    : options_(options), heads_(options.heads()), causal_(mixer_info(options.mixer).causal) {
+    : options_(options),
+      style_(options.style == "plain"   ? Style::kPlain
+             : options.style == "gated" ? Style::kGated
+             : options.style == "bare"  ? Style::kBare
+                                        : Style::kMamba),
+      heads_(options.heads()),
+      causal_(mixer_info(options.mixer).causal) {
   mixer_ =
       register_module("matrix_mixer", make_mixer(options.mixer, heads_, options.mixer_options));
+  check_style();
+  if (style_ == Style::kBare) return;
 
-  int64_t convolved = heads_.channels();
+  // x, and beside it z (and g).
+  const int64_t parts = style_ == Style::kMamba ? 2 : style_ == Style::kGated ? 3 : 1;
+  int64_t convolved = (style_ == Style::kGated ? 3 : 1) * heads_.channels();
   bool conv_ended = false;
   for (const auto& columns : mixer_->projection()) {
     HYDRAMIX_CHECK(
@@ -42,19 +53,40 @@ BlockImpl::BlockImpl(const BlockOptions& options)
     conv_ended = !columns.conv;
     if (columns.conv) convolved += columns.width;
   }
-  const int64_t projected = 2 * heads_.channels() + mixer_->projection_width();
+  const int64_t projected = parts * heads_.channels() + mixer_->projection_width();
   const int64_t combined = mixer_->combined_heads() * heads_.P;
   const auto linear = [&](int64_t in, int64_t out) {
     return torch::nn::Linear(torch::nn::LinearOptions(in, out).bias(options.bias));
   };
   in_proj = register_module("in_proj", linear(options.d_model, projected));
-  conv1d = register_module(
-      "conv1d", torch::nn::Conv1d(torch::nn::Conv1dOptions(convolved, convolved, options.d_conv)
-                                      .groups(convolved)
-                                      .bias(options.conv_bias)));
-  auto norm = register_module("norm", std::make_shared<torch::nn::Module>());
-  norm_weight = norm->register_parameter("weight", torch::ones({combined}));
+  if (style_ != Style::kPlain && options.d_conv > 0)
+    conv1d = register_module(
+        "conv1d", torch::nn::Conv1d(torch::nn::Conv1dOptions(convolved, convolved, options.d_conv)
+                                        .groups(convolved)
+                                        .bias(options.conv_bias)));
+  if (style_ == Style::kMamba) {
+    auto norm = register_module("norm", std::make_shared<torch::nn::Module>());
+    norm_weight = norm->register_parameter("weight", torch::ones({combined}));
+  }
   out_proj = register_module("out_proj", linear(combined, options.d_model));
+}
+
+void BlockImpl::check_style() const {
+  const int64_t combined = mixer_->combined_heads() * heads_.P;
+  HYDRAMIX_CHECK_USAGE(style_ != Style::kMamba || options_.d_conv >= 1,
+                       "block: d_conv = 0, but style mamba has a convolution. Give d_conv >= 1, or "
+                       "choose another style.");
+  HYDRAMIX_CHECK_USAGE(style_ != Style::kGated || combined == heads_.channels(), "block: mixer '",
+                       options_.mixer, "' gives ", combined, " channels for ", heads_.channels(),
+                       ", which style gated cannot gate. Choose style mamba or plain.");
+  HYDRAMIX_CHECK_USAGE(style_ != Style::kBare ||
+                           (mixer_->projection_width() == 0 &&
+                            heads_.channels() == options_.d_model && combined == options_.d_model),
+                       "block: style bare has no projections, but mixer '", options_.mixer,
+                       "' needs ", mixer_->projection_width(),
+                       " columns, and d_inner = ", heads_.channels(), " becomes ", combined,
+                       " channels for d_model = ", options_.d_model,
+                       ". Choose style plain, or a mixer without columns and expand = 1.");
 }
 
 torch::Tensor BlockImpl::weight(const torch::Tensor& w, const torch::Tensor& input) const {
@@ -71,8 +103,41 @@ void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const 
 
 BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layout& tokens) const {
   const auto input = u.to(arithmetic_type("block", "u", u));
+  const auto in_heads = [&](const torch::Tensor& x) {
+    return x.unflatten(2, std::vector<int64_t>{heads_.H, heads_.P});
+  };
+  if (style_ == Style::kBare) {
+    const auto x = in_heads(input);
+    return {{}, x, mixer_->derive(input.narrow(2, 0, 0), x)};
+  }
+  const auto w = project(input, weight(in_proj->weight, input), weight(in_proj->bias, input));
+  if (style_ == Style::kMamba) return preprocess_mamba(w, tokens);
+  if (style_ == Style::kGated) return preprocess_gated(w, tokens);
+  const auto parts = w.split_with_sizes({heads_.channels(), w.size(2) - heads_.channels()}, 2);
+  const auto x = in_heads(parts[0]);
+  return {{}, x, mixer_->derive(parts[1], x)};
+}
+
+BlockImpl::Preprocessed BlockImpl::preprocess_gated(const torch::Tensor& w,
+                                                    const Layout& tokens) const {
+  const int64_t d_inner = heads_.channels();
+  auto all = w;
+  if (!conv1d.is_empty()) {
+    const int64_t convolved = conv1d->weight.size(0);
+    const auto parts = w.split_with_sizes({convolved, w.size(2) - convolved}, 2);
+    const auto conv = depthwise_conv_silu(parts[0], weight(conv1d->weight, w),
+                                          weight(conv1d->bias, w), causal_, /*silu=*/0, tokens);
+    all = torch::cat({conv, parts[1]}, 2);
+  }
+  const auto parts =
+      all.split_with_sizes({d_inner, d_inner, d_inner, all.size(2) - 3 * d_inner}, 2);
+  const auto x = (parts[1] * parts[2]).unflatten(2, std::vector<int64_t>{heads_.H, heads_.P});
+  return {parts[0], x, mixer_->derive(parts[3], x)};
+}
+
+BlockImpl::Preprocessed BlockImpl::preprocess_mamba(const torch::Tensor& w,
+                                                    const Layout& tokens) const {
   const int64_t d_inner = heads_.channels(), convolved = conv1d->weight.size(0);
-  const auto w = torch::linear(input, weight(in_proj->weight, input), weight(in_proj->bias, input));
   // One split, whose gradient is one copy.
   const auto parts_of_w =
       w.split_with_sizes({d_inner, convolved, w.size(2) - d_inner - convolved}, 2);
@@ -84,8 +149,8 @@ BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layo
   std::size_t fused = 0;
   for (; fused < columns.size() && columns[fused].conv && columns[fused].silu; ++fused)
     silu += columns[fused].width;
-  const auto conv = depthwise_conv_silu(parts_of_w[1], weight(conv1d->weight, input),
-                                        weight(conv1d->bias, input), causal_, silu, tokens);
+  const auto conv = depthwise_conv_silu(parts_of_w[1], weight(conv1d->weight, w),
+                                        weight(conv1d->bias, w), causal_, silu, tokens);
 
   const auto x_and_rest = conv.split_with_sizes({d_inner, convolved - d_inner}, 2);
   std::vector<torch::Tensor> parts{x_and_rest[1].narrow(2, 0, silu - d_inner)};
@@ -101,6 +166,16 @@ BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layo
   return {z, heads, mixer_->derive(torch::cat(parts, 2), heads)};
 }
 
+torch::Tensor BlockImpl::postprocess(const torch::Tensor& y, const torch::Tensor& z) const {
+  if (style_ == Style::kBare) return y;
+  // A mixer that widens its output (concat) has every copy of a channel gated by the same z.
+  const auto gated = style_ == Style::kMamba
+                         ? gated_rms_norm(y, z, weight(norm_weight, y), kNormEps)
+                     : style_ == Style::kGated ? y * z
+                                               : y;
+  return project(gated, weight(out_proj->weight, y), weight(out_proj->bias, y));
+}
+
 torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) const {
   check_input(u, layout);
   // Everything below works on tokens alone: padding costs nothing and cannot leak.
@@ -110,11 +185,7 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) c
   if (const auto response = mixer_->initial_response(params, tokens); response.defined())
     y = y + response;
   y = mixer_->combine(y).flatten(2);
-  // A mixer that widens its output (concat) has every copy of a channel gated by the same z.
-  const auto normed = gated_rms_norm(y, z, weight(norm_weight, y), kNormEps);
-  return layout.from_tokens(
-      torch::linear(normed, weight(out_proj->weight, y), weight(out_proj->bias, y))
-          .to(u.scalar_type()));
+  return layout.from_tokens(postprocess(y, z).to(u.scalar_type()));
 }
 
 torch::Tensor BlockImpl::materialize(const torch::Tensor& u, const Layout& layout) const {

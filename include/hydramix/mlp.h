@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The channel-mixing layer that Transformers put behind every sequence mixer:
+//
+//   gelu   y = wo gelu(wi x)                       wi (width x d_model), wo (d_model x width)
+//   glu    y = wo ( gelu(a) * b ),  [a; b] = wi x  wi (2 width x d_model)
+//
+// With blocks > 1 both matrices are block-diagonal with a transposition between them, so that wo
+// wi would be a Monarch matrix (Monarch Mixer, Fu et al. 2023): 1 / blocks of the weights, and
+// every output still sees every input as long as blocks <= width / blocks.
+#pragma once
+
+#include "hydramix/options.h"
+#include "hydramix/torch_compat.h"
+
+namespace hydramix {
+
+struct MlpOptions {
+  std::string kind = "none";
+  int64_t width = 3072;
+  int64_t blocks = 1;
+  bool bias = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("kind", self.kind, Choices{"none", "gelu", "glu"},
+      "an MLP behind every mixer: none, GELU, or gated by GELU");
+    v("width", self.width, Range{1, 1 << 24}, "inner channels of the MLP");
+    v("blocks", self.blocks, Range{1, 1 << 16},
+      "its matrices are block-diagonal with this many blocks (Monarch); divides d_model and width");
+    v("bias", self.bias, "biases in the MLP");
+  }
+};
+
+class MlpImpl : public torch::nn::Module {
+ public:
+  MlpImpl(int64_t d_model, const MlpOptions& options);
+  // x (..., d_model) -> (..., d_model)
+  torch::Tensor forward(const torch::Tensor& x) const;
+
+ private:
+  torch::Tensor multiply(const torch::Tensor& x, const torch::Tensor& weight,
+                         const torch::Tensor& bias) const;
+
+  MlpOptions options_;
+  torch::Tensor wi, wo;            // (out, in), or (blocks, out / blocks, in / blocks)
+  torch::Tensor wi_bias, wo_bias;  // (out); undefined without
+};
+TORCH_MODULE(Mlp);
+
+}  // namespace hydramix

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/linear_cross_entropy.h"
+
+#include <algorithm>
+
+#include "hydramix/error.h"
+#include "ops/kernel_tensors.h"
+#include "ops/projection.h"
+
+namespace hydramix {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Gradients {
+  Tensor x, weight, bias;
+};
+
+// With gradients of the inputs if `gradients` is there.
+CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const Tensor& targets, int64_t chunk, Gradients* gradients) {
+  const auto type = product_type(x);
+  const auto w = weight.to(type);  // once, not once a chunk
+  const auto transposed = w.t();
+  if (gradients != nullptr)
+    *gradients = {torch::empty_like(x), torch::zeros_like(weight), torch::zeros_like(bias)};
+  auto sum = torch::zeros({}, x.options().dtype(torch::kFloat64));
+  auto correct = torch::zeros({}, targets.options());
+  for (int64_t i = 0; i < x.size(0); i += chunk) {
+    const int64_t rows = std::min(chunk, x.size(0) - i);
+    const auto part = x.narrow(0, i, rows).to(type);
+    const auto target = targets.narrow(0, i, rows).unsqueeze(1);  // (rows, 1)
+    auto z = torch::mm(part, transposed).to(x.scalar_type());
+    z.add_(bias);
+    const auto [largest, winner] = z.max(1, /*keepdim=*/true);
+    correct += (winner == target).sum();
+    // exp(z - max) in the place of z: no second copy of the logits.
+    z.sub_(largest);
+    const auto wanted = z.gather(1, target);
+    z.exp_();
+    const auto total = z.sum(1, /*keepdim=*/true);
+    sum += (total.log() - wanted).sum(torch::kFloat64);
+    if (gradients == nullptr) continue;
+    // d(sum) / dz = softmax(z) - [v = target]
+    z.div_(total).scatter_add_(1, target, torch::full_like(total, -1));
+    gradients->bias.add_(z.sum(0));
+    const auto dz = z.to(type);
+    gradients->x.narrow(0, i, rows).copy_(torch::mm(dz, w));
+    if (type == x.scalar_type())
+      gradients->weight.addmm_(dz.t(), part);
+    else
+      gradients->weight.add_(torch::mm(dz.t(), part));
+  }
+  return {sum, correct};
+}
+
+class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                               const Tensor& bias, const Tensor& targets, int64_t chunk) {
+    Gradients gradients;
+    const auto result = in_chunks(x, weight, bias, targets, chunk, &gradients);
+    ctx->save_for_backward({gradients.x, gradients.weight, gradients.bias});
+    ctx->mark_non_differentiable({result.correct});
+    return {result.sum, result.correct};
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list outputs) {
+    check_first_derivative("cross-entropy");
+    const auto saved = ctx->get_saved_variables();
+    variable_list gradients;
+    for (const auto& gradient : saved)
+      gradients.push_back(gradient * outputs[0].to(gradient.scalar_type()));
+    gradients.resize(5);  // none for targets and chunk
+    return gradients;
+  }
+};
+
+}  // namespace
+
+CrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                  const Tensor& targets, int64_t chunk) {
+  HYDRAMIX_CHECK(x.dim() == 2 && weight.dim() == 2 && bias.dim() == 1 && targets.dim() == 1 &&
+                     x.size(1) == weight.size(1) && bias.size(0) == weight.size(0) &&
+                     targets.size(0) == x.size(0) && targets.scalar_type() == torch::kInt64,
+                 "cross-entropy: expected x (m, d), weight (V, d), bias (V) and targets (m) int64; "
+                 "got ",
+                 x.sizes(), ", ", weight.sizes(), ", ", bias.sizes(), " and ", targets.sizes(),
+                 " of ", targets.dtype(), ".");
+  HYDRAMIX_CHECK_USAGE(chunk >= 1, "cross-entropy: chunk must be at least 1; got ", chunk, ".");
+  if (!wants_gradient({x, weight, bias}))
+    return in_chunks(x, weight, bias, targets, chunk, nullptr);
+  const auto result = LinearCrossEntropy::apply(x, weight, bias, targets, chunk);
+  return {result[0], result[1]};
+}
+
+}  // namespace hydramix

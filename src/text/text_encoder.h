@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// From text to ids: words by white space and punctuation, pieces by the trie. ASCII goes byte by
+// byte through a table straight into the trie; a stretch between two blanks that holds anything
+// else is normalised character by character first.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hydramix/tokenizer.h"
+#include "text/normalizer.h"
+#include "text/piece_trie.h"
+
+namespace hydramix {
+
+using Offsets = std::vector<std::array<int64_t, 2>>;
+
+class TextEncoder {
+ public:
+  // Token k has id k; empty ones are in no word.
+  TextEncoder(std::span<const std::string> tokens, int32_t unknown,
+              const TokenizerOptions& options);
+
+  // Appends the ids of the text from byte `begin`, whose first character is number `first` of the
+  // original, and their offsets where these are wanted. Returns how many characters were read. An
+  // Error about bytes that are not UTF-8 counts them from the beginning of `text`.
+  int64_t append(std::string_view text, std::size_t begin, int64_t first, std::vector<int32_t>& ids,
+                 Offsets* offsets) const;
+
+ private:
+  enum class Kind : uint8_t { kLetter, kBlank, kPunctuation, kOther };
+
+  std::size_t append_ascii_word(std::string_view text, std::size_t begin,
+                                std::vector<int32_t>& ids) const;
+  int64_t append_normalized(std::string_view text, std::size_t begin, int64_t first,
+                            std::vector<int32_t>& ids, Offsets* offsets) const;
+  Kind kind(char byte) const { return kinds_[static_cast<unsigned char>(byte)]; }
+  // Bytes of the word that a piece covers.
+  std::size_t piece_bytes(int32_t id, bool continues) const {
+    return token_bytes_[static_cast<std::size_t>(id)] - (continues ? options_.prefix.size() : 0);
+  }
+
+  TokenizerOptions options_;
+  Normalizer normalizer_;
+  PieceTrie trie_;
+  int32_t unknown_;
+  std::vector<std::size_t> token_bytes_;
+  std::array<Kind, 256> kinds_{};
+  std::array<unsigned char, 256> letters_{};  // what becomes of an ASCII letter
+};
+
+}  // namespace hydramix

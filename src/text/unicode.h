@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What BERT's tokenizer asks of a character. Answers are those of the Hugging Face tokenizer, whose
+// parts know different Unicode versions: categories are of 9.0 (unicode_tables.cpp), decomposition
+// of 12.1, lower-casing of whatever its compiler had. The last two come from utf8proc; what it
+// decomposes since 13.0 is left whole here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydramix::unicode {
+
+// Properties of a character, or-ed together.
+enum Property : uint8_t {
+  kWhiteSpace = 1,   // the property White_Space
+  kControl = 2,      // Cc, Cf, Co, but not tab, line feed, carriage return; and U+0000, U+FFFD
+  kPunct = 4,        // P*, and ASCII that is neither a letter, a digit nor a control character
+  kMark = 8,         // Mn
+  kChinese = 16,     // the CJK blocks that BERT puts blanks around
+  kHasLower = 32,    // to_lower changes it
+  kDecomposes = 64,  // append_decomposition changes it
+  kReorders = 128,   // its canonical combining class is not 0
+};
+
+// One byte for each character up to U+10FFFF; made at the first call.
+const uint8_t* properties();
+
+struct Lower {
+  char32_t first, second;  // second is 0 but for U+0130, i with a dot above
+};
+Lower to_lower(char32_t c);
+
+// The full canonical decomposition, Hangul too; the character itself when it has none.
+void append_decomposition(char32_t c, std::vector<char32_t>& out);
+int combining_class(char32_t c);
+
+// The character at text[at], which is moved behind it. Surrogates, overlong forms and what lies
+// beyond U+10FFFF are not UTF-8: an Error that names the byte, counted from `text`.
+char32_t next_character(std::string_view text, std::size_t& at);
+void append_utf8(char32_t c, std::string& out);
+void check_utf8(std::string_view text);
+
+}  // namespace hydramix::unicode

@@ -4,7 +4,8 @@
 namespace hydramix {
 
 std::vector<Command> all_commands() {
-  return {demo_command(), info_command(), matrix_command(), check_command(), bench_command()};
+  return {demo_command(),  info_command(),  matrix_command(),
+          check_command(), bench_command(), tokenize_command()};
 }
 
 }  // namespace hydramix

@@ -13,6 +13,7 @@ Command check_command();
 Command demo_command();
 Command info_command();
 Command matrix_command();
+Command tokenize_command();
 
 std::vector<Command> all_commands();
 

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/byte_stream.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hydramix {
+namespace {
+
+constexpr std::size_t kBuffer = 256 << 10;
+
+// The file as it lies on disk.
+class PlainStream : public ByteStream {
+ public:
+  explicit PlainStream(const std::filesystem::path& path)
+      : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+    HYDRAMIX_CHECK(descriptor_ >= 0, path_.string(), ": cannot be opened: ", std::strerror(errno),
+                   ". Check the path and its permissions.");
+    struct stat status = {};
+    const bool regular = fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+    if (!regular) close(descriptor_);  // no destructor runs for what was never constructed
+    HYDRAMIX_CHECK(regular, path_.string(),
+                   ": is not a regular file. Save its contents to a file first.");
+    posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
+  }
+  ~PlainStream() override { close(descriptor_); }
+  PlainStream(const PlainStream&) = delete;
+  PlainStream& operator=(const PlainStream&) = delete;
+
+  std::size_t read(char* buffer, std::size_t size) override {
+    while (true) {
+      const ssize_t count = ::read(descriptor_, buffer, size);
+      if (count < 0 && errno == EINTR) continue;
+      HYDRAMIX_CHECK(count >= 0, path_.string(), ": cannot be read at byte ", consumed_, ": ",
+                     std::strerror(errno), ". Check the disk.");
+      consumed_ += count;
+      return static_cast<std::size_t>(count);
+    }
+  }
+  int64_t consumed() const override { return consumed_; }
+
+  void seek(int64_t offset) {
+    HYDRAMIX_CHECK(lseek(descriptor_, offset, SEEK_SET) == offset, path_.string(),
+                   ": cannot be read from byte ", offset, ": ", std::strerror(errno), ".");
+    consumed_ = offset;
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+  int64_t consumed_ = 0;
+};
+
+// What both kinds of archive share: packed bytes in a buffer, and damage that is told only after
+// all that could be unpacked before it was handed out.
+class ArchiveStream : public ByteStream {
+ public:
+  explicit ArchiveStream(std::unique_ptr<PlainStream> file)
+      : file_(std::move(file)), packed_(kBuffer) {}
+
+  std::size_t read(char* buffer, std::size_t size) final {
+    if (damage_.empty()) {
+      const std::size_t count = unpack(buffer, size);
+      if (count > 0 || damage_.empty()) return count;
+    }
+    throw DamagedArchive(damage_);
+  }
+  int64_t consumed() const final { return file_->consumed(); }
+
+ protected:
+  virtual std::size_t unpack(char* buffer, std::size_t size) = 0;
+
+  std::span<char> more_packed() {
+    return {packed_.data(), file_->read(packed_.data(), packed_.size())};
+  }
+  void set_damage(const std::string& what) {
+    damage_ = concat(file_->path().string(), ": ", what, " before byte ", file_->consumed(),
+                     " of the file. Fetch or pack it again.");
+  }
+
+ private:
+  std::unique_ptr<PlainStream> file_;
+  std::vector<char> packed_;
+  std::string damage_;
+};
+
+class GzipStream final : public ArchiveStream {
+ public:
+  explicit GzipStream(std::unique_ptr<PlainStream> file) : ArchiveStream(std::move(file)) {
+    HYDRAMIX_CHECK(inflateInit2(&zlib_, 15 + 16) == Z_OK, "zlib cannot be initialised.");
+  }
+  ~GzipStream() override { inflateEnd(&zlib_); }
+
+ private:
+  std::size_t unpack(char* buffer, std::size_t size) override {
+    zlib_.next_out = reinterpret_cast<Bytef*>(buffer);
+    zlib_.avail_out = static_cast<uInt>(size);
+    while (zlib_.avail_out > 0) {
+      if (zlib_.avail_in == 0) {
+        const auto packed = more_packed();
+        if (packed.empty()) {
+          if (!between_members_) set_damage("the gzip archive ends too early,");
+          break;
+        }
+        zlib_.next_in = reinterpret_cast<Bytef*>(packed.data());
+        zlib_.avail_in = static_cast<uInt>(packed.size());
+      }
+      if (between_members_) inflateReset(&zlib_);
+      between_members_ = false;
+      const int status = inflate(&zlib_, Z_NO_FLUSH);
+      between_members_ = status == Z_STREAM_END;
+      if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR) {
+        set_damage(concat("the gzip archive is damaged (",
+                          zlib_.msg != nullptr ? zlib_.msg : zError(status), ")"));
+        break;
+      }
+    }
+    return size - zlib_.avail_out;
+  }
+
+  z_stream zlib_ = {};
+  bool between_members_ = false;
+};
+
+class ZstdStream final : public ArchiveStream {
+ public:
+  explicit ZstdStream(std::unique_ptr<PlainStream> file) : ArchiveStream(std::move(file)) {
+    HYDRAMIX_CHECK(zstd_ != nullptr, "zstd cannot be initialised.");
+  }
+  ~ZstdStream() override { ZSTD_freeDCtx(zstd_); }
+
+ private:
+  std::size_t unpack(char* buffer, std::size_t size) override {
+    ZSTD_outBuffer out = {buffer, size, 0};
+    while (out.pos < out.size) {
+      // After a full buffer zstd may still hold contents that need no more input.
+      if (in_.pos == in_.size && !holds_more_) {
+        const auto packed = more_packed();
+        if (packed.empty()) {
+          if (wanted_ != 0) set_damage("the zstd archive ends too early,");
+          break;
+        }
+        in_ = {packed.data(), packed.size(), 0};
+      }
+      wanted_ = ZSTD_decompressStream(zstd_, &out, &in_);
+      if (ZSTD_isError(wanted_) != 0) {
+        set_damage(concat("the zstd archive is damaged (", ZSTD_getErrorName(wanted_), ")"));
+        break;
+      }
+      holds_more_ = out.pos == out.size && wanted_ != 0;
+    }
+    return out.pos;
+  }
+
+  ZSTD_DCtx* zstd_ = ZSTD_createDCtx();
+  ZSTD_inBuffer in_ = {nullptr, 0, 0};
+  std::size_t wanted_ = 1;  // 0 between two frames
+  bool holds_more_ = false;
+};
+
+enum class Packing { none, gzip, zstd };
+
+Packing packing_of(PlainStream& file) {
+  const auto extension = file.path().extension();
+  if (extension == ".gz") return Packing::gzip;
+  if (extension == ".zst") return Packing::zstd;
+  std::array<char, 4> first = {};
+  const std::size_t count = file.read(first.data(), first.size());
+  file.seek(0);
+  if (count >= 2 && std::memcmp(first.data(), "\x1f\x8b", 2) == 0) return Packing::gzip;
+  if (count == 4 && std::memcmp(first.data(), "\x28\xb5\x2f\xfd", 4) == 0) return Packing::zstd;
+  return Packing::none;
+}
+
+void skip(ByteStream& stream, int64_t count) {
+  std::vector<char> dropped(kBuffer);
+  while (count > 0) {
+    const auto wanted = std::min(static_cast<std::size_t>(count), dropped.size());
+    const std::size_t got = stream.read(dropped.data(), wanted);
+    if (got == 0) return;
+    count -= static_cast<int64_t>(got);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_t offset) {
+  auto file = std::make_unique<PlainStream>(path);
+  const Packing packing = packing_of(*file);
+  if (packing == Packing::none) {
+    file->seek(offset);
+    return file;
+  }
+  std::unique_ptr<ByteStream> archive;
+  if (packing == Packing::gzip)
+    archive = std::make_unique<GzipStream>(std::move(file));
+  else
+    archive = std::make_unique<ZstdStream>(std::move(file));
+  skip(*archive, offset);
+  return archive;
+}
+
+}  // namespace hydramix

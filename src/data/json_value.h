@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a JSON file that someone may have damaged or edited: an Error names file and key.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+#include "hydramix/error.h"
+
+namespace hydramix {
+
+// No count or size in our files reaches this, and sums and products of a few do not overflow.
+inline constexpr int64_t kLargestCount = int64_t{1} << 48;
+
+inline const nlohmann::ordered_json& member(const nlohmann::ordered_json& object, const char* key,
+                                            const std::string& origin) {
+  HYDRAMIX_CHECK(object.is_object() && object.contains(key), origin, ": lacks the key '", key,
+                 "'. The file is damaged: restore it, or make the data set again.");
+  return object[key];
+}
+
+inline int64_t count_member(const nlohmann::ordered_json& object, const char* key,
+                            const std::string& origin) {
+  const auto& value = member(object, key, origin);
+  HYDRAMIX_CHECK(
+      value.is_number_unsigned() && value.get<uint64_t>() < uint64_t{kLargestCount}, origin, ": '",
+      key, "' is ", value.dump(-1, ' ', true).substr(0, 80),
+      ", expected a count. The file is damaged: restore it, or make the data set again.");
+  return value.get<int64_t>();
+}
+
+inline std::string text_member(const nlohmann::ordered_json& object, const char* key,
+                               const std::string& origin) {
+  const auto& value = member(object, key, origin);
+  HYDRAMIX_CHECK(value.is_string(), origin, ": '", key, "' is ",
+                 value.dump(-1, ' ', true).substr(0, 80),
+                 ", expected a text. The file is damaged: restore it, or make the data set again.");
+  return value.get<std::string>();
+}
+
+// The contents of a file as JSON.
+nlohmann::ordered_json parse_json_file(const std::string& contents, const std::string& origin);
+
+// As text, to be read by people too. Paths need not be UTF-8, JSON does: what is not is replaced.
+std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
+
+}  // namespace hydramix

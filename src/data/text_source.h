@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Documents from text files and JSON lines, plain or packed, one after the other in constant
+// memory. Finding where a document begins and ends is for one thread and cheap (TextSource);
+// parsing it is not, and can be done by many (extract_text). What is malformed comes out as a
+// Defect in place of its document, and reading goes on behind it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/input_files.h"
+#include "data/line_reader.h"
+#include "data/malformed.h"
+
+namespace hydramix {
+
+struct TextOptions {
+  std::string field = "text";      // of a JSON line
+  bool document_per_line = false;  // of a text file; else blank lines stand between documents
+  int64_t max_bytes = 16 << 20;    // of a document as it stands in the file
+};
+
+// Between two documents. Reading can go on from here without parsing what lies before.
+struct TextPosition {
+  int64_t file = 0;    // number of the input file
+  int64_t offset = 0;  // in its unpacked contents
+  int64_t line = 0;    // lines before
+  bool operator==(const TextPosition&) const = default;
+};
+
+struct RawDocument {
+  std::string bytes;  // a text, or a line of JSON
+  bool is_json = false;
+  int64_t file = 0, line = 0;    // where it begins; lines count from 1
+  std::optional<Defect> defect;  // then there is no text
+  TextPosition after;
+};
+
+class TextSource {
+ public:
+  TextSource(std::vector<InputFile> files, TextOptions options, TextPosition start = {});
+
+  bool next(RawDocument& document);  // false after the last
+  int64_t consumed() const;          // bytes of the files themselves, for progress
+
+ private:
+  bool open();  // the file of position_; false when there is none left
+  bool next_in_file(RawDocument& document);
+  bool next_paragraphs(RawDocument& document);
+  bool is_blank_line() const;
+  void move_to_line_end();
+
+  std::vector<InputFile> files_;
+  TextOptions options_;
+  TextPosition position_;
+  int64_t consumed_before_ = 0;  // by the files before this one
+  std::unique_ptr<LineReader> reader_;
+  bool is_json_ = false;
+};
+
+// The text of a document, or what is wrong with it. May take the bytes away.
+std::optional<Defect> extract_text(RawDocument& document, const TextOptions& options,
+                                   std::string& text);
+
+}  // namespace hydramix

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// A built-in language that reads as simple English and whose every word has a known cause: for each
+// word of a document the generator says which other words determine it, on which side they stand,
+// and how well it can be guessed without them. So a masked-LM can be measured by kind of
+// dependency, and by what could have been achieved at all. docs/language.md shows an example.
+//
+// Documents are a pure function of (seed, split, index): random access, nothing stored.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hydramix/options.h"
+
+namespace hydramix {
+
+enum class Kind : uint8_t {
+  kLocal,        // fixed by the phrase around it
+  kLeft,         // needs a word to its left: the dogs that saw the tree [are]
+  kRight,        // needs a word to its right: before [she] left, anna
+  kRecallLeft,   // repeats a fact that an earlier sentence states
+  kRecallRight,  // states a fact that only a later sentence repeats
+  kFree,         // a choice: no context determines it
+};
+inline constexpr int kKinds = 6;
+std::string_view kind_name(Kind kind);  // "left", "recall_right"
+
+// Places that together allow to guess a word with this accuracy, whatever else is hidden.
+struct Evidence {
+  std::vector<int32_t> places;
+  double accuracy = 1;
+};
+
+struct Word {
+  int32_t id;  // in vocabulary(), which is also the id that the tokenizer gives
+  Kind kind;
+  std::vector<Evidence> evidence;  // alternatives
+  double guess;                    // the best accuracy when no alternative is visible
+};
+
+struct Document {
+  std::vector<Word> words;
+  std::vector<int32_t> sentences;  // where each begins
+};
+
+struct LanguageOptions {
+  int64_t seed = 1;
+  int64_t shortest = 40, longest = 120;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("seed", self.seed, Range{0, 1LL << 53}, "seed of the language's documents");
+    v("shortest", self.shortest, Range{20, 4096}, "fewest words of a document");
+    v("longest", self.longest, Range{40, 4096}, "most words of a document");
+  }
+};
+
+enum class Split : uint8_t { kTrain, kValidation, kTest };
+
+class Grammar;
+
+class Language {
+ public:
+  explicit Language(const LanguageOptions& options = {});
+
+  // Splits draw from unrelated random numbers. Punctuation counts as words.
+  Document document(int64_t index, Split split = Split::kTrain) const;
+  // Tokens in the order of their ids; see language_vocabulary().
+  const std::vector<std::string>& vocabulary() const;
+  // As prose. BERT's uncased tokenizer with this vocabulary gives the ids back.
+  std::string text(const Document& document) const;
+  const LanguageOptions& options() const { return options_; }
+
+ private:
+  LanguageOptions options_;
+  std::shared_ptr<const Grammar> grammar_;
+};
+
+// The best expected accuracy at the masked place `at`, when masked[i] != 0 hides the word i: that
+// of the best alternative of its evidence that is wholly visible, else its guess. What elimination
+// over several hidden words could add is not counted.
+double achievable(const Document& document, const std::vector<char>& masked, int64_t at);
+
+}  // namespace hydramix

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "language/writer.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace hydramix {
+namespace {
+
+constexpr std::size_t kMostFacts = 3;  // of each sort: more would make long documents puzzles
+
+std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+
+bool is_goods(const Pattern::Place& place) { return place.slot.starts_with("GOODS"); }
+
+int64_t count_goods(const Pattern& pattern) {
+  return std::count_if(pattern.places.begin(), pattern.places.end(), is_goods);
+}
+
+// The places of a fact's key and value.
+std::array<std::size_t, 2> slots_of_fact(const Pattern& pattern) {
+  std::array<std::size_t, 2> slots{};
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < pattern.places.size(); ++i)
+    if (!pattern.places[i].slot.empty()) slots[found++] = i;
+  return slots;
+}
+
+}  // namespace
+
+Document Writer::write(int64_t shortest, int64_t longest) {
+  const int64_t target = shortest + random_.below(longest - shortest + 1);
+  plan_facts(target * 2 / 5);
+  plan_others(target, shortest, longest);
+  random_.shuffle(sentences_);
+  for (const auto& [pattern, fact] : sentences_)
+    append(*pattern, fact < 0 ? fill(*pattern) : state(*pattern, facts_[at(fact)]));
+  explain_facts();
+  return std::move(document_);
+}
+
+int64_t Writer::planned_words() const {
+  int64_t words = 0;
+  for (const auto& sentence : sentences_)
+    words += static_cast<int64_t>(sentence.pattern->places.size());
+  return words;
+}
+
+// Keys and values of a sort are distinct, so that each tells the other. A quarter of the facts is
+// stated once only: what stands alone need not be the partner of what is hidden.
+void Writer::plan_facts(int64_t words) {
+  const auto& sorts = grammar_.fact_patterns();
+  std::vector<std::array<Choice, 2>> unused(sorts.size());
+  for (std::size_t sort = 0; sort < sorts.size(); ++sort) {
+    const Pattern& pattern = grammar_.patterns()[at(sorts[sort][0])];
+    for (const std::size_t side : {0u, 1u}) {
+      unused[sort][side].resize(pattern.places[slots_of_fact(pattern)[side]].words.size());
+      std::iota(unused[sort][side].begin(), unused[sort][side].end(), std::size_t{0});
+      random_.shuffle(unused[sort][side]);
+      unused[sort][side].resize(kMostFacts);
+    }
+  }
+  while (planned_words() < words) {
+    const auto sort = at(random_.below(static_cast<int64_t>(sorts.size())));
+    auto& [keys, values] = unused[sort];
+    if (keys.empty()) {
+      if (std::all_of(unused.begin(), unused.end(), [](const auto& u) { return u[0].empty(); }))
+        return;
+      continue;
+    }
+    facts_.push_back({sort, keys.back(), values.back()});
+    keys.pop_back();
+    values.pop_back();
+    const int64_t times = random_.chance(1, 4) ? 1 : 2;
+    for (int64_t i = 0; i < times; ++i)
+      sentences_.push_back({&grammar_.patterns()[at(random_.pick(sorts[sort]))],
+                            static_cast<int64_t>(facts_.size()) - 1});
+  }
+}
+
+// Up to the first sentence that would pass the target, if that is long enough.
+void Writer::plan_others(int64_t target, int64_t shortest, int64_t longest) {
+  while (true) {
+    const int64_t words = planned_words();
+    const Pattern& pattern = other_pattern();
+    const int64_t longer = words + static_cast<int64_t>(pattern.places.size());
+    if (longer > target && words >= shortest) return;
+    if (longer <= longest) sentences_.push_back({&pattern, -1});
+  }
+}
+
+const Pattern& Writer::other_pattern() {
+  const auto& patterns = grammar_.patterns();
+  const auto add = [](int64_t sum, const Pattern& pattern) { return sum + pattern.weight; };
+  int64_t left = random_.below(std::accumulate(patterns.begin(), patterns.end(), int64_t{0}, add));
+  std::size_t i = 0;
+  while (left >= patterns[i].weight) left -= patterns[i++].weight;
+  return patterns[i];
+}
+
+Writer::Choice Writer::fill(const Pattern& pattern) {
+  Choice choice(pattern.places.size()), goods;
+  for (std::size_t i = 0; i < pattern.places.size(); ++i) {
+    const auto& place = pattern.places[i];
+    const auto size = static_cast<int64_t>(place.words.size());
+    if (place.linked >= 0 && at(place.linked) < i) {
+      const auto& other = pattern.places[at(place.linked)];
+      const std::size_t group = choice[at(place.linked)] / (other.words.size() / at(other.groups));
+      const int64_t group_size = size / place.groups;
+      choice[i] = group * at(group_size) + at(random_.below(group_size));
+    } else {
+      // Nothing is bought twice.
+      do {
+        choice[i] = at(random_.below(size));
+      } while (is_goods(place) && std::find(goods.begin(), goods.end(), choice[i]) != goods.end());
+      if (is_goods(place)) goods.push_back(choice[i]);
+    }
+  }
+  return choice;
+}
+
+Writer::Choice Writer::state(const Pattern& pattern, Fact& fact) const {
+  const auto [key, value] = slots_of_fact(pattern);
+  Choice choice(pattern.places.size());
+  choice[key] = fact.key;
+  choice[value] = fact.value;
+  const auto begin = static_cast<int32_t>(document_.words.size());
+  fact.mentions.push_back({begin + static_cast<int32_t>(key), begin + static_cast<int32_t>(value)});
+  return choice;
+}
+
+// The words of a sentence, each with what settles it inside the sentence.
+void Writer::append(const Pattern& pattern, const Choice& choice) {
+  const auto begin = static_cast<int32_t>(document_.words.size());
+  const int64_t goods = count_goods(pattern);
+  document_.sentences.push_back(begin);
+  for (std::size_t i = 0; i < pattern.places.size(); ++i) {
+    const auto& place = pattern.places[i];
+    const auto size = static_cast<double>(place.words.size());
+    Word word{place.words[choice[i]], Kind::kFree, {}, 1 / size};
+    for (const auto& places : place.settled_by) {
+      word.evidence.emplace_back();
+      for (const int64_t p : places)
+        word.evidence.back().places.push_back(begin + static_cast<int32_t>(p));
+    }
+    if (place.announces) {
+      word.kind = Kind::kRight;
+      word.guess = 1.0 / 3;
+    } else if (place.slot.empty()) {
+      word.kind = Kind::kLocal;
+      word.guess = grammar_.blind_guess();
+    } else if (place.linked >= 0) {
+      const double accuracy = static_cast<double>(place.groups) / size;
+      word.evidence.push_back({{begin + static_cast<int32_t>(place.linked)}, accuracy});
+      if (accuracy == 1) word.kind = at(place.linked) < i ? Kind::kLeft : Kind::kRight;
+    } else if (is_goods(place)) {
+      word.guess = 1 / (size - static_cast<double>(goods - 1));
+    }
+    document_.words.push_back(std::move(word));
+  }
+}
+
+// Of a fact stated twice, each mention is evidence for the other. Where it is not to be seen, the
+// words of the other facts are still ruled out.
+void Writer::explain_facts() {
+  for (const auto& fact : facts_) {
+    const auto same_sort = std::count_if(facts_.begin(), facts_.end(),
+                                         [&](const Fact& f) { return f.sort == fact.sort; });
+    for (const auto& mention : fact.mentions) {
+      for (const std::size_t side : {0u, 1u}) {
+        Word& word = document_.words[at(mention[side])];
+        word.guess = 1 / (1 / word.guess - static_cast<double>(same_sort - 1));
+        for (const auto& other : fact.mentions) {
+          if (other == mention) continue;
+          const bool earlier = other[0] < mention[0];
+          word.kind = earlier ? Kind::kRecallLeft : Kind::kRecallRight;
+          word.evidence.push_back({{mention[1 - side], other[0], other[1]}, 1});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace hydramix

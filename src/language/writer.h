@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes one document of the language: plans its facts, fills it up with other sentences, puts
+// them in random order, and notes for every word what it follows from.
+#pragma once
+
+#include <array>
+
+#include "language/grammar.h"
+#include "language/language.h"
+#include "language/random.h"
+
+namespace hydramix {
+
+class Writer {
+ public:
+  Writer(const Grammar& grammar, const Random& random) : grammar_(grammar), random_(random) {}
+
+  Document write(int64_t shortest, int64_t longest);
+
+ private:
+  struct Fact {
+    std::size_t sort;                                // which of grammar.fact_patterns()
+    std::size_t key, value;                          // index in their classes
+    std::vector<std::array<int32_t, 2>> mentions{};  // where key and value stand
+  };
+  struct Sentence {
+    const Pattern* pattern;
+    int64_t fact;  // -1: none
+  };
+  using Choice = std::vector<std::size_t>;  // of each place's words
+
+  void plan_facts(int64_t words);
+  void plan_others(int64_t target, int64_t shortest, int64_t longest);
+  const Pattern& other_pattern();
+  Choice fill(const Pattern& pattern);
+  Choice state(const Pattern& pattern, Fact& fact) const;
+  void append(const Pattern& pattern, const Choice& choice);
+  void explain_facts();
+  int64_t planned_words() const;
+
+  const Grammar& grammar_;
+  Random random_;
+  std::vector<Fact> facts_;
+  std::vector<Sentence> sentences_;
+  Document document_;
+};
+
+}  // namespace hydramix

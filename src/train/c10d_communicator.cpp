@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations are numbered; the number and kind of the one that a rank has come to is what the
+// membership shows the others. Waiting is a loop that looks at the operation, at the membership
+// and at the clock, for neither Gloo nor NCCL can be interrupted from outside.
+#include "train/c10d_communicator.h"
+
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/quotes.h"
+#include "base/spelling.h"
+#include "hydramix/error.h"
+#include "train/membership.h"
+#include "train/process_group.h"
+
+namespace hydramix {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// Between two looks: short at first, so that quick operations are not held up.
+constexpr microseconds kShortestNap(20), kLongestNap(1000);
+
+// FNV-1a: the same on every machine, unlike std::hash.
+int64_t fingerprint(const std::string& text) {
+  uint64_t hash = 14695981039346656037u;
+  for (const unsigned char c : text) hash = (hash ^ c) * 1099511628211u;
+  return static_cast<int64_t>(hash);
+}
+
+class C10dCommunicator : public Communicator {
+ public:
+  C10dCommunicator(const LaunchEnvironment& launched, const CommunicatorOptions& options,
+                   torch::Device device)
+      : launched_(launched),
+        timeout_(static_cast<int64_t>(options.timeout_s * 1000)),
+        device_(device),
+        membership_(launched, timeout_) {
+    connect();
+  }
+
+  ~C10dCommunicator() override {
+    if (left_) return;
+    // Another error is on its way: its own text is on this rank's output.
+    membership_.abort("it ended before the end of the run; see its output");
+    abandon();
+  }
+
+  int64_t rank() const override { return launched_.rank; }
+  int64_t size() const override { return launched_.size; }
+  int64_t local_rank() const override { return launched_.local_rank; }
+
+  void sum(torch::Tensor& t) override {
+    auto work = start("sum", t, [&](ProcessGroup& group) { return group.sum(t); });
+    wait(*work);
+  }
+
+  void begin_sum(torch::Tensor t) override {
+    auto work = start("sum", t, [&](ProcessGroup& group) { return group.sum(t); });
+    const std::lock_guard lock(mutex_);
+    begun_.push_back({std::move(work), std::move(t)});
+  }
+
+  void finish() override {
+    std::vector<Begun> begun;
+    {
+      const std::lock_guard lock(mutex_);
+      begun.swap(begun_);
+    }
+    for (auto& one : begun) wait(*one.work);
+  }
+
+  void broadcast(torch::Tensor& t, int64_t root) override {
+    HYDRAMIX_CHECK(root >= 0 && root < size(), "broadcast: root is ", root, "; ranks are 0 to ",
+                   size() - 1);
+    auto work = start(concat("broadcast from rank ", root), t,
+                      [&](ProcessGroup& group) { return group.broadcast(t, root); });
+    wait(*work);
+  }
+
+  void barrier(const std::string& what) override {
+    auto t = torch::zeros({1}, torch::dtype(torch::kLong).device(device_));
+    auto work = start(concat("barrier \"", what, "\""), t,
+                      [&](ProcessGroup& group) { return group.sum(t); });
+    wait(*work);
+    place_ = concat(" after \"", what, "\"");
+  }
+
+  void agree(const std::string& what, const std::string& value) override;
+
+  void leave() override {
+    check_alive();
+    finish();
+    barrier("the end");
+    left_ = true;
+    membership_.leave(timeout_);
+    group_.reset();
+  }
+
+  void abort(const std::string& why) noexcept override { membership_.abort(why); }
+
+ private:
+  struct Begun {
+    WorkPointer work;
+    torch::Tensor tensor;  // kept alive
+  };
+
+  void connect();
+  template <class Call>
+  WorkPointer start(const std::string& kind, const torch::Tensor& t, const Call& call);
+  void wait(c10d::Work& work);
+  template <class Done>
+  bool wait_until(const Done& done);
+  void check_alive() const {
+    if (const auto why = membership_.failure()) give_up(*why);
+  }
+  [[noreturn]] void give_up(const std::string& why) const {
+    throw Error(concat(why, ". All ranks end; start again from the last checkpoint."));
+  }
+  // A failed group is left as it is: its destructor would wait for operations that never end.
+  void abandon() noexcept { static_cast<void>(group_.release()); }
+
+  const LaunchEnvironment launched_;
+  const milliseconds timeout_;
+  const torch::Device device_;
+  Membership membership_;
+  std::unique_ptr<ProcessGroup> group_;
+  bool left_ = false;
+  std::string place_;  // " after "what"" of the last barrier
+
+  std::mutex mutex_;  // hooks of backward begin sums from other threads
+  int64_t operations_ = 0, agreements_ = 0;
+  std::vector<Begun> begun_;
+};
+
+// The group is made, and its first operation run, in a thread of its own: both may wait for a rank
+// that has just died, NCCL without a limit.
+void C10dCommunicator::connect() {
+  GroupOptions options;
+  options.store = membership_.store();
+  options.rank = rank();
+  options.size = size();
+  options.timeout = timeout_;
+  options.master_address = launched_.master_address;
+  options.one_machine = membership_.one_machine();
+  membership_.at(++operations_, "connecting");
+  std::packaged_task<std::unique_ptr<ProcessGroup>()> task([options, device = device_] {
+    auto group = device.is_cuda() ? make_nccl_group(options) : make_gloo_group(options);
+    auto first = torch::zeros({1}, torch::dtype(torch::kLong).device(device));
+    group->sum(first)->wait();
+    return group;
+  });
+  auto made = task.get_future();
+  std::thread(std::move(task)).detach();
+  const bool ready =
+      wait_until([&] { return made.wait_for(microseconds(0)) == std::future_status::ready; });
+  if (!ready) give_up(membership_.blame(Membership::Sign::kLate, timeout_, ""));
+  try {
+    group_ = made.get();
+  } catch (const Error& error) {
+    membership_.abort(error.what());
+    throw;
+  } catch (const std::exception& error) {
+    give_up(membership_.blame(Membership::Sign::kLost, timeout_, c10::GetExceptionString(error)));
+  }
+}
+
+template <class Call>
+WorkPointer C10dCommunicator::start(const std::string& kind, const torch::Tensor& t,
+                                    const Call& call) {
+  check_alive();
+  HYDRAMIX_CHECK(!left_, kind, ": this rank has left the run");
+  HYDRAMIX_CHECK(t.is_contiguous(), kind, ": the tensor must be contiguous; got shape ", t.sizes(),
+                 " with strides ", t.strides(), ". Call contiguous() first.");
+  HYDRAMIX_CHECK(t.device() == device_, kind, ": the tensor lies on ", t.device().str(),
+                 ", the communicator is of ", device_.str(), ". Move one of them.");
+  int64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = ++operations_;
+  }
+  membership_.at(number, kind + place_);
+  return call(*group_);
+}
+
+// False when the time is up; Error when the run has failed.
+template <class Done>
+bool C10dCommunicator::wait_until(const Done& done) {
+  const auto begin = Clock::now();
+  auto nap = kShortestNap;
+  while (!done()) {
+    check_alive();
+    if (Clock::now() - begin > timeout_) return false;
+    std::this_thread::sleep_for(nap);
+    nap = std::min(nap * 2, kLongestNap);
+  }
+  return true;
+}
+
+void C10dCommunicator::wait(c10d::Work& work) {
+  if (!wait_until([&] { return work.isCompleted(); }))
+    give_up(membership_.blame(Membership::Sign::kLate, timeout_, ""));
+  try {
+    work.wait();  // for NCCL, makes the current stream wait; for Gloo, throws what went wrong
+  } catch (const std::exception& error) {
+    const std::string text = c10::GetExceptionString(error);
+    // Gloo's own clock runs beside ours.
+    const auto sign = text.find("imed out") == std::string::npos ? Membership::Sign::kLost
+                                                                 : Membership::Sign::kLate;
+    give_up(membership_.blame(sign, timeout_, ""));
+  }
+}
+
+// Fingerprints side by side, one sum of (size) numbers; the values themselves are only read from
+// the store when they differ.
+void C10dCommunicator::agree(const std::string& what, const std::string& value) {
+  check_alive();
+  const std::string prefix = concat("agree/", ++agreements_, "/");
+  try {
+    put(*membership_.store(), prefix + std::to_string(rank()), value);
+  } catch (const std::exception&) {
+    give_up(membership_.blame(Membership::Sign::kLost, timeout_, ""));
+  }
+  auto prints = torch::zeros({size()}, torch::kLong);
+  prints[rank()] = fingerprint(value);
+  prints = prints.to(device_);
+  auto work = start(concat("agreement on ", what), prints,
+                    [&](ProcessGroup& group) { return group.sum(prints); });
+  wait(*work);
+  prints = prints.cpu();
+  if (prints.eq(prints[0]).all().item<bool>()) return;
+
+  std::map<std::string, std::vector<int64_t>> ranks_of;
+  for (int64_t r = 0; r < size(); ++r)
+    ranks_of[read(*membership_.store(), prefix + std::to_string(r))].push_back(r);
+  barrier(concat("disagreement on ", what));  // all have read before the store's host ends
+  const std::string* common = nullptr;        // what most ranks have; of equals, the first rank's
+  for (const auto& [text, ranks] : ranks_of)
+    if (common == nullptr || ranks.size() > ranks_of[*common].size() ||
+        (ranks.size() == ranks_of[*common].size() && ranks[0] < ranks_of[*common][0]))
+      common = &text;
+  std::vector<std::string> differing;
+  for (const auto& [text, ranks] : ranks_of)
+    for (const auto r : ranks)
+      if (&text != common)
+        differing.push_back(concat(membership_.name(r), " has ", in_quotes(text)));
+  throw Error(concat("the ranks do not agree on ", what, ": ", join(differing), ", but ",
+                     membership_.name(ranks_of[*common][0]),
+                     ranks_of[*common].size() > 1 ? " and others have " : " has ",
+                     in_quotes(*common), ". Start all ranks alike."));
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_c10d_communicator(const LaunchEnvironment& launched,
+                                                     const CommunicatorOptions& options,
+                                                     torch::Device device) {
+  HYDRAMIX_CHECK(
+      !device.is_cuda() || device.has_index(),
+      "communicator: device cuda has no index; give the local rank's, cuda:", launched.local_rank);
+  device.is_cuda() ? check_nccl_available() : check_gloo_available();
+  return std::make_unique<C10dCommunicator>(launched, options, device);
+}
+
+}  // namespace hydramix

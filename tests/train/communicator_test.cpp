@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks as real processes: this program starts itself, once a rank, with a launcher's environment
+// and the name of a part to play. Parts print what they found; the tests read it.
+#include "train/communicator.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <map>
+#include <thread>
+
+#include "base/atomic_file.h"
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "train/gradient_reducer.h"
+
+namespace hydramix {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kPart = "HYDRAMIX_TEST_PART";
+constexpr const char* kTimeout = "HYDRAMIX_TEST_TIMEOUT";
+
+// ---------------------------------------------------------------------------------------------
+// The ranks' side
+
+void expect(bool condition, const std::string& what) {
+  if (!condition) throw Error("expected: " + what);
+}
+
+torch::Tensor of_rank(int64_t rank) { return torch::arange(5, torch::kDouble) + 10 * rank; }
+
+// Sums of several kinds, some at once, in an order that differs from that of waiting.
+void collectives(Communicator& comm) {
+  const int64_t n = comm.size(), r = comm.rank();
+  auto t = of_rank(r);
+  comm.sum(t);
+  expect(t.equal(n * torch::arange(5, torch::kDouble) + 10 * n * (n - 1) / 2), "the sum");
+
+  std::vector<torch::Tensor> parts;
+  for (int64_t i = 0; i < 20; ++i) {
+    parts.push_back(torch::full({100 + i}, static_cast<float>(r + i)));
+    comm.begin_sum(parts.back());
+  }
+  comm.finish();
+  for (int64_t i = 0; i < 20; ++i)
+    expect(parts[i].eq(static_cast<float>(n * (n - 1) / 2 + n * i)).all().item<bool>(),
+           "sum " + std::to_string(i) + " of those begun");
+
+  for (int64_t root = 0; root < n; ++root) {
+    auto copy = of_rank(r);
+    comm.broadcast(copy, root);
+    expect(copy.equal(of_rank(root)), "rank " + std::to_string(root) + "'s tensor");
+  }
+  comm.barrier("a barrier");
+  comm.agree("the colour", "blue");
+  comm.agree("nothing", "");
+}
+
+// A barrier holds everybody back until the last has come.
+void waits(Communicator& comm) {
+  if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto begin = Clock::now();
+  comm.barrier("the slow one");
+  const auto waited = Clock::now() - begin;
+  if (comm.rank() != 1) expect(waited > std::chrono::milliseconds(200), "a wait at the barrier");
+}
+
+struct Net : torch::nn::Module {
+  Net() {
+    torch::manual_seed(5);
+    first = register_module("first", torch::nn::Linear(7, 11));
+    second = register_module("second", torch::nn::Linear(11, 13));
+    unused = register_parameter("unused", torch::ones({17}));
+    third = register_module("third", torch::nn::Linear(13, 1));
+    to(torch::kDouble);
+  }
+  torch::Tensor loss(int64_t rank, int64_t micro_batch) {
+    auto x = torch::sin(torch::arange(28, torch::kDouble).view({4, 7}) * (1 + rank) + micro_batch);
+    return third(torch::tanh(second(torch::tanh(first(x))))).square().sum();
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
+  torch::Tensor unused;
+};
+
+// Three micro-batches on every rank, two steps, against all ranks' gradients computed here.
+void reduces(Communicator& comm) {
+  constexpr int64_t kMicroBatches = 3;
+  Net plain;
+  for (int64_t rank = 0; rank < comm.size(); ++rank)
+    for (int64_t m = 0; m < kMicroBatches; ++m) plain.loss(rank, m).backward();
+  for (const int64_t bucket_bytes : {1, 800, 1 << 20}) {
+    Net net;
+    const auto params = net.parameters();
+    int64_t n = 0;
+    for (const auto& p : params) n += p.numel();
+    auto flat = torch::zeros({n}, torch::kDouble);
+    int64_t offset = 0;
+    for (const auto& p : params) {
+      p.mutable_grad() = flat.narrow(0, offset, p.numel()).view_as(p);
+      offset += p.numel();
+    }
+    GradientReducer reducer(comm, params, flat, bucket_bytes);
+    for (int step = 0; step < 2; ++step) {
+      flat.zero_();
+      for (int64_t m = 0; m < kMicroBatches; ++m) {
+        if (m == kMicroBatches - 1) reducer.arm();
+        net.loss(comm.rank(), m).backward();
+      }
+      reducer.finish();
+      const auto wanted = plain.parameters();
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        const auto grad =
+            wanted[i].grad().defined() ? wanted[i].grad() : torch::zeros_like(wanted[i]);
+        // The same terms in another order: a few roundings of float64.
+        expect(torch::allclose(params[i].grad(), grad, 1e-12, 1e-12),
+               "the gradient of parameter " + std::to_string(i));
+      }
+    }
+  }
+}
+
+[[noreturn]] void stop_here(int signal) {
+  std::raise(signal);
+  for (;;) pause();
+}
+
+int play(const std::string& part) {
+  CommunicatorOptions options;
+  options.timeout_s = std::stod(std::getenv(kTimeout));
+  std::unique_ptr<Communicator> comm;
+  try {
+    comm = make_communicator(options, torch::kCPU);
+    const bool victim = part.find(' ') != std::string::npos &&
+                        comm->rank() == std::stoll(part.substr(part.find(' ') + 1));
+    const std::string act = part.substr(0, part.find(' '));
+    auto t = torch::ones({1000});
+    comm->sum(t);
+    if (act == "collectives") collectives(*comm);
+    if (act == "waits") waits(*comm);
+    if (act == "reduces") reduces(*comm);
+    if (act == "disagrees") comm->agree("the colour", victim ? "red" : "blue");
+    if (act == "killed" && victim) stop_here(SIGKILL);
+    if (act == "stopped" && victim) stop_here(SIGSTOP);
+    if (act == "late" && victim) std::this_thread::sleep_for(std::chrono::seconds(6));
+    if (act == "throws" && victim) throw Error("no space left on device");
+    if (act == "unwinds" && victim) {
+      comm.reset();
+      throw Error("an error that nobody passed on");
+    }
+    if (act == "goes" && victim) std::_Exit(0);
+    comm->barrier("step 1");
+    comm->sum(t);
+    comm->leave();
+    std::cout << "done" << std::endl;
+    return 0;
+  } catch (const std::exception& error) {
+    if (comm) comm->abort(error.what());
+    std::cout << error.what() << std::endl;
+    return 1;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// The tests' side
+
+int free_port() {
+  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(bind(descriptor, reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  close(descriptor);
+  return ntohs(address.sin_port);
+}
+
+struct Outcome {
+  int code = -1;  // exit code, or minus the signal; -1000 when it had to be killed
+  pid_t pid = 0;
+  std::string output;
+  double seconds = 0;
+
+  std::string name(int rank) const {
+    return "rank " + std::to_string(rank) + " (" + host() + ":pid " + std::to_string(pid) + ")";
+  }
+  static std::string host() {
+    char text[256] = {};
+    gethostname(text, sizeof text - 1);
+    return text;
+  }
+};
+
+struct Cast {
+  std::string part;
+  int size = 3;
+  double timeout = 60;
+  int starting = 3;  // ranks that really start
+  double limit = 40;
+};
+
+// Plays a part with all ranks; a stopped one is killed when the others have ended.
+std::vector<Outcome> run(const Cast& cast, int stopped = -1) {
+  test::TemporaryFolder folder;
+  const auto port = std::to_string(free_port());
+  std::vector<Outcome> outcomes(cast.starting);
+  const auto begin = Clock::now();
+  for (int r = 0; r < cast.starting; ++r) {
+    const std::string file = (folder / std::to_string(r)).string();
+    const pid_t pid = fork();
+    if (pid == 0) {
+      for (const auto& [name, value] : std::map<std::string, std::string>{
+               {kPart, cast.part},
+               {kTimeout, std::to_string(cast.timeout)},
+               {"RANK", std::to_string(r)},
+               {"WORLD_SIZE", std::to_string(cast.size)},
+               {"LOCAL_RANK", std::to_string(r)},
+               {"MASTER_ADDR", "127.0.0.1"},
+               {"MASTER_PORT", port},
+               {"OMP_NUM_THREADS", "1"},
+               // A group that has failed is left as it is, which is a leak.
+               {"ASAN_OPTIONS", "detect_leaks=0"}})
+        setenv(name.c_str(), value.c_str(), 1);
+      const int out = open(file.c_str(), O_WRONLY | O_CREAT, 0600);
+      dup2(out, 1);
+      dup2(out, 2);
+      execl("/proc/self/exe", "communicator_test", nullptr);
+      _exit(127);
+    }
+    outcomes[r].pid = pid;
+  }
+  int running = cast.starting;
+  std::vector<bool> ended(cast.starting, false);
+  while (running > 0) {
+    const double time = std::chrono::duration<double>(Clock::now() - begin).count();
+    for (int r = 0; r < cast.starting; ++r) {
+      int status = 0;
+      if (ended[r]) continue;
+      const bool hopeless = time > cast.limit || (r == stopped && running == 1);
+      if (hopeless) kill(outcomes[r].pid, SIGKILL);
+      if (waitpid(outcomes[r].pid, &status, hopeless ? 0 : WNOHANG) != outcomes[r].pid) continue;
+      ended[r] = true;
+      --running;
+      outcomes[r].code = hopeless            ? -1000
+                         : WIFEXITED(status) ? WEXITSTATUS(status)
+                                             : -WTERMSIG(status);
+      outcomes[r].seconds = time;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  for (int r = 0; r < cast.starting; ++r)
+    outcomes[r].output = read_file(folder / std::to_string(r));
+  return outcomes;
+}
+
+void expect_done(const std::vector<Outcome>& outcomes) {
+  for (std::size_t r = 0; r < outcomes.size(); ++r)
+    EXPECT_TRUE(outcomes[r].code == 0 && outcomes[r].output == "done\n")
+        << "rank " << r << " ended with " << outcomes[r].code << ": " << outcomes[r].output;
+}
+
+// All ranks but the victim end with exit code 1, in time, with the victim's name.
+void expect_blamed(const std::vector<Outcome>& outcomes, int victim, const std::string& text,
+                   double within) {
+  for (int r = 0; r < static_cast<int>(outcomes.size()); ++r) {
+    if (r == victim) continue;
+    const auto& one = outcomes[r];
+    EXPECT_EQ(one.code, 1) << "rank " << r << ": " << one.output;
+    EXPECT_LT(one.seconds, within) << "rank " << r;
+    const auto wanted = outcomes[victim].name(victim) + text;
+    EXPECT_NE(one.output.find(wanted), std::string::npos)
+        << "rank " << r << " lacks \"" << wanted << "\"; it says: " << one.output;
+  }
+}
+
+TEST(Communicator, IsAloneWithoutALauncher) {
+  auto comm = make_communicator({}, torch::kCPU);
+  EXPECT_EQ(comm->size(), 1);
+  EXPECT_EQ(comm->rank(), 0);
+  auto t = torch::arange(3);
+  comm->sum(t);
+  comm->begin_sum(t);
+  comm->finish();
+  comm->broadcast(t, 0);
+  EXPECT_TRUE(t.equal(torch::arange(3)));
+  EXPECT_THROW_WITH(comm->broadcast(t, 1), Error, "root is 1");
+  EXPECT_THROW_WITH(make_communicator({.timeout_s = 0}, torch::kCPU), UsageError, "positive");
+}
+
+TEST(Communicator, SumsBroadcastsAndAgrees) { expect_done(run({"collectives"})); }
+
+TEST(Communicator, HoldsAllRanksAtABarrier) { expect_done(run({"waits"})); }
+
+TEST(Communicator, ReducesGradientsToThePlainSum) {
+  expect_done(run({.part = "reduces", .size = 2, .starting = 2}));
+}
+
+TEST(Communicator, NamesTheRankThatDisagreesOnEveryRank) {
+  const auto outcomes = run({"disagrees 2"});
+  const std::string wanted = "the ranks do not agree on the colour: " + outcomes[2].name(2) +
+                             " has \"red\", but " + outcomes[0].name(0) +
+                             " and others have \"blue\"";
+  for (const auto& one : outcomes) {
+    EXPECT_EQ(one.code, 1);
+    EXPECT_NE(one.output.find(wanted), std::string::npos) << one.output;
+  }
+}
+
+// The time limit is 60 s: these end because the loss is noticed, not because time is up.
+TEST(Communicator, EndsAtOnceWhenARankIsKilled) {
+  expect_blamed(run({"killed 1"}), 1, " died: connection closed", 15);
+}
+
+TEST(Communicator, EndsAtOnceWhenTheStoresHostIsKilled) {
+  expect_blamed(run({"killed 0"}), 0, " died: connection closed", 15);
+}
+
+TEST(Communicator, EndsAtOnceWhenARankFails) {
+  expect_blamed(run({"throws 1"}), 1, " failed: no space left on device", 15);
+}
+
+TEST(Communicator, EndsAtOnceWhenTheStoresHostFails) {
+  expect_blamed(run({"throws 0"}), 0, " failed: no space left on device", 15);
+}
+
+TEST(Communicator, EndsAtOnceWhenARankUnwindsWithoutAWord) {
+  expect_blamed(run({"unwinds 1"}), 1, " failed: it ended before the end of the run", 15);
+}
+
+TEST(Communicator, EndsWhenARankIsStopped) {
+  expect_blamed(run({.part = "stopped 1", .timeout = 2}, 1), 1,
+                " has not reached operation 3 (barrier \"step 1\") for 2 s; it is at operation 2 "
+                "(sum) and gives no sign of life",
+                15);
+}
+
+TEST(Communicator, EndsWhenTheStoresHostIsStopped) {
+  expect_blamed(run({.part = "stopped 0", .timeout = 2}, 0), 0,
+                ", which hosts the store, has given no sign of life for", 20);
+}
+
+TEST(Communicator, NamesARankThatIsAliveButLate) {
+  expect_blamed(run({.part = "late 1", .timeout = 2}, 1), 1,
+                " has not reached operation 3 (barrier \"step 1\") for 2 s; it is at operation 2 "
+                "(sum)",
+                15);
+}
+
+TEST(Communicator, NamesTheRanksThatDidNotStart) {
+  for (const auto& one : run({.part = "collectives", .timeout = 1, .starting = 2})) {
+    EXPECT_EQ(one.code, 1);
+    EXPECT_NE(one.output.find("rank 2 of 3 did not start within 1 s"), std::string::npos)
+        << one.output;
+  }
+}
+
+}  // namespace
+}  // namespace hydramix
+
+int main(int argc, char** argv) {
+  if (const char* part = std::getenv(hydramix::kPart)) return hydramix::play(part);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

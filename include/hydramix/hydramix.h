@@ -9,6 +9,7 @@
 #include "hydramix/layout.h"
 #include "hydramix/mixer.h"
 #include "hydramix/mlp.h"
+#include "hydramix/model_folder.h"
 #include "hydramix/options.h"
 #include "hydramix/registry.h"
 #include "hydramix/safetensors.h"

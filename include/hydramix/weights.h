@@ -13,6 +13,10 @@ namespace hydramix {
 // model's own.
 std::map<std::string, torch::Tensor> named_weights(const torch::nn::Module& model);
 
+// Whether weight decay applies to a parameter of this name: to matrices that multiply, not to
+// norms, biases, decay rates, steps, diagonals, initial states, or embeddings of places and types.
+bool decays(const std::string& name, const torch::Tensor& parameter);
+
 struct LoadOptions {
   // The published data-independent Toeplitz mixer is one lag off (docs/math.md): turn its weights
   // so that they give here what they gave there.

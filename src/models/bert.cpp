@@ -258,18 +258,14 @@ torch::Tensor BertForMaskedLMImpl::loss(const torch::Tensor& logits, const torch
 }
 
 int64_t parameter_count(const BertOptions& options) {
-  // Linear in layers and vocabulary: two small models say the rest.
-  const auto count = [&](int64_t layers) {
-    BertOptions small = options;
-    small.layers = layers;
-    small.vocab = 1;
-    int64_t numbers = 0;
-    for (const auto& parameter : BertForMaskedLM(small)->parameters()) numbers += parameter.numel();
-    return numbers;
-  };
   validate(options);
-  const int64_t one = count(1), layer = count(2) - one;
-  return one + (options.layers - 1) * layer + (options.vocab - 1) * (options.block.d_model + 1);
+  BertOptions small = options;
+  small.layers = 1;
+  small.vocab = 1;
+  int64_t rest = 0, layer = 0;
+  for (const auto& item : BertForMaskedLM(small)->named_parameters())
+    (item.key().starts_with("bert.encoder.layer.") ? layer : rest) += item.value().numel();
+  return rest + options.layers * layer + (options.vocab - 1) * (options.block.d_model + 1);
 }
 
 }  // namespace hydramix

@@ -47,6 +47,14 @@ std::map<std::string, torch::Tensor> named_weights(const torch::nn::Module& mode
   return weights;
 }
 
+bool decays(const std::string& name, const torch::Tensor& parameter) {
+  // A_log, dt_bias, D, norms and biases are numbers per head or channel. A bias with more
+  // dimensions is vandermonde_di's table of angles, which have no reason to shrink either.
+  return parameter.dim() >= 2 && !name.ends_with("bias") && !name.ends_with("init_states") &&
+         name.find("position_embeddings") == std::string::npos &&
+         name.find("token_type_embeddings") == std::string::npos;
+}
+
 torch::Tensor from_reference_toeplitz_weights(const torch::Tensor& theirs) {
   return theirs.roll(-1, -1);
 }

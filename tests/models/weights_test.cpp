@@ -26,6 +26,42 @@ TEST(Weights, NamesAreThoseOfThePublishedCheckpoints) {
   EXPECT_EQ(block.count("conv1d.weight"), 1u);
 }
 
+// Every parameter of every mixer that does not decay, by the end of its name.
+TEST(Weights, OnlyMatricesDecay) {
+  const std::vector<std::string> exempt = {"bias",
+                                           "norm.weight",
+                                           "LayerNorm.weight",
+                                           "A_log",
+                                           ".D",
+                                           "dt_bias",
+                                           "init_states",
+                                           "q_bias",
+                                           "k_bias",
+                                           "position_embeddings.weight",
+                                           "token_type_embeddings.weight"};
+  for (const auto& name : mixer_names()) {
+    auto options = tiny_bert(name);
+    options.positions = 8;
+    options.norm = "pre";
+    options.mlp.kind = "gelu";
+    options.mlp.width = 24;
+    options.mlp.blocks = 2;
+    options.block.bias = true;
+    options.block.mixer_options.learn_initial_states = true;
+    for (const auto& [key, weight] : named_weights(*BertForMaskedLM(options))) {
+      bool expected = true;
+      for (const auto& ending : exempt) expected = expected && !key.ends_with(ending);
+      EXPECT_EQ(decays(key, weight), expected) << name << ": " << key << " " << weight.sizes();
+    }
+  }
+  const auto hydra = named_weights(*BertForMaskedLM(tiny_bert("hydra")));
+  const std::string mixer = "bert.encoder.layer.0.layer.mixer.";
+  for (const std::string end : {"in_proj.weight", "out_proj.weight", "conv1d.weight"})
+    EXPECT_TRUE(decays(mixer + end, hydra.at(mixer + end))) << end;
+  for (const std::string end : {"A_log", "D", "dt_bias", "conv1d.bias", "norm.weight"})
+    EXPECT_FALSE(decays(mixer + end, hydra.at(mixer + end))) << end;
+}
+
 TEST(Weights, RoundTripThroughAFileIsBitExactForEveryMixer) {
   test::TemporaryFolder folder;
   for (const auto& name : mixer_names()) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hydramix/model_folder.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "hydramix/error.h"
+#include "hydramix/tensor_file.h"
+#include "hydramix/weights.h"
+#include "support/expect.h"
+#include "support/models.h"
+#include "support/tensors.h"
+
+namespace hydramix {
+namespace {
+
+using test::tiny_bert;
+
+std::string contents(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+void overwrite(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(ModelFolder, RoundTripIsBitExact) {
+  const test::TemporaryFolder folder;
+  for (const auto type : {torch::kFloat32, torch::kFloat64})
+    for (const std::string mixer : {"hydra", "cauchy_dd", "toeplitz_di"}) {
+      auto options = tiny_bert(mixer);
+      options.norm = "pre";
+      options.positions = 12;
+      options.mlp.kind = "glu";
+      options.mlp.width = 20;
+      options.block.mixer_options.dt_limit_low = 1.0 / 3;
+      BertForMaskedLM model(options);
+      model->to(type);
+      save_model(folder / "deep" / mixer, model);
+      const auto copy = load_model(folder / "deep" / mixer);
+      EXPECT_EQ(to_json(copy->options()), to_json(model->options()));
+      const auto weights = named_weights(*copy);
+      for (const auto& [name, tensor] : named_weights(*model))
+        EXPECT_TRUE(torch::equal(tensor, weights.at(name))) << mixer << " " << name;
+      const auto ids = torch::randint(30, {2, 9}, torch::kInt64);
+      EXPECT_TRUE(torch::equal(copy->encode(ids, {}), model->encode(ids, {}))) << mixer;
+    }
+}
+
+TEST(ModelFolder, SavingAgainReplacesTheModel) {
+  const test::TemporaryFolder folder;
+  save_model(folder.path(), BertForMaskedLM(tiny_bert("dense")));
+  const BertForMaskedLM second(tiny_bert("hydra"));
+  save_model(folder.path(), second);
+  EXPECT_EQ(load_model(folder.path())->options().block.mixer, "hydra");
+}
+
+TEST(ModelFolder, FaultsNameTheFileAndTheKey) {
+  const test::TemporaryFolder folder;
+  const BertForMaskedLM model(tiny_bert("hydra"));
+  save_model(folder.path(), model);
+  const auto config = folder / "config.json", weights = folder / "model.safetensors";
+  const auto good = contents(config);
+  const auto expect_config_fault = [&](const std::string& text, const std::string& fault) {
+    overwrite(config, text);
+    EXPECT_THROW_WITH(load_model(folder.path()), Error, config.string());
+    EXPECT_THROW_WITH(load_model(folder.path()), Error, fault);
+  };
+  expect_config_fault("[1]", "expected a JSON object");
+  expect_config_fault("{\"format\": 1, \"version\": 1}", "the key 'model' is missing");
+  expect_config_fault(replaced(good, "hydramix-model", "other"), "format is \"other\"");
+  expect_config_fault(replaced(good, "\"version\": 1", "\"version\": 2"), "version is 2");
+  expect_config_fault(replaced(good, "\"d_state\": 8,", ""),
+                      "the key 'model.block.mixer_options.d_state' is missing");
+  expect_config_fault(replaced(good, "\"d_state\": 8,", "\"d_state\": 8, \"d_stat\": 8,"),
+                      "d_stat");
+  expect_config_fault(replaced(good, "\"layers\": 2", "\"layers\": 3"),
+                      "the weights were saved with another config");
+  overwrite(config, good);
+
+  auto some = named_weights(*model);
+  some.erase("cls.predictions.decoder.bias");
+  save_tensors(weights, some);
+  EXPECT_THROW_WITH(load_model(folder.path()), Error, weights.string());
+  EXPECT_THROW_WITH(load_model(folder.path()), Error, "missing 'cls.predictions.decoder.bias'");
+  save_tensors(weights, named_weights(*BertForMaskedLM(tiny_bert("cauchy_dd"))));
+  EXPECT_THROW_WITH(load_model(folder.path()), Error,
+                    "missing 'bert.encoder.layer.0.layer.mixer.A_log'");
+  EXPECT_THROW_WITH(load_model(folder / "nowhere"), Error, "config.json");
+  EXPECT_THROW_WITH(save_model(config / "below", model), Error, "cannot make the folder");
+}
+
+}  // namespace
+}  // namespace hydramix

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recipes are the models of the paper's tables: their parameters are counted.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "hydramix/bert.h"
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "support/models.h"
+#include "support/tensors.h"
+
+namespace hydramix {
+namespace {
+
+const std::filesystem::path kRecipes = std::filesystem::path(HYDRAMIX_SOURCE_DIR) / "recipes";
+
+// The lines of the top-level section `model`; others belong to other readers.
+std::string model_section(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line, section;
+  bool inside = false;
+  while (std::getline(file, line)) {
+    const bool key = !line.empty() && line[0] != ' ' && line[0] != '#';
+    if (inside && !key) section += line + "\n";
+    if (key) inside = line == "model:";
+  }
+  EXPECT_FALSE(section.empty()) << path << " has no section model";
+  return section;
+}
+
+BertOptions recipe(const std::string& name) {
+  BertOptions options;
+  parse_yaml(options, model_section(kRecipes / (name + ".yaml")), name);
+  return options;
+}
+
+struct Row {
+  std::string recipe;
+  double millions;
+};
+
+const std::vector<Row> kPaper = {{"table2/dense_di", 71},
+                                 {"table2/toeplitz_di", 71},
+                                 {"table2/toeplitz_dd", 72},
+                                 {"table2/dft_di", 71},
+                                 {"table2/vandermonde_di", 71},
+                                 {"table2/vandermonde_dd", 70},
+                                 {"table2/cauchy_di", 71},
+                                 {"table2/cauchy_dd", 70},
+                                 {"table2/low_rank_di", 71},
+                                 {"table2/low_rank_dd", 70},
+                                 {"table2/attention_di", 71},
+                                 {"table2/attention_dd", 70},
+                                 {"table2/quasiseparable_di", 72},
+                                 {"table2/quasiseparable_dd", 71},
+                                 {"table3/mamba", 68},
+                                 {"table3/add", 70},
+                                 {"table3/mult", 70},
+                                 {"table3/concat", 69},
+                                 {"table3/hydra", 70},
+                                 {"table4/bert", 110},
+                                 {"table4/mlp_mixer", 112},
+                                 {"table4/fnet", 112},
+                                 {"table4/m2", 116},
+                                 {"table4/hydra", 112}};
+
+TEST(Recipes, HaveThePapersNumberOfParameters) {
+  for (const auto& row : kPaper) {
+    const auto count = parameter_count(recipe(row.recipe));
+    const double millions = static_cast<double>(count) / 1e6;
+    RecordProperty(row.recipe, std::to_string(count));
+    // The tables state whole millions.
+    EXPECT_EQ(std::round(millions), row.millions) << row.recipe << " has " << millions << " M";
+  }
+}
+
+TEST(Recipes, EachFileIsARowOfATable) {
+  std::set<std::string> rows, files;
+  for (const auto& row : kPaper) rows.insert(row.recipe);
+  for (const std::string table : {"table2", "table3", "table4"})
+    for (const auto& entry : std::filesystem::directory_iterator(kRecipes / table))
+      files.insert(table + "/" + entry.path().stem().string());
+  EXPECT_EQ(rows, files);
+}
+
+TEST(Recipes, TakeASequenceOfThePretrainingLength) {
+  // The models of the tables with few channels and words, and all else as it is.
+  for (const auto& row : kPaper) {
+    auto options = recipe(row.recipe);
+    options.layers = 1;
+    options.vocab = 50;
+    auto& block = options.block;
+    const double heads = block.style == "bare" ? 1 : 2;
+    block.d_model = 16;
+    block.headdim = static_cast<int64_t>(16 * block.expand / heads);
+    options.mlp.width = 32;
+    BertForMaskedLM model(options);
+    model->eval();
+    const auto hidden = model->encode(torch::randint(50, {1, 128}, torch::kInt64), {});
+    EXPECT_TRUE(torch::isfinite(hidden).all().item<bool>()) << row.recipe;
+  }
+}
+
+TEST(Recipes, TheCountIsThatOfTheBuiltModel) {
+  for (auto options : {recipe("tiny"), test::tiny_bert("hydra"), test::tiny_bert("cauchy_dd")}) {
+    options.layers = 3;
+    options.positions = 11;
+    options.norm = "pre";
+    options.mlp.kind = "glu";
+    options.mlp.width = 24;
+    int64_t built = 0;
+    for (const auto& p : BertForMaskedLM(options)->parameters()) built += p.numel();
+    EXPECT_EQ(parameter_count(options), built);
+  }
+}
+
+}  // namespace
+}  // namespace hydramix

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/projection.h"
+
+#include <thread>
+
+#include "hydramix/block.h"
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "support/models.h"
+#include "support/tensors.h"
+
+namespace hydramix {
+namespace {
+
+TEST(Projection, BlocksAreTheDiagonalOfAMatrix) {
+  const auto x = torch::randn({2, 5, 6}, torch::kFloat64);
+  const auto weight = torch::randn({3, 4, 2}, torch::kFloat64);
+  const auto bias = torch::randn({12}, torch::kFloat64);
+  const auto whole = torch::block_diag({weight[0], weight[1], weight[2]});
+  test::expect_close(project_blocks(x, weight, bias), project(x, whole, bias), 1e-14, "blocks");
+  test::expect_close(project_blocks(x, weight, {}), project(x, whole, {}), 1e-14, "no bias");
+}
+
+TEST(MatmulPrecision, IsHonouredAndEndsWithItsScope) {
+  const auto x = torch::randn({3, 4}), weight = torch::randn({5, 4});
+  const auto expected = project(x, weight, {});
+  {
+    const MatmulPrecision outer(torch::kBFloat16);
+    EXPECT_EQ(MatmulPrecision::current(), torch::kBFloat16);
+    // On the CPU the error is the proof that the guard is seen.
+    EXPECT_THROW_WITH(project(x, weight, {}), Error,
+                      "bfloat16 products were asked for, but the tensors are on the CPU");
+    EXPECT_THROW_WITH(project_blocks(x, weight.narrow(0, 0, 4).view({2, 4, 2}), {}), Error,
+                      "on the CPU");
+    {
+      const MatmulPrecision inner(torch::kFloat32);
+      EXPECT_TRUE(torch::equal(project(x, weight, {}), expected));
+    }
+    EXPECT_EQ(MatmulPrecision::current(), torch::kBFloat16);
+    std::thread([] { EXPECT_EQ(MatmulPrecision::current(), torch::kFloat32); }).join();
+  }
+  EXPECT_TRUE(torch::equal(project(x, weight, {}), expected));
+  EXPECT_THROW_WITH(MatmulPrecision(torch::kFloat16), UsageError, "float32 or bfloat16; got Half");
+}
+
+TEST(MatmulPrecision, LeavesFloat64Alone) {
+  const auto x = torch::randn({3, 4}, torch::kFloat64), weight = torch::randn({5, 4}, x.options());
+  const auto expected = project(x, weight, {});
+  const MatmulPrecision precision(torch::kBFloat16);
+  EXPECT_EQ(product_type(x), torch::kFloat64);
+  EXPECT_TRUE(torch::equal(project(x, weight, {}), expected));
+}
+
+TEST(MatmulPrecision, ReachesTheProductsOfTheModel) {
+  auto options = test::tiny_bert("hydra");
+  options.mlp.kind = "gelu";
+  options.mlp.width = 8;
+  BertForMaskedLM model(options);
+  const auto ids = torch::randint(30, {1, 6}, torch::kInt64), places = torch::tensor({1, 2});
+  const auto hidden = model->encode(ids, {});
+  const MatmulPrecision precision(torch::kBFloat16);
+  EXPECT_THROW_WITH(model->encode(ids, {}), Error, "on the CPU");
+  EXPECT_THROW_WITH(model->predict(hidden), Error, "on the CPU");
+  EXPECT_THROW_WITH(model->masked_loss(hidden, places, places), Error, "on the CPU");
+  EXPECT_THROW_WITH(Mlp(16, options.mlp)->forward(hidden), Error, "on the CPU");
+}
+
+// Runs where there is a GPU.
+TEST(MatmulPrecision, ComputesInBfloat16OnAGpu) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  const auto x = torch::randn({64, 96}).cuda(), weight = torch::randn({32, 96}).cuda();
+  const auto exact = project(x, weight, {});
+  const MatmulPrecision precision(torch::kBFloat16);
+  const auto rounded = project(x, weight, {});
+  EXPECT_EQ(rounded.scalar_type(), torch::kFloat32);
+  EXPECT_FALSE(torch::equal(rounded, exact));
+  // Two roundings to 8 bits of the factors and one of the result.
+  test::expect_close(rounded, exact, 3 / 256.0, "bfloat16");
+}
+
+}  // namespace
+}  // namespace hydramix

@@ -153,7 +153,9 @@ torch::Tensor BertForMaskedLMImpl::embed(const torch::Tensor& ids, const torch::
   if (position_embeddings.is_empty() && !dropping) return normalized(embedding_norm, e);
 
   const auto places = places_of_tokens(layout, ids.size(0), ids.size(1));
-  const auto place = places.place.to(ids.device());
+  // Nobody writes into these again: no need to wait until the device has them.
+  const auto uploaded = [&](const torch::Tensor& t) { return t.to(ids.options(), true); };
+  const auto place = uploaded(places.place);
   const auto in_places = [&](const torch::Tensor& tokens) {  // (n, d_model) -> (B, L, d_model)
     return layout.is_full() ? tokens.view(e.sizes()) : layout.from_tokens(tokens.unsqueeze(0));
   };
@@ -174,7 +176,7 @@ torch::Tensor BertForMaskedLMImpl::embed(const torch::Tensor& ids, const torch::
           numbers.scalar_type() == torch::kInt64,
       "bert: dropout = ", options_.dropout, " in training needs a number for each of the ", count,
       " sequences, (S) int64; got ", described(numbers), ". Give a DropoutKey, or call eval().");
-  const auto sequence = numbers.to(ids.device()).index_select(0, places.sequence.to(ids.device()));
+  const auto sequence = numbers.to(ids.device()).index_select(0, uploaded(places.sequence));
   const auto kept = kept_channels({dropout.seed, sequence, place}, e.size(2), options_.dropout);
   return e * in_places(kept.to(e.scalar_type()).mul_(1 / (1 - options_.dropout)));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The models that the paper compares with are configurations: each against its formula, written out
 // with LibTorch's own functions.
-#include <cmath>
+#include <functional>
 
 #include "hydramix/bert.h"
 #include "hydramix/error.h"
 #include "hydramix/weights.h"
-#include "ops/cosine.h"
+#include "ops/dropout.h"
 #include "support/expect.h"
 #include "support/models.h"
 #include "support/tensors.h"
@@ -135,6 +135,30 @@ TEST(Baselines, M2IsALongConvolutionBetweenTwoGates) {
     });
     expect_close(model->encode(ids.unsqueeze(0), {})[0], expected, 1e-12, concat("M2 ", d_conv));
   }
+}
+
+TEST(Baselines, PreNormAndDropoutAreTheirFormulas) {
+  auto options = baseline("bare", "mlp_mixer");
+  options.norm = "pre";
+  options.dropout = 0.4;
+  const auto model = disturbed(options);
+  const auto w = named_weights(*model);
+  const auto ids = torch::randint(20, {9}, torch::kInt64);
+  auto x = w.at("bert.embeddings.word_embeddings.weight").index_select(0, ids) +
+           w.at("bert.embeddings.token_type_embeddings.weight")[0] +
+           w.at("bert.embeddings.position_embeddings.weight").narrow(0, 0, 9);
+  const auto kept =
+      kept_channels({5, torch::full({9}, 77, torch::kInt64), torch::arange(9)}, 8, 0.4);
+  x = norm(w, "bert.embeddings.LayerNorm", x, 1e-12) * kept / 0.6;
+  for (const std::string i : {"0", "1"}) {
+    const auto layer = "bert.encoder.layer." + i + ".";
+    const auto M = w.at(layer + "layer.mixer.matrix_mixer.M").narrow(0, 0, 9).narrow(1, 0, 9);
+    x = x + M.matmul(norm(w, layer + "layer.norm", x, 1e-5));
+    const auto h = torch::gelu(linear(w, layer + "mlp.wi", norm(w, layer + "mlp_norm", x, 1e-5)));
+    x = x + linear(w, layer + "mlp.wo", h);
+  }
+  expect_close(model->encode(ids.unsqueeze(0), {}, {}, {5, torch::tensor({77})})[0],
+               norm(w, "bert.encoder.norm", x, 1e-5), 1e-12, "pre-norm");
 }
 
 TEST(Baselines, ABlockDiagonalMlpIsAMonarchMatrixOverItsNonlinearity) {

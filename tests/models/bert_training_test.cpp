@@ -5,6 +5,7 @@
 #include "hydramix/bert.h"
 #include "hydramix/error.h"
 #include "hydramix/weights.h"
+#include "ops/projection.h"
 #include "support/expect.h"
 #include "support/memory.h"
 #include "support/models.h"
@@ -198,6 +199,37 @@ TEST(BertTraining, DropoutDoesNotDependOnTheBatch) {
   EXPECT_TRUE(
       torch::equal(still, model->encode(ids, {}, packing(), {1, torch::tensor({1, 2, 3, 4})})));
   EXPECT_GT(test::relative_error(still, whole), 1e-2);
+}
+
+// Runs where there is a GPU: there the backward pass has a thread of its own, without our guards.
+TEST(BertTraining, TrainsInBfloat16OnAGpu) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  auto options = with_everything("pre", "glu");
+  options.dropout = 0.1;
+  const auto places = torch::tensor({2, 9, 30}), targets = torch::tensor({1, 29, 7});
+  const auto ids = some_ids();
+  const auto gradients = [&](torch::Device device, bool recompute, torch::ScalarType precision) {
+    options.recompute = recompute;
+    torch::manual_seed(7);
+    BertForMaskedLM model(options);
+    model->to(device);
+    const MatmulPrecision guard(precision);
+    const DropoutKey key{1, torch::tensor({0, 1, 2, 3})};
+    model
+        ->masked_loss(model->encode(ids.to(device), {}, packing(), key), places.to(device),
+                      targets.to(device))
+        .sum.backward();
+    std::vector<torch::Tensor> all;
+    for (const auto& [name, weight] : named_weights(*model))
+      if (weight.grad().defined()) all.push_back(weight.grad().flatten().cpu());
+    return torch::cat(all);
+  };
+  const auto cpu = gradients(torch::kCPU, false, torch::kFloat32);
+  expect_close(gradients(torch::kCUDA, false, torch::kFloat32), cpu, 1e-3, "float32");
+  const auto kept = gradients(torch::kCUDA, false, torch::kBFloat16);
+  expect_close(kept, cpu, 0.1, "bfloat16");
+  EXPECT_GT(test::relative_error(kept, cpu), 1e-4) << "it was not bfloat16";
+  expect_close(gradients(torch::kCUDA, true, torch::kBFloat16), kept, 1e-5, "recomputed");
 }
 
 TEST(BertTraining, StartsAsBertDoes) {

@@ -166,7 +166,7 @@ void C10dCommunicator::connect() {
     membership_.abort(error.what());
     throw;
   } catch (const std::exception& error) {
-    give_up(membership_.blame(Membership::Sign::kLost, timeout_, c10::GetExceptionString(error)));
+    give_up(membership_.blame(Membership::Sign::kLost, timeout_, reason_of(error)));
   }
 }
 
@@ -208,7 +208,7 @@ void C10dCommunicator::wait(c10d::Work& work) {
   try {
     work.wait();  // for NCCL, makes the current stream wait; for Gloo, throws what went wrong
   } catch (const std::exception& error) {
-    const std::string text = c10::GetExceptionString(error);
+    const std::string text = reason_of(error);
     // Gloo's own clock runs beside ours.
     const auto sign = text.find("imed out") == std::string::npos ? Membership::Sign::kLost
                                                                  : Membership::Sign::kLate;

@@ -26,6 +26,8 @@ constexpr int kBeatsToBeDead = 4;
 
 // How long a rank that gives up waits for the others to have heard why.
 constexpr milliseconds kFarewell(2000);
+// How long a thread that was told to end may take, before it counts as held by the store.
+constexpr milliseconds kEndOfThread(500);
 
 std::string host_name() {
   char name[256] = {};
@@ -172,7 +174,7 @@ void Membership::Shared::find_out(const Question& asked) {
       findings.push_back(concat(names[r], " died: connection closed", waiting));
     } else if (sign.operation < me.operation && !lost) {
       findings.push_back(concat(names[r], " has not reached ", me.place(), " for ",
-                                seconds(asked.waited), "; it is at ", sign.place(),
+                                seconds(asked.waited), "; it was last seen at ", sign.place(),
                                 sign.beat == before[r].beat
                                     ? " and gives no sign of life (stopped, dead or unreachable)"
                                     : ""));
@@ -219,6 +221,7 @@ void Membership::Shared::beat() {
     lock.lock();
   }
   question.reset();
+  changed.notify_all();
   changed.wait_for(lock, beat_length(launched.size),
                    [&] { return stop || question || (reason_to_tell && !told); });
 }
@@ -233,7 +236,7 @@ void Membership::Shared::run() {
       beat();
     }
   } catch (const std::exception& error) {
-    fail(lost_store(error.what()));
+    fail(lost_store(reason_of(error)));
   }
   const std::lock_guard lock(mutex);
   stopped = true;
@@ -290,7 +293,7 @@ Membership::~Membership() {
   shared_->stop = true;
   shared_->changed.notify_all();
   const bool ended =
-      shared_->changed.wait_for(lock, kFarewell * 2, [&] { return shared_->stopped; });
+      shared_->changed.wait_for(lock, kEndOfThread, [&] { return shared_->stopped; });
   lock.unlock();
   // A thread that a stopped store holds is left behind with its half of the state.
   if (ended)
@@ -324,15 +327,18 @@ std::string Membership::blame(Sign sign, milliseconds waited, const std::string&
   std::unique_lock lock(s.mutex);
   s.question = Shared::Question{sign, waited, detail};
   s.changed.notify_all();
-  s.changed.wait_for(lock, beat * (kBeatsToBeDead + 2) + 2 * kFarewell,
-                     [&] { return s.failure || s.stopped; });
-  if (!s.failure) {
-    const auto silent = std::chrono::duration_cast<milliseconds>(Clock::now() - s.contact);
-    s.failure = concat(
-        s.launched.agent_store ? "torchrun's store" : s.names[0] + ", which hosts the store,",
-        " has given no sign of life for ", seconds(silent), " (stopped, dead or unreachable)");
-  }
-  // On the store's host the thread is still telling the others.
+  const auto silence = [&] {
+    return std::chrono::duration_cast<milliseconds>(Clock::now() - s.contact);
+  };
+  // The thread is in contact with the store at every beat, unless the store holds it.
+  while (!s.failure && !s.stopped && silence() < 2 * kBeatsToBeDead * beat)
+    s.changed.wait_for(lock, beat);
+  if (!s.failure)
+    return *(s.failure = concat(s.launched.agent_store ? "torchrun's store"
+                                                       : s.names[0] + ", which hosts the store,",
+                                " has given no sign of life for ", seconds(silence()),
+                                " (stopped, dead or unreachable)"));
+  // On the store's host the thread may still be telling the others.
   s.changed.wait_for(lock, kFarewell, [&] { return !s.question || s.stopped; });
   return *s.failure;
 }
@@ -349,7 +355,7 @@ void Membership::leave(milliseconds timeout) {
     put(*store_, key_of("sign", launched.rank), SignOfLife{0, -1, ""}.text());
     store_->add("left", 1);
   } catch (const std::exception& error) {
-    throw Error(shared_->lost_store(error.what()));
+    throw Error(shared_->lost_store(reason_of(error)));
   }
   if (launched.hosts_store()) wait_for_leavers(timeout);
 }

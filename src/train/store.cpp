@@ -21,7 +21,7 @@ StorePointer open_store(const LaunchEnvironment& launched, std::chrono::millisec
         concat("hydramix/", launched.attempt),
         c10::make_intrusive<c10d::TCPStore>(launched.master_address, options));
   } catch (const std::exception& error) {
-    const std::string reason = c10::GetExceptionString(error);
+    const std::string reason = reason_of(error);
     if (host)
       throw Error(concat("rank 0 cannot open the store at ", place, " (MASTER_ADDR:MASTER_PORT): ",
                          reason, ". Is the port taken by another run? Choose another."));
@@ -41,6 +41,13 @@ bool has(c10d::Store& store, const std::string& key) { return store.check({key})
 std::string read(c10d::Store& store, const std::string& key) {
   const auto bytes = store.get(key);
   return {bytes.begin(), bytes.end()};
+}
+
+std::string reason_of(const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  std::string text = torch_error ? torch_error->what_without_backtrace() : error.what();
+  while (!text.empty() && (text.back() == '.' || text.back() == '\n')) text.pop_back();
+  return text;
 }
 
 }  // namespace hydramix

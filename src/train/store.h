@@ -25,4 +25,7 @@ void put(c10d::Store& store, const std::string& key, const std::string& value);
 bool has(c10d::Store& store, const std::string& key);
 std::string read(c10d::Store& store, const std::string& key);  // of a key that is there
 
+// What a c10d exception says, without LibTorch's backtrace and the full stop.
+std::string reason_of(const std::exception& error);
+
 }  // namespace hydramix

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as real processes: this program starts itself, once a rank, with a launcher's environment
-// and the name of a part to play. Parts print what they found; the tests read it.
+// Ranks as real processes: this program forks itself, once a rank, with a launcher's environment
+// and the name of a part to play. Parts print what they found; the tests read it. Only the forks
+// use LibTorch: it would start threads, which a fork does not take along.
 #include "train/communicator.h"
 
 #include <arpa/inet.h>
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <iostream>
@@ -25,9 +27,6 @@ namespace hydramix {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr const char* kPart = "HYDRAMIX_TEST_PART";
-constexpr const char* kTimeout = "HYDRAMIX_TEST_TIMEOUT";
 
 // ---------------------------------------------------------------------------------------------
 // The ranks' side
@@ -133,9 +132,9 @@ void reduces(Communicator& comm) {
   for (;;) pause();
 }
 
-int play(const std::string& part) {
+int play(const std::string& part, double timeout_s) {
   CommunicatorOptions options;
-  options.timeout_s = std::stod(std::getenv(kTimeout));
+  options.timeout_s = timeout_s;
   std::unique_ptr<Communicator> comm;
   try {
     comm = make_communicator(options, torch::kCPU);
@@ -150,7 +149,7 @@ int play(const std::string& part) {
     if (act == "disagrees") comm->agree("the colour", victim ? "red" : "blue");
     if (act == "killed" && victim) stop_here(SIGKILL);
     if (act == "stopped" && victim) stop_here(SIGSTOP);
-    if (act == "late" && victim) std::this_thread::sleep_for(std::chrono::seconds(6));
+    if (act == "late" && victim) std::this_thread::sleep_for(std::chrono::seconds(20));
     if (act == "throws" && victim) throw Error("no space left on device");
     if (act == "unwinds" && victim) {
       comm.reset();
@@ -185,10 +184,10 @@ int free_port() {
 }
 
 struct Outcome {
-  int code = -1;  // exit code, or minus the signal; -1000 when it had to be killed
+  int code = 0;  // exit code, or minus the signal
   pid_t pid = 0;
   std::string output;
-  double seconds = 0;
+  double seconds = 0;  // until it ended; 0: it is running
 
   std::string name(int rank) const {
     return "rank " + std::to_string(rank) + " (" + host() + ":pid " + std::to_string(pid) + ")";
@@ -205,62 +204,72 @@ struct Cast {
   int size = 3;
   double timeout = 60;
   int starting = 3;  // ranks that really start
-  double limit = 40;
+  int stopped = -1;  // the rank that does not end by itself: killed after the others
 };
 
-// Plays a part with all ranks; a stopped one is killed when the others have ended.
-std::vector<Outcome> run(const Cast& cast, int stopped = -1) {
+constexpr double kLimit = 40;  // seconds after which everything is killed
+
+[[noreturn]] void become_rank(const Cast& cast, int rank, const std::string& port,
+                              const std::string& output) {
+  for (const auto& [name, value] :
+       std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
+                                          {"WORLD_SIZE", std::to_string(cast.size)},
+                                          {"LOCAL_RANK", std::to_string(rank)},
+                                          {"MASTER_ADDR", "127.0.0.1"},
+                                          {"MASTER_PORT", port}})
+    setenv(name.c_str(), value.c_str(), 1);
+  const int out = open(output.c_str(), O_WRONLY | O_CREAT, 0600);
+  dup2(out, 1);
+  dup2(out, 2);
+  const int code = play(cast.part, cast.timeout);
+#ifdef __SANITIZE_ADDRESS__
+  std::_Exit(code);  // a group that has failed is left as it is, which is a leak
+#else
+  std::exit(code);
+#endif
+}
+
+// Plays several parts at once, each with all its ranks.
+std::vector<std::vector<Outcome>> run(const std::vector<Cast>& casts) {
   test::TemporaryFolder folder;
-  const auto port = std::to_string(free_port());
-  std::vector<Outcome> outcomes(cast.starting);
+  const auto file = [&](std::size_t c, std::size_t r) {
+    return (folder / (std::to_string(c) + "." + std::to_string(r))).string();
+  };
+  std::vector<std::vector<Outcome>> outcomes;
   const auto begin = Clock::now();
-  for (int r = 0; r < cast.starting; ++r) {
-    const std::string file = (folder / std::to_string(r)).string();
-    const pid_t pid = fork();
-    if (pid == 0) {
-      for (const auto& [name, value] : std::map<std::string, std::string>{
-               {kPart, cast.part},
-               {kTimeout, std::to_string(cast.timeout)},
-               {"RANK", std::to_string(r)},
-               {"WORLD_SIZE", std::to_string(cast.size)},
-               {"LOCAL_RANK", std::to_string(r)},
-               {"MASTER_ADDR", "127.0.0.1"},
-               {"MASTER_PORT", port},
-               {"OMP_NUM_THREADS", "1"},
-               // A group that has failed is left as it is, which is a leak.
-               {"ASAN_OPTIONS", "detect_leaks=0"}})
-        setenv(name.c_str(), value.c_str(), 1);
-      const int out = open(file.c_str(), O_WRONLY | O_CREAT, 0600);
-      dup2(out, 1);
-      dup2(out, 2);
-      execl("/proc/self/exe", "communicator_test", nullptr);
-      _exit(127);
+  std::cout.flush();
+  for (std::size_t c = 0; c < casts.size(); ++c) {
+    const auto port = std::to_string(free_port());
+    outcomes.emplace_back(casts[c].starting);
+    for (int r = 0; r < casts[c].starting; ++r) {
+      const pid_t pid = fork();
+      if (pid == 0) become_rank(casts[c], r, port, file(c, r));
+      outcomes[c][r].pid = pid;
     }
-    outcomes[r].pid = pid;
   }
-  int running = cast.starting;
-  std::vector<bool> ended(cast.starting, false);
-  while (running > 0) {
+  std::vector<int> running;
+  for (const auto& cast : casts) running.push_back(cast.starting);
+  while (std::any_of(running.begin(), running.end(), [](int n) { return n > 0; })) {
     const double time = std::chrono::duration<double>(Clock::now() - begin).count();
-    for (int r = 0; r < cast.starting; ++r) {
-      int status = 0;
-      if (ended[r]) continue;
-      const bool hopeless = time > cast.limit || (r == stopped && running == 1);
-      if (hopeless) kill(outcomes[r].pid, SIGKILL);
-      if (waitpid(outcomes[r].pid, &status, hopeless ? 0 : WNOHANG) != outcomes[r].pid) continue;
-      ended[r] = true;
-      --running;
-      outcomes[r].code = hopeless            ? -1000
-                         : WIFEXITED(status) ? WEXITSTATUS(status)
-                                             : -WTERMSIG(status);
-      outcomes[r].seconds = time;
-    }
+    for (std::size_t c = 0; c < casts.size(); ++c)
+      for (int r = 0; r < casts[c].starting; ++r) {
+        auto& one = outcomes[c][r];
+        if (one.seconds > 0) continue;
+        const bool hopeless = time > kLimit || (r == casts[c].stopped && running[c] == 1);
+        if (hopeless) kill(one.pid, SIGKILL);
+        int status = 0;
+        if (waitpid(one.pid, &status, hopeless ? 0 : WNOHANG) != one.pid) continue;
+        one.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+        one.seconds = time;
+        one.output = read_file(file(c, r));
+        --running[c];
+      }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  for (int r = 0; r < cast.starting; ++r)
-    outcomes[r].output = read_file(folder / std::to_string(r));
   return outcomes;
 }
+
+std::vector<Outcome> run(const Cast& cast) { return run(std::vector<Cast>{cast})[0]; }
 
 void expect_done(const std::vector<Outcome>& outcomes) {
   for (std::size_t r = 0; r < outcomes.size(); ++r)
@@ -282,6 +291,65 @@ void expect_blamed(const std::vector<Outcome>& outcomes, int victim, const std::
   }
 }
 
+TEST(Communicator, SumsBroadcastsAndAgrees) { expect_done(run({.part = "collectives"})); }
+
+TEST(Communicator, HoldsAllRanksAtABarrier) { expect_done(run({.part = "waits"})); }
+
+TEST(Communicator, ReducesGradientsToThePlainSum) {
+  expect_done(run({.part = "reduces", .size = 2, .starting = 2}));
+}
+
+TEST(Communicator, NamesTheRankThatDisagreesOnEveryRank) {
+  const auto outcomes = run({.part = "disagrees 2"});
+  const std::string wanted = "the ranks do not agree on the colour: " + outcomes[2].name(2) +
+                             " has \"red\", but " + outcomes[0].name(0) +
+                             " and others have \"blue\"";
+  for (const auto& one : outcomes) {
+    EXPECT_EQ(one.code, 1);
+    EXPECT_NE(one.output.find(wanted), std::string::npos) << one.output;
+  }
+}
+
+// The time limit is 60 s: these end because the loss is noticed, not because time is up.
+TEST(Communicator, EndsAtOnceWhenARankIsKilled) {
+  expect_blamed(run({.part = "killed 1"}), 1, " died: connection closed", 15);
+}
+
+TEST(Communicator, EndsAtOnceWhenTheStoresHostIsKilled) {
+  expect_blamed(run({.part = "killed 0"}), 0, " died: connection closed", 15);
+}
+
+TEST(Communicator, EndsAtOnceWhenARankFails) {
+  expect_blamed(run({.part = "throws 1"}), 1, " failed: no space left on device", 15);
+}
+
+TEST(Communicator, EndsAtOnceWhenTheStoresHostFails) {
+  expect_blamed(run({.part = "throws 0"}), 0, " failed: no space left on device", 15);
+}
+
+TEST(Communicator, EndsAtOnceWhenARankUnwindsWithoutAWord) {
+  expect_blamed(run({.part = "unwinds 1"}), 1, " failed: it ended before the end of the run", 15);
+}
+
+// These must use up their time limit, so they do it together.
+TEST(Communicator, EndsAfterTheTimeLimitWhenARankStopsOrIsLateOrMissing) {
+  const auto outcomes = run({{.part = "stopped 1", .timeout = 3, .stopped = 1},
+                             {.part = "stopped 0", .timeout = 3, .stopped = 0},
+                             {.part = "late 1", .timeout = 3, .stopped = 1},
+                             {.part = "collectives", .timeout = 3, .starting = 2}});
+  const std::string late = " has not reached operation 3 (barrier \"step 1\") for 3 s";
+  expect_blamed(outcomes[0], 1, late, 12);
+  EXPECT_NE(outcomes[0][0].output.find("gives no sign of life"), std::string::npos);
+  expect_blamed(outcomes[1], 0, ", which hosts the store, has given no sign of life for", 12);
+  expect_blamed(outcomes[2], 1, late + "; it was last seen at operation 2 (sum).", 12);
+  for (const auto& one : outcomes[3]) {
+    EXPECT_EQ(one.code, 1);
+    EXPECT_NE(one.output.find("rank 2 of 3 did not start within 3 s"), std::string::npos)
+        << one.output;
+  }
+}
+
+// The last, for it uses LibTorch in this process.
 TEST(Communicator, IsAloneWithoutALauncher) {
   auto comm = make_communicator({}, torch::kCPU);
   EXPECT_EQ(comm->size(), 1);
@@ -296,78 +364,5 @@ TEST(Communicator, IsAloneWithoutALauncher) {
   EXPECT_THROW_WITH(make_communicator({.timeout_s = 0}, torch::kCPU), UsageError, "positive");
 }
 
-TEST(Communicator, SumsBroadcastsAndAgrees) { expect_done(run({"collectives"})); }
-
-TEST(Communicator, HoldsAllRanksAtABarrier) { expect_done(run({"waits"})); }
-
-TEST(Communicator, ReducesGradientsToThePlainSum) {
-  expect_done(run({.part = "reduces", .size = 2, .starting = 2}));
-}
-
-TEST(Communicator, NamesTheRankThatDisagreesOnEveryRank) {
-  const auto outcomes = run({"disagrees 2"});
-  const std::string wanted = "the ranks do not agree on the colour: " + outcomes[2].name(2) +
-                             " has \"red\", but " + outcomes[0].name(0) +
-                             " and others have \"blue\"";
-  for (const auto& one : outcomes) {
-    EXPECT_EQ(one.code, 1);
-    EXPECT_NE(one.output.find(wanted), std::string::npos) << one.output;
-  }
-}
-
-// The time limit is 60 s: these end because the loss is noticed, not because time is up.
-TEST(Communicator, EndsAtOnceWhenARankIsKilled) {
-  expect_blamed(run({"killed 1"}), 1, " died: connection closed", 15);
-}
-
-TEST(Communicator, EndsAtOnceWhenTheStoresHostIsKilled) {
-  expect_blamed(run({"killed 0"}), 0, " died: connection closed", 15);
-}
-
-TEST(Communicator, EndsAtOnceWhenARankFails) {
-  expect_blamed(run({"throws 1"}), 1, " failed: no space left on device", 15);
-}
-
-TEST(Communicator, EndsAtOnceWhenTheStoresHostFails) {
-  expect_blamed(run({"throws 0"}), 0, " failed: no space left on device", 15);
-}
-
-TEST(Communicator, EndsAtOnceWhenARankUnwindsWithoutAWord) {
-  expect_blamed(run({"unwinds 1"}), 1, " failed: it ended before the end of the run", 15);
-}
-
-TEST(Communicator, EndsWhenARankIsStopped) {
-  expect_blamed(run({.part = "stopped 1", .timeout = 2}, 1), 1,
-                " has not reached operation 3 (barrier \"step 1\") for 2 s; it is at operation 2 "
-                "(sum) and gives no sign of life",
-                15);
-}
-
-TEST(Communicator, EndsWhenTheStoresHostIsStopped) {
-  expect_blamed(run({.part = "stopped 0", .timeout = 2}, 0), 0,
-                ", which hosts the store, has given no sign of life for", 20);
-}
-
-TEST(Communicator, NamesARankThatIsAliveButLate) {
-  expect_blamed(run({.part = "late 1", .timeout = 2}, 1), 1,
-                " has not reached operation 3 (barrier \"step 1\") for 2 s; it is at operation 2 "
-                "(sum)",
-                15);
-}
-
-TEST(Communicator, NamesTheRanksThatDidNotStart) {
-  for (const auto& one : run({.part = "collectives", .timeout = 1, .starting = 2})) {
-    EXPECT_EQ(one.code, 1);
-    EXPECT_NE(one.output.find("rank 2 of 3 did not start within 1 s"), std::string::npos)
-        << one.output;
-  }
-}
-
 }  // namespace
 }  // namespace hydramix
-
-int main(int argc, char** argv) {
-  if (const char* part = std::getenv(hydramix::kPart)) return hydramix::play(part);
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

@@ -13,6 +13,8 @@
 // those of the published checkpoints.
 #pragma once
 
+#include <functional>
+
 #include "hydramix/block.h"
 #include "hydramix/mlp.h"
 
@@ -67,8 +69,10 @@ class BertForMaskedLMImpl : public torch::nn::Module {
 
   // ids, type_ids (B, L) int64 -> hidden states (B, L, d_model). Undefined type_ids are all zero.
   // In training mode (train(), eval()) with dropout > 0 the key is needed.
+  // `observe`, if given, sees the embedding and then the output of every layer.
   torch::Tensor encode(const torch::Tensor& ids, const torch::Tensor& type_ids,
-                       const Layout& layout = {}, const DropoutKey& dropout = {}) const;
+                       const Layout& layout = {}, const DropoutKey& dropout = {},
+                       const std::function<void(const torch::Tensor&)>& observe = {}) const;
   // Throws unless ids and type_ids (or undefined) can be encoded. encode() asks it for tensors on
   // the CPU; on a GPU looking at values would wait for them: ask before uploading.
   void check_ids(const torch::Tensor& ids, const torch::Tensor& type_ids) const;

@@ -106,6 +106,10 @@ class Parser {
       arguments.push_back(word);
     }
     if (end != given.end()) arguments.insert(arguments.end(), end + 1, given.end());
+    if (!command_.config_argument.empty() && !arguments.empty()) {
+      config_files_.push_back(arguments.front());
+      arguments.erase(arguments.begin());
+    }
     distribute(arguments);
   }
 
@@ -114,6 +118,7 @@ class Parser {
 
   // Later sources win: the files, then --set, then flags and arguments.
   void apply(const Fields& sections) const {
+    for (const std::string& path : config_files_) load_yaml(sections, path);
     for (const std::string& path : config_->results()) load_yaml(sections, path);
     for (const std::string& assignment : set_->results()) set(sections, assignment);
     for (std::size_t i = 0; i < fields_.size(); ++i)
@@ -171,6 +176,7 @@ class Parser {
   std::vector<CLI::Option*> options_;  // one for each field, null for arguments
   std::vector<Words> arguments_;       // one for each field, empty for flags
   Words known_;
+  Words config_files_;  // given as an argument
 };
 
 int run_one(const Command& command, const Words& words, std::ostream& out) {

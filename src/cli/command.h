@@ -8,7 +8,8 @@
 // Flags, --config, --set, --print-config, --help and docs/cli.md follow from the options. The field
 // d_state is the flag --d-state, in a section --mixer.d-state; a bool is --all, or --no-all to
 // switch it off; a list is --sizes 1,2,3 and may be repeated.
-// Later sources win: defaults, then --config, then --set, then flags and arguments.
+// Later sources win: defaults, then --config, then --set, then flags and arguments. A command with
+// a `config_argument` takes a --config file as its first argument, and calls it by that name.
 #pragma once
 
 #include <functional>
@@ -28,7 +29,7 @@ struct Invocation {
 };
 
 struct Command {
-  std::string name, summary, details;
+  std::string name, summary, details, config_argument;
   std::function<Invocation()> prepare;
 };
 
@@ -39,7 +40,7 @@ Command make_command(std::string name, std::string summary, std::function<int(co
     auto options = std::make_shared<Options>();
     return Invocation{fields_of(*options), [options, run] { return run(*options); }};
   };
-  return {std::move(name), std::move(summary), std::move(details), std::move(prepare)};
+  return {std::move(name), std::move(summary), std::move(details), "", std::move(prepare)};
 }
 
 // Runs what argv asks for and returns the exit code: 0 done, 1 failed, 2 the request is wrong.

@@ -11,8 +11,12 @@ namespace hydramix {
 Command bench_command();
 Command check_command();
 Command demo_command();
+Command embed_command();
+Command evaluate_command();
+Command fill_mask_command();
 Command info_command();
 Command matrix_command();
+Command pretrain_command();
 Command tokenize_command();
 
 std::vector<Command> all_commands();

@@ -93,6 +93,7 @@ std::string help_text(const Field& field) {
 
 std::string usage(const Command& command, const Fields& fields) {
   std::string line = "hydramix " + command.name + " [options]";
+  if (!command.config_argument.empty()) line += " [" + command.config_argument + "]";
   for (const Field& field : fields)
     if (field.positional)
       line += field.required ? " " + synopsis(field) : " [" + synopsis(field) + "]";
@@ -136,6 +137,8 @@ std::string command_help(const Command& command) {
   if (!command.details.empty()) out += "\n" + wrapped(command.details, 0, 0) + "\n";
 
   std::string arguments, options;
+  if (!command.config_argument.empty())
+    arguments += row(command.config_argument, "a file of options, read before --config");
   for (const Field& field : fields)
     (field.positional ? arguments : options) += row(synopsis(field), help_text(field));
   if (!arguments.empty()) out += "\narguments:\n" + arguments;

@@ -10,6 +10,12 @@
 
 namespace hydramix {
 
+// What a masked word depends on, as documents may know it that were made up by rules.
+struct Dependency {
+  int32_t kind = 0;       // index into kinds()
+  double achievable = 0;  // the best accuracy that anybody can expect, seeing what is not masked
+};
+
 class Documents {
  public:
   virtual ~Documents() = default;
@@ -22,6 +28,13 @@ class Documents {
   virtual std::string tokenizer_fingerprint() const = 0;
   // Of the data itself, so that a resumed run can tell that it was exchanged.
   virtual std::string fingerprint() const = 0;
+
+  // Names of the kinds of dependencies; none where they are not known.
+  virtual std::vector<std::string> kinds() const { return {}; }
+  // For each token of a document: what it depends on, given which tokens cannot be seen. Only for
+  // documents that have kinds().
+  virtual std::vector<Dependency> dependencies(int64_t document,
+                                               const std::vector<char>& hidden) const;
 };
 
 }  // namespace hydramix

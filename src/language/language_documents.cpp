@@ -40,6 +40,22 @@ void LanguageDocuments::read(int64_t document, std::vector<int32_t>& ids) const 
   for (const auto& word : this->document(document).words) ids.push_back(word.id);
 }
 
+std::vector<std::string> LanguageDocuments::kinds() const {
+  std::vector<std::string> names;
+  for (int kind = 0; kind < kKinds; ++kind) names.emplace_back(kind_name(static_cast<Kind>(kind)));
+  return names;
+}
+
+std::vector<Dependency> LanguageDocuments::dependencies(int64_t document,
+                                                        const std::vector<char>& hidden) const {
+  const auto own = this->document(document);
+  std::vector<Dependency> all;
+  for (std::size_t i = 0; i < own.words.size(); ++i)
+    all.push_back({static_cast<int32_t>(own.words[i].kind),
+                   achievable(own, hidden, static_cast<int64_t>(i))});
+  return all;
+}
+
 void LanguageDocuments::read_kinds(int64_t document, std::vector<Kind>& kinds) const {
   for (const auto& word : this->document(document).words) kinds.push_back(word.kind);
 }

@@ -26,6 +26,9 @@ class LanguageDocuments : public Documents {
   void read(int64_t document, std::vector<int32_t>& ids) const override;
   std::string tokenizer_fingerprint() const override { return tokenizer_fingerprint_; }
   std::string fingerprint() const override { return fingerprint_; }
+  std::vector<std::string> kinds() const override;
+  std::vector<Dependency> dependencies(int64_t document,
+                                       const std::vector<char>& hidden) const override;
 
   // The document with what is known of its words, for achievable(); token i of read() is word i.
   Document document(int64_t document) const;

@@ -192,21 +192,20 @@ torch::Tensor BertForMaskedLMImpl::run_layer(const Layer& layer, const torch::Te
                               : mixed + layer.mlp->forward(normalized(layer.mlp_norm, mixed));
 }
 
-torch::Tensor BertForMaskedLMImpl::encode(const torch::Tensor& ids, const torch::Tensor& type_ids,
-                                          const Layout& layout, const DropoutKey& dropout) const {
+torch::Tensor BertForMaskedLMImpl::encode(
+    const torch::Tensor& ids, const torch::Tensor& type_ids, const Layout& layout,
+    const DropoutKey& dropout, const std::function<void(const torch::Tensor&)>& observe) const {
   check_ids(ids, type_ids);
   layout.check("bert", ids.size(0), ids.size(1));
   auto x = embed(ids, type_ids, layout, dropout);
+  if (observe) observe(x);
   for (const auto& layer : layers_) {
-    if (!options_.recompute) {
-      x = run_layer(layer, x, layout);
-      continue;
-    }
     // The graph may outlive the call, but not the model.
     const auto run = [this, &layer, layout](const torch::Tensor& input) {
       return run_layer(layer, input, layout);
     };
-    x = recomputed(run, x, layer.parameters());
+    x = options_.recompute ? recomputed(run, x, layer.parameters()) : run(x);
+    if (observe) observe(x);
   }
   return final_norm.is_empty() ? x : normalized(final_norm, x);
 }

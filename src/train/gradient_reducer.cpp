@@ -99,17 +99,23 @@ GradientReducer::GradientReducer(Communicator& communicator, std::vector<torch::
                  s.flat.sizes());
   HYDRAMIX_CHECK(bucket_bytes > 0, "gradient reducer: buckets of ", bucket_bytes,
                  " bytes; give a positive size");
-  int64_t n = 0;
-  for (const auto& param : s.params) {
-    s.offsets.push_back(n);
-    n += param.numel();
+  int64_t used = 0;  // of flat, by the parameters so far
+  for (std::size_t i = 0; i < s.params.size(); ++i) {
+    const auto& grad = s.params[i].grad();
+    const int64_t offset =
+        grad.defined() ? grad.storage_offset() - s.flat.storage_offset() : int64_t{-1};
+    HYDRAMIX_CHECK(offset >= used && offset + grad.numel() <= s.flat.numel(),
+                   "gradient reducer: the gradient of parameter ", i, " of shape ",
+                   s.params[i].sizes(), " lies at ", offset, " of the flat gradient of ",
+                   s.flat.numel(), " numbers; expected it behind the one before, at ", used,
+                   " or later. Set mutable_grad() to flat.narrow(...).view_as(param).");
+    s.offsets.push_back(offset);
+    used = offset + grad.numel();
   }
-  HYDRAMIX_CHECK(n == s.flat.numel(), "gradient reducer: the parameters have ", n,
-                 " numbers, the flat gradient ", s.flat.numel(), "; they must be the same");
   s.check_views();
 
   s.bucket_of.resize(s.params.size());
-  int64_t end = n;
+  int64_t end = s.flat.numel();
   for (std::size_t i = s.params.size(); i-- > 0;) {
     if (s.buckets.empty() ||
         (s.buckets.back().end - s.buckets.back().begin) * s.flat.element_size() >= bucket_bytes)

@@ -20,9 +20,10 @@ namespace hydramix {
 
 class GradientReducer {
  public:
-  // params: in the order in which their gradients lie end to end in `flat`, (n), of which their
-  // .grad() are views. Neither may be replaced while the reducer lives (zero `flat`, do not reset
-  // gradients to none). A bucket has at least `bucket_bytes` bytes, but for the last to be sent.
+  // params: in the order in which their gradients lie in `flat`, (n), of which their .grad() are
+  // views; what lies between them is summed too, to no harm. Neither may be replaced while the
+  // reducer lives (zero `flat`, do not reset gradients to none). A bucket has at least
+  // `bucket_bytes` bytes, but for the last to be sent.
   GradientReducer(Communicator& communicator, std::vector<torch::Tensor> params, torch::Tensor flat,
                   int64_t bucket_bytes);
   ~GradientReducer();

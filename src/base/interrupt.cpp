@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/interrupt.h"
+
+#include <csignal>
+
+namespace hydramix {
+namespace {
+
+volatile std::sig_atomic_t received = 0;
+struct sigaction before_int, before_term;
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  received = 0;
+  struct sigaction action {};
+  action.sa_handler = [](int number) { received = number; };
+  // Reset: the second signal finds the default, which ends the process. Restart: files and sockets
+  // that are being written or read do not notice.
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  sigaction(SIGINT, &action, &before_int);
+  sigaction(SIGTERM, &action, &before_term);
+}
+
+Interrupt::~Interrupt() {
+  sigaction(SIGINT, &before_int, nullptr);
+  sigaction(SIGTERM, &before_term, nullptr);
+}
+
+int Interrupt::signal() { return received; }
+
+}  // namespace hydramix

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ctrl-C and SIGTERM as a question that long work asks between its steps. The second signal ends
+// the process at once.
+#pragma once
+
+namespace hydramix {
+
+class Interrupt {
+ public:
+  Interrupt();   // from now on signals are noted
+  ~Interrupt();  // and from now on they do what they did before
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  // The signal that came, or 0.
+  static int signal();
+};
+
+}  // namespace hydramix

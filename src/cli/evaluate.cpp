@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix evaluate: how well a model predicts masked tokens.
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/evaluation_table.h"
+#include "data/masked_batch.h"
+#include "data/token_shards.h"
+#include "language/language_documents.h"
+#include "train/masked_lm.h"
+#include "train/trained_model.h"
+
+namespace hydramix {
+namespace {
+
+struct EvaluateOptions {
+  std::string model;
+  std::string which = "last";
+  std::string data = "language";
+  int64_t documents = 2000;
+  double mask = 0.15;
+  int64_t max_length = 128;
+  int64_t micro_batch = 32;
+  LanguageOptions language;
+  bool json = false;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("model", self.model, Positional{}, Required{}, "folder of a model or of a run");
+    v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
+    v("data", self.data, Required{},
+      "folder of token shards, or: language, validation documents of the built-in one");
+    v("documents", self.documents, Range{1, 1LL << 40}, "documents, at most");
+    v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked");
+    v("max_length", self.max_length, Range{3, 1 << 24},
+      "tokens of a sequence with [CLS] and [SEP]; the rest of a document is left out");
+    v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences at once");
+    v("language", self.language, "the built-in language");
+    v("json", self.json, "print the numbers as JSON");
+  }
+};
+
+int evaluate(const EvaluateOptions& options) {
+  const auto trained = open_trained_model(options.model, options.which);
+  std::unique_ptr<Documents> documents;
+  if (options.data == "language")
+    documents = std::make_unique<LanguageDocuments>(options.language, Split::kValidation,
+                                                    options.documents);
+  else
+    documents = std::make_unique<TokenShards>(options.data);
+  SequenceOptions sequences;
+  sequences.max_length = options.max_length;
+  sequences.evaluation_mask = options.mask;
+  const MaskedBatches batches(*documents, trained.tokenizer, sequences, 0);
+  MaskedLm task(trained.model, batches, *documents, batches,
+                {.micro_batch = options.micro_batch, .evaluation_documents = options.documents});
+  const auto result = task.summary(task.evaluate(0, 1));
+  if (options.json)
+    std::printf("%s\n", result.dump(2).c_str());
+  else
+    print_evaluation(result);
+  return 0;
+}
+
+}  // namespace
+
+Command evaluate_command() {
+  return make_command<EvaluateOptions>("evaluate", "how well a model predicts masked tokens",
+                                       evaluate);
+}
+
+}  // namespace hydramix

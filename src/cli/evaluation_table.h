@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+namespace hydramix {
+
+// An evaluation of masked-language modelling as a table on stdout: loss, accuracy, and accuracy for
+// each kind of dependency beside the best achievable where the data knows it.
+void print_evaluation(const nlohmann::ordered_json& evaluation);
+
+}  // namespace hydramix

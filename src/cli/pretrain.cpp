@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix pretrain RECIPE.yaml: masked-language-model pretraining, on one process or many.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include "base/formatted.h"
+#include "base/interrupt.h"
+#include "bench/memory.h"
+#include "cli/commands.h"
+#include "cli/evaluation_table.h"
+#include "cli/progress.h"
+#include "train/pretrain.h"
+
+namespace hydramix {
+namespace {
+
+int run_pretrain(const PretrainOptions& options) {
+  bench::keep_memory_mapped();
+  std::unique_ptr<Progress> progress;
+  double gemm = 0;
+  PretrainEvents events;
+  events.message = [&](const std::string& message) {
+    if (progress)
+      progress->message(message);
+    else
+      std::fprintf(stderr, "%s\n", message.c_str());
+  };
+  events.ready = [&](int64_t parameters, double rate) {
+    gemm = rate;
+    std::fprintf(stderr, "%s: %.1f M parameters, %lld steps of %lld sequences; %s\n",
+                 options.model.block.mixer.c_str(), static_cast<double>(parameters) / 1e6,
+                 static_cast<long long>(options.train.steps),
+                 static_cast<long long>(options.train.batch), options.out.c_str());
+  };
+  events.started = [&](int64_t step) {
+    progress = std::make_unique<Progress>("pretrain", options.train.steps, "steps", 1, step);
+  };
+  events.step = [&](const StepReport& report) {
+    progress->advance(formatted(
+        "loss %.3f  %.0f tokens/s  %.0f %% of GEMM%s", report.loss, report.tokens_per_second,
+        100 * report.flops_per_second / std::max(gemm, 1.0),
+        report.skipped > 0 ? formatted("  %lld skipped", report.skipped) : std::string()));
+  };
+  events.evaluation = [&](int64_t step, const nlohmann::ordered_json& evaluation) {
+    progress->message(formatted("step %lld: evaluation loss %.4f, accuracy %.2f %%", step,
+                                evaluation.at("loss").get<double>(),
+                                100 * evaluation.at("accuracy").get<double>()));
+  };
+  const PretrainResult result = pretrain(options, events);
+  progress.reset();
+  if (result.end == Trainer::End::kInterrupted) {
+    std::fprintf(stderr, "stopped; %s holds everything. The same command continues.\n",
+                 options.out.c_str());
+    return 128 + (Interrupt::signal() != 0 ? Interrupt::signal() : SIGTERM);
+  }
+  if (!result.evaluation.is_null()) {
+    print_evaluation(result.evaluation);
+    std::printf("model: %s/model\n", options.out.c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command pretrain_command() {
+  auto command = make_command<PretrainOptions>(
+      "pretrain", "train an encoder by masked-language modelling", run_pretrain,
+      "Examples:\n"
+      "  hydramix pretrain recipes/tiny.yaml\n"
+      "  hydramix pretrain recipes/table4/hydra.yaml --set data.train=c4/train --set "
+      "data.validation=c4/validation --set data.vocab=vocab.txt --out runs/hydra\n"
+      "  torchrun --no-python --nproc-per-node 8 hydramix pretrain recipes/table4/hydra.yaml ...\n"
+      "A run that was stopped, killed or lost its machine is continued by the same command.");
+  command.config_argument = "RECIPE";
+  return command;
+}
+
+}  // namespace hydramix

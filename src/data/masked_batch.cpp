@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/masked_batch.h"
+
+#include <algorithm>
+
+#include "data/shuffle.h"
+#include "hydramix/error.h"
+
+namespace hydramix {
+namespace {
+
+// What a stream of random numbers is for; part of its key.
+constexpr uint64_t kTraining = 1, kEvaluation = 2;
+
+}  // namespace
+
+MaskedBatches::MaskedBatches(const Documents& documents, const Tokenizer& tokenizer,
+                             const SequenceOptions& options, uint64_t seed)
+    : documents_(documents),
+      special_(tokenizer.special()),
+      vocabulary_(tokenizer.size()),
+      options_(options),
+      seed_(seed) {
+  HYDRAMIX_CHECK(documents.size() > 0, "data: there is not a single document.");
+  HYDRAMIX_CHECK(documents.tokenizer_fingerprint() == tokenizer.fingerprint(),
+                 "data: the documents were tokenized with another vocabulary (fingerprint ",
+                 documents.tokenizer_fingerprint(), ") than the one given (",
+                 tokenizer.fingerprint(), "). Tokenize them again, or give theirs.");
+}
+
+void MaskedBatches::add(MaskedBatch& batch, int64_t document, bool window, double share,
+                        RandomStream& stream) const {
+  thread_local std::vector<int32_t> text;
+  text.clear();
+  documents_.read(document, text);
+  const auto length = static_cast<int64_t>(text.size());
+  const int64_t taken = std::min(length, options_.max_length - 2);
+  const int64_t begin =
+      window ? static_cast<int64_t>(stream.below(static_cast<uint64_t>(length - taken + 1))) : 0;
+  batch.documents.push_back(document);
+  batch.begins.push_back(begin);
+  batch.ids.push_back(special_.cls);
+  for (int64_t i = begin; i < begin + taken; ++i) {
+    const int64_t id = text[static_cast<std::size_t>(i)];
+    const bool special = id == special_.cls || id == special_.sep || id == special_.pad;
+    int64_t shown = id;
+    if (!special && stream.uniform() < share) {
+      batch.positions.push_back(static_cast<int64_t>(batch.ids.size()));
+      batch.targets.push_back(id);
+      const double fate = stream.uniform();
+      if (fate < 0.8)
+        shown = special_.mask;
+      else if (fate < 0.9)
+        shown = static_cast<int64_t>(stream.below(static_cast<uint64_t>(vocabulary_)));
+    }
+    batch.ids.push_back(shown);
+  }
+  batch.ids.push_back(special_.sep);
+  batch.offsets.push_back(static_cast<int64_t>(batch.ids.size()));
+}
+
+MaskedBatch MaskedBatches::training(int64_t first, int64_t count) const {
+  MaskedBatch batch;
+  batch.first = first;
+  batch.offsets.push_back(0);
+  const int64_t n = documents_.size();
+  for (int64_t number = first; number < first + count; ++number) {
+    const auto epoch = static_cast<uint64_t>(number / n);
+    const int64_t document = Shuffle(n, seed_, epoch)(number % n);
+    RandomStream stream{seed_, kTraining, static_cast<uint64_t>(number)};
+    add(batch, document, options_.long_documents == "window", options_.mask, stream);
+  }
+  return batch;
+}
+
+MaskedBatch MaskedBatches::evaluation(int64_t first, int64_t count) const {
+  MaskedBatch batch;
+  batch.first = first;
+  batch.offsets.push_back(0);
+  for (int64_t document = first; document < first + count; ++document) {
+    // The seed is not part of the key: models of any seed are asked the same.
+    RandomStream stream{kEvaluation, static_cast<uint64_t>(document)};
+    add(batch, document, false, options_.evaluation_mask, stream);
+  }
+  return batch;
+}
+
+}  // namespace hydramix

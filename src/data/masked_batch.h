@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches for masked-language modelling: [CLS] text [SEP] of each sequence, packed end to end
+// without padding, some tokens masked.
+//
+//   a token is chosen with probability p; it becomes [MASK] in 80 of 100 cases, any token of the
+//   vocabulary in 10, and stays in 10; what stood there is the target
+//
+// A sequence has a number, counted over all epochs, and everything about it (which document, which
+// window, what is masked) is a pure function of that number and the seed. So a batch does not
+// depend on how it is divided among ranks and micro-batches, and the position in the data is a
+// count of sequences.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "data/documents.h"
+#include "hydramix/options.h"
+#include "hydramix/tokenizer.h"
+
+namespace hydramix {
+
+struct SequenceOptions {
+  int64_t max_length = 128;
+  std::string long_documents = "truncate";
+  double mask = 0.3;
+  double evaluation_mask = 0.15;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("max_length", self.max_length, Range{3, 1 << 24},
+      "tokens of a sequence with [CLS] and [SEP]");
+    v("long_documents", self.long_documents, Choices{"truncate", "window"},
+      "of a document that is longer: its beginning, or a window at random, another each time");
+    v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked in training");
+    v("evaluation_mask", self.evaluation_mask, Range{0.0, 1.0},
+      "share of the tokens masked in evaluation");
+  }
+};
+
+struct MaskedBatch {
+  std::vector<int64_t> ids;        // tokens of all sequences, end to end
+  std::vector<int64_t> offsets;    // where each sequence begins, then the number of tokens
+  std::vector<int64_t> positions;  // places among ids that are to be predicted
+  std::vector<int64_t> targets;    // what stood there
+  std::vector<int64_t> documents;  // the document of each sequence
+  std::vector<int64_t> begins;     // and where in it the sequence begins
+  int64_t first = 0;               // the number of the first sequence
+};
+
+class MaskedBatches {
+ public:
+  // Throws an Error unless the documents were made with this tokenizer.
+  MaskedBatches(const Documents& documents, const Tokenizer& tokenizer,
+                const SequenceOptions& options, uint64_t seed);
+
+  // Sequences first .. first + count - 1 of training, all epochs in a row.
+  MaskedBatch training(int64_t first, int64_t count) const;
+  // Documents first .. first + count - 1 in their own order, masked the same way every time.
+  MaskedBatch evaluation(int64_t first, int64_t count) const;
+  int64_t mask_id() const { return special_.mask; }
+
+ private:
+  void add(MaskedBatch& batch, int64_t document, bool window, double share,
+           RandomStream& stream) const;
+
+  const Documents& documents_;
+  SpecialTokens special_;
+  int64_t vocabulary_;
+  SequenceOptions options_;
+  uint64_t seed_;
+};
+
+}  // namespace hydramix

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW on flat buffers: the norm of the gradients in one pass, the step in another that reads and
+// writes everything once.
+#pragma once
+
+#include <cstdint>
+
+namespace hydramix::kernels {
+
+// Values of a task: what it takes does not depend on the number of threads, nor does a sum.
+constexpr int64_t kAdamRun = 1 << 15;
+
+// Everything one step has to know besides the buffers.
+struct AdamWStep {
+  double gradient_scale;         // clipping, and one over the number of terms of the loss
+  double beta1, beta2, epsilon;  // of the moments, and what keeps the denominator from zero
+  double rate;                   // the learning rate over 1 - beta1^t
+  double denominator_scale;      // 1 / sqrt(1 - beta2^t)
+  double keep;                   // what decay leaves of a weight: 1 - decay
+  double ema;                    // share of the old average that stays; used where there is one
+};
+
+// The sum of squares, in float64; NaN or infinite if a value is.
+template <typename T>
+double sum_of_squares(int64_t n, const T* values);
+
+// m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,  w = keep w - rate m / (sqrt(v) scale + eps),
+// average = ema average + (1 - ema) w, where g is the scaled gradient. `average` may be null.
+template <typename T>
+void adamw(int64_t n, const AdamWStep& step, const T* gradient, T* weight, T* m, T* v, T* average);
+
+}  // namespace hydramix::kernels

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/adamw.h"
+
+#include <cmath>
+
+#include "hydramix/weights.h"
+#include "kernels/cpu/adamw.h"
+#include "ops/kernel_tensors.h"
+#include "ops/parallel.h"
+
+namespace hydramix {
+namespace {
+
+struct Run {
+  int64_t begin, size;
+  bool decays;
+};
+
+template <typename T>
+double sum_of_squares_cpu(const torch::Tensor& values) {
+  const int64_t n = values.numel(), count = (n + kernels::kAdamRun - 1) / kernels::kAdamRun;
+  std::vector<double> sums(static_cast<std::size_t>(count));
+  const T* data = storage<T>(values);
+  parallel(count, [&](int64_t i) {
+    const int64_t begin = i * kernels::kAdamRun;
+    sums[static_cast<std::size_t>(i)] =
+        kernels::sum_of_squares<T>(std::min(kernels::kAdamRun, n - begin), data + begin);
+  });
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  return sum;
+}
+
+}  // namespace
+
+AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
+    : parameters_(parameters), options_(options) {
+  mean_ = torch::zeros_like(parameters.values());
+  square_ = torch::zeros_like(parameters.values());
+  if (options.ema > 0) average_ = parameters.values().clone();
+  for (const auto& range : parameters.ranges())
+    decays_.push_back(decays(range.name, range.parameter));
+}
+
+double AdamW::gradient_norm(double terms) const {
+  const auto& gradients = parameters_.gradients();
+  double squares;
+  if (!gradients.is_cpu())
+    squares = gradients.to(torch::kFloat64).square().sum().item<double>();
+  else if (gradients.scalar_type() == torch::kFloat64)
+    squares = sum_of_squares_cpu<double>(gradients);
+  else
+    squares = sum_of_squares_cpu<float>(gradients);
+  return std::sqrt(squares) / terms;
+}
+
+void AdamW::step(double rate_share, double terms, double norm) {
+  ++steps;
+  const auto t = static_cast<double>(steps);
+  kernels::AdamWStep step{};
+  step.gradient_scale = (norm > options_.clip ? options_.clip / norm : 1.0) / terms;
+  step.beta1 = options_.beta1;
+  step.beta2 = options_.beta2;
+  step.epsilon = options_.epsilon;
+  step.rate = options_.rate * rate_share / (1 - std::pow(options_.beta1, t));
+  step.denominator_scale = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
+  step.ema = options_.ema;
+  const double keep = 1 - options_.decay * rate_share;
+
+  std::vector<Run> runs;
+  for (std::size_t i = 0; i < decays_.size(); ++i) {
+    const auto& range = parameters_.ranges()[i];
+    for (int64_t done = 0; done < range.size; done += kernels::kAdamRun)
+      runs.push_back({range.begin + done, std::min(kernels::kAdamRun, range.size - done),
+                      static_cast<bool>(decays_[i])});
+  }
+  torch::NoGradGuard no_grad;
+  auto& gradients = parameters_.gradients();
+  auto& values = parameters_.values();
+  if (values.is_cpu()) {
+    dispatch_storage(values, [&](auto type) {
+      using T = decltype(type);
+      if constexpr (!std::is_same_v<T, kernels::BFloat16>)
+        parallel(static_cast<int64_t>(runs.size()), [&](int64_t i) {
+          const Run& run = runs[static_cast<std::size_t>(i)];
+          auto own = step;
+          own.keep = run.decays ? keep : 1;
+          kernels::adamw<T>(run.size, own, storage<T>(gradients) + run.begin,
+                            storage<T>(values) + run.begin, storage<T>(mean_) + run.begin,
+                            storage<T>(square_) + run.begin,
+                            average_.defined() ? storage<T>(average_) + run.begin : nullptr);
+        });
+    });
+  } else {
+    const auto g = gradients * step.gradient_scale;
+    mean_.mul_(step.beta1).add_(g, 1 - step.beta1);
+    square_.mul_(step.beta2).addcmul_(g, g, 1 - step.beta2);
+    if (keep != 1)
+      for (std::size_t i = 0; i < decays_.size(); ++i)
+        if (decays_[i])
+          values.narrow(0, parameters_.ranges()[i].begin, parameters_.ranges()[i].size).mul_(keep);
+    values.addcdiv_(mean_, square_.sqrt().mul_(step.denominator_scale).add_(step.epsilon),
+                    -step.rate);
+    if (average_.defined()) average_.mul_(step.ema).add_(values, 1 - step.ema);
+  }
+  parameters_.mark_written();
+}
+
+}  // namespace hydramix

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint.h"
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "base/atomic_file.h"
+#include "base/formatted.h"
+#include "hydramix/error.h"
+#include "hydramix/tensor_file.h"
+
+namespace hydramix {
+namespace {
+
+constexpr const char* kFormat = "hydramix checkpoint 1";
+constexpr const char* kMetadataSum = "crc32 of the metadata";
+
+std::string checksum(const torch::Tensor& t) {
+  const auto bytes = static_cast<std::size_t>(t.nbytes());
+  const uLong sum = crc32_z(crc32_z(0, nullptr, 0), static_cast<const Bytef*>(t.data_ptr()), bytes);
+  return std::to_string(sum);
+}
+
+// Of everything the metadata says but this.
+std::string checksum(const safetensors::Metadata& metadata) {
+  uLong sum = crc32_z(0, nullptr, 0);
+  for (const auto& [key, value] : metadata) {
+    const std::string line = key + "=" + value + "\n";
+    if (key != kMetadataSum)
+      sum = crc32_z(sum, reinterpret_cast<const Bytef*>(line.data()), line.size());
+  }
+  return std::to_string(sum);
+}
+
+int64_t whole_number(const std::filesystem::path& path, const TensorFile& file, const char* key) {
+  const auto found = file.metadata.find(key);
+  int64_t value = -1;
+  if (found != file.metadata.end()) {
+    const auto& text = found->second;
+    const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (end.ec != std::errc() || end.ptr != text.data() + text.size()) value = -1;
+  }
+  HYDRAMIX_CHECK(value >= 0, path.string(), ": metadata '", key,
+                 "' is missing or not a whole number; the file is no checkpoint of this version.");
+  return value;
+}
+
+// Exactly, as sixteen hexadecimal digits.
+std::string bits_of(double value) {
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(bits));
+  return text;
+}
+
+double from_bits(const std::string& text) {
+  uint64_t bits = 0;
+  std::from_chars(text.data(), text.data() + text.size(), bits, 16);
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+Checkpoint read_checkpoint(const std::filesystem::path& path) {
+  const auto file = load_tensors(path);
+  const auto format = file.metadata.find("format");
+  HYDRAMIX_CHECK(format != file.metadata.end() && format->second == kFormat, path.string(),
+                 ": is no checkpoint of a training run (metadata 'format' is not '", kFormat,
+                 "').");
+  const auto metadata_sum = file.metadata.find(kMetadataSum);
+  HYDRAMIX_CHECK(
+      metadata_sum != file.metadata.end() && metadata_sum->second == checksum(file.metadata),
+      path.string(), ": the checksum of the metadata is wrong: the file was damaged.");
+  Checkpoint checkpoint;
+  checkpoint.step = whole_number(path, file, "step");
+  checkpoint.updates = whole_number(path, file, "updates");
+  checkpoint.skipped = whole_number(path, file, "skipped");
+  checkpoint.best_loss = from_bits(file.metadata.at("best_loss"));
+  for (const auto& [name, tensor] : file.tensors) {
+    const auto sum = file.metadata.find("crc32 " + name);
+    HYDRAMIX_CHECK(sum != file.metadata.end() && sum->second == checksum(tensor), path.string(),
+                   ": the checksum of '", name, "' is wrong: the file was damaged.");
+  }
+  checkpoint.tensors = file.tensors;
+  return checkpoint;
+}
+
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+  safetensors::Metadata metadata{{"format", kFormat},
+                                 {"step", std::to_string(checkpoint.step)},
+                                 {"updates", std::to_string(checkpoint.updates)},
+                                 {"skipped", std::to_string(checkpoint.skipped)},
+                                 {"best_loss", bits_of(checkpoint.best_loss)}};
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    HYDRAMIX_CHECK(tensor.is_cpu() && tensor.is_contiguous(), "checkpoint: '", name,
+                   "' must be contiguous, on the CPU.");
+    metadata["crc32 " + name] = checksum(tensor);
+  }
+  metadata[kMetadataSum] = checksum(metadata);
+  save_tensors(path, checkpoint.tensors, metadata);
+}
+
+CheckpointFolder::CheckpointFolder(std::filesystem::path folder, int64_t keep)
+    : folder_(std::move(folder)), keep_(keep) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder_, failure);
+  HYDRAMIX_CHECK(!failure, folder_.string(), ": cannot make this folder: ", failure.message(), ".");
+  // What a run left that was killed while it wrote. Nobody else writes here: a run has one writer.
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    if (entry.path().filename().string().find(".safetensors.tmp.") != std::string::npos)
+      ::unlink(entry.path().c_str());
+}
+
+CheckpointFolder::~CheckpointFolder() {
+  if (writing_.valid()) writing_.wait();
+}
+
+std::vector<std::filesystem::path> CheckpointFolder::files() const {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    const auto name = entry.path().filename().string();
+    if (name.starts_with("step-") && name.ends_with(".safetensors")) found.push_back(entry.path());
+  }
+  std::sort(found.rbegin(), found.rend());  // the numbers have as many digits each
+  return found;
+}
+
+std::optional<Checkpoint> CheckpointFolder::newest(
+    const std::function<void(const std::string&)>& say) const {
+  for (const auto& path : files()) {
+    try {
+      return read_checkpoint(path);
+    } catch (const Error& error) {
+      say(concat("passing over a checkpoint that cannot be used: ", error.what()));
+    }
+  }
+  return std::nullopt;
+}
+
+void CheckpointFolder::write(const Checkpoint& checkpoint, bool best) const {
+  const auto path = folder_ / formatted("step-%010lld.safetensors", checkpoint.step);
+  write_checkpoint(path, checkpoint);
+  if (best) {
+    // A second name for the same file, put in place by renaming: there is always one best.
+    const auto fresh = folder_ / "best.new";
+    ::unlink(fresh.c_str());
+    std::error_code failure;
+    std::filesystem::create_hard_link(path, fresh, failure);
+    if (failure) {  // file systems without links: a copy
+      write_checkpoint(this->best(), checkpoint);
+    } else {
+      std::filesystem::rename(fresh, this->best());
+    }
+  }
+  const auto all = files();
+  for (std::size_t i = static_cast<std::size_t>(keep_); i < all.size(); ++i)
+    ::unlink(all[i].c_str());
+}
+
+void CheckpointFolder::save(Checkpoint checkpoint, bool best) {
+  wait();
+  writing_ = std::async(std::launch::async,
+                        [this, best, own = std::move(checkpoint)] { write(own, best); });
+}
+
+void CheckpointFolder::wait() {
+  if (writing_.valid()) writing_.get();
+}
+
+}  // namespace hydramix

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints of a run: one .safetensors file each, with everything that the next step depends on.
+//
+//   checkpoints/step-00000400.safetensors   weights.*, mean.*, square.*, average.* by weight name;
+//                                           metadata: step, counters, checksums of every tensor
+//   checkpoints/best.safetensors            the one with the lowest loss in evaluation (a link)
+//
+// A file appears whole under its name or not at all, and a checksum tells one that was damaged
+// afterwards. There is no other state: random numbers and the position in the data are functions of
+// the step (base/random.h).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hydramix/torch_compat.h"
+
+namespace hydramix {
+
+struct Checkpoint {
+  int64_t step = 0;      // steps done, skipped ones included
+  int64_t updates = 0;   // steps that changed the weights
+  int64_t skipped = 0;   // steps without a finite loss and gradient
+  double best_loss = 0;  // in evaluation so far; infinite before the first
+  std::map<std::string, torch::Tensor> tensors;
+};
+
+// Reads and checks a file; an Error says what is wrong with it.
+Checkpoint read_checkpoint(const std::filesystem::path& path);
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
+
+// The checkpoints of a run. Writing happens beside training: save() copies nothing and returns at
+// once, so the tensors handed over must be copies that nobody writes to.
+class CheckpointFolder {
+ public:
+  CheckpointFolder(std::filesystem::path folder, int64_t keep);
+  // Waits for the last write; what went wrong is lost unless wait() was called.
+  ~CheckpointFolder();
+
+  // The newest checkpoint that is sound. `say` is told of each newer one that is not.
+  std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& say) const;
+  // Waits for the write before, throwing if that failed; then writes this one in the background,
+  // as the best too if `best`, and removes all but the newest `keep`.
+  void save(Checkpoint checkpoint, bool best);
+  // Until everything is on disk; throws if it could not be written.
+  void wait();
+
+  std::filesystem::path best() const { return folder_ / "best.safetensors"; }
+
+ private:
+  std::vector<std::filesystem::path> files() const;  // newest first
+  void write(const Checkpoint& checkpoint, bool best) const;
+
+  std::filesystem::path folder_;
+  int64_t keep_;
+  std::future<void> writing_;
+};
+
+}  // namespace hydramix

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// All parameters of a model in one buffer, all gradients in another. The model's tensors become
+// views of them, so backward accumulates in place, one reduction, one norm and one optimizer pass
+// serve the whole model, and a checkpoint is a copy of a few buffers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hydramix/torch_compat.h"
+
+namespace hydramix {
+
+class FlatParameters {
+ public:
+  struct Range {
+    std::string name;  // as named_weights() has it
+    torch::Tensor parameter;
+    int64_t begin, size;
+  };
+
+  // The model's parameters, in the order of its modules, move into the buffer: one dtype, one
+  // device. The model must outlive this object's use of its gradients.
+  explicit FlatParameters(torch::nn::Module& model);
+
+  const std::vector<Range>& ranges() const { return ranges_; }
+  std::vector<torch::Tensor> parameters() const;
+  torch::Tensor& values() { return values_; }        // (n)
+  torch::Tensor& gradients() { return gradients_; }  // (n)
+  // The part of a buffer (n) that belongs to a parameter, in the parameter's shape.
+  torch::Tensor part(const torch::Tensor& buffer, const Range& range) const;
+
+  void zero_gradients() { gradients_.zero_(); }
+  // To be called when values() was written by other means than LibTorch, which counts writes.
+  void mark_written();
+
+ private:
+  std::vector<Range> ranges_;
+  torch::Tensor values_, gradients_;
+};
+
+}  // namespace hydramix

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/masked_lm.h"
+
+#include <cmath>
+#include <limits>
+
+#include "hydramix/error.h"
+#include "ops/projection.h"
+
+namespace hydramix {
+namespace {
+
+torch::Tensor int64_tensor(const std::vector<int64_t>& values) {
+  return torch::tensor(values, torch::kInt64);
+}
+
+std::optional<MatmulPrecision> precision(bool bfloat16) {
+  if (!bfloat16) return std::nullopt;
+  return std::optional<MatmulPrecision>(std::in_place, torch::kBFloat16);
+}
+
+}  // namespace
+
+struct MaskedLm::Tensors {
+  torch::Tensor ids;                 // (1, n)
+  Layout layout;                     // packed
+  torch::Tensor positions, targets;  // (m)
+  DropoutKey dropout;
+};
+
+MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
+                   const Documents& validation, const MaskedBatches& validation_batches,
+                   const MaskedLmSettings& settings)
+    : model_(std::move(model)),
+      training_(training),
+      validation_(validation),
+      validation_batches_(validation_batches),
+      settings_(settings) {
+  // Two operations a weight and token forward, four backward. Embeddings are looked up, not
+  // multiplied, but for the head, which works on masked places.
+  for (const auto& item : model_->named_parameters())
+    if (item.value().dim() == 2 && item.key().find("encoder") != std::string::npos)
+      flops_per_token_ += 6.0 * static_cast<double>(item.value().numel());
+  const auto d_model = static_cast<double>(model_->options().block.d_model);
+  flops_per_place_ = 6 * d_model * (d_model + static_cast<double>(model_->options().vocab));
+}
+
+MaskedLm::Tensors MaskedLm::upload(const MaskedBatch& batch) const {
+  const auto numbers =
+      torch::arange(batch.first, batch.first + int64_t(batch.documents.size()), torch::kInt64);
+  const auto ids = int64_tensor(batch.ids).unsqueeze(0);
+  model_->check_ids(ids, {});
+  const auto& device = settings_.device;
+  return {ids.to(device),
+          Layout::packed(int64_tensor(batch.offsets)),
+          int64_tensor(batch.positions).to(device),
+          int64_tensor(batch.targets).to(device),
+          {settings_.seed, numbers}};
+}
+
+// What was made ready while the batch before it was computed, or made now.
+MaskedBatch MaskedLm::batch(Slice slice) {
+  if (coming_batch_.valid()) {
+    auto ready = coming_batch_.get();
+    if (coming_.first == slice.first && coming_.count == slice.count) return ready;
+  }
+  return training_.training(slice.first, slice.count);
+}
+
+Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
+  const auto masked = batch(slice);
+  if (next) {
+    coming_ = *next;
+    coming_batch_ = std::async(std::launch::async, [this, what = *next] {
+      return training_.training(what.first, what.count);
+    });
+  }
+  Totals totals;
+  totals.tokens = static_cast<double>(masked.ids.size());
+  totals.terms = static_cast<double>(masked.positions.size());
+  totals.flops = totals.tokens * flops_per_token_ + totals.terms * flops_per_place_;
+  if (masked.positions.empty()) return totals;  // few and short sequences: nothing was chosen
+  const auto guard = precision(settings_.bfloat16);
+  const auto t = upload(masked);
+  model_->train();
+  const auto hidden = model_->encode(t.ids, {}, t.layout, t.dropout);
+  const auto loss = model_->masked_loss(hidden, t.positions, t.targets);
+  loss.sum.backward();
+  totals.loss = loss.sum.item<double>();
+  totals.correct = loss.correct.item<double>();
+  return totals;
+}
+
+void MaskedLm::evaluate(const MaskedBatch& batch, std::vector<double>& sums) {
+  const auto t = upload(batch);
+  const auto hidden = model_->encode(t.ids, {}, t.layout).flatten(0, 1);
+  const int64_t m = t.positions.numel();
+  std::vector<char> right;  // for each masked place
+  constexpr int64_t kChunk = 1024;
+  for (int64_t done = 0; done < m; done += kChunk) {
+    const int64_t count = std::min(kChunk, m - done);
+    const auto targets = t.targets.narrow(0, done, count).unsqueeze(1);
+    const auto logits = model_->predict(hidden.index_select(0, t.positions.narrow(0, done, count)))
+                            .to(torch::kFloat64);
+    sums[0] += (logits.logsumexp(1) - logits.gather(1, targets).squeeze(1)).sum().item<double>();
+    const auto hits = (logits.argmax(1, true) == targets).squeeze(1).to(torch::kCPU);
+    for (int64_t i = 0; i < count; ++i) right.push_back(hits[i].item<bool>() ? 1 : 0);
+  }
+  sums[1] += static_cast<double>(m);
+  for (const char hit : right) sums[2] += hit;
+  if (validation_.kinds().empty()) return;
+
+  // Kinds are asked for where [MASK] stands: a word that was left, or replaced, says something of
+  // itself. What was replaced cannot be seen either.
+  std::size_t place = 0;
+  for (std::size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
+    const int64_t first = batch.offsets[s] + 1, end = batch.offsets[s + 1] - 1;
+    const int64_t begin = batch.begins[s], document = batch.documents[s];
+    const std::size_t place_of_sequence = place;
+    std::vector<char> hidden_words(static_cast<std::size_t>(validation_.length(document)), 1);
+    std::fill_n(hidden_words.begin() + begin, end - first, 0);  // the rest was cut off
+    for (; place < batch.positions.size() && batch.positions[place] < end; ++place)
+      if (batch.ids[static_cast<std::size_t>(batch.positions[place])] != batch.targets[place])
+        hidden_words[static_cast<std::size_t>(begin + batch.positions[place] - first)] = 1;
+    const auto dependencies = validation_.dependencies(document, hidden_words);
+    for (std::size_t p = place_of_sequence; p < place; ++p) {
+      const auto at = static_cast<std::size_t>(batch.positions[p]);
+      if (batch.ids[at] != validation_batches_.mask_id()) continue;
+      const auto& dependency =
+          dependencies[static_cast<std::size_t>(begin) + at - static_cast<std::size_t>(first)];
+      double* kind = &sums[3 + 3 * static_cast<std::size_t>(dependency.kind)];
+      kind[0] += 1;
+      kind[1] += right[p];
+      kind[2] += dependency.achievable;
+    }
+  }
+}
+
+std::vector<double> MaskedLm::evaluate(int64_t rank, int64_t ranks) {
+  torch::NoGradGuard no_grad;
+  const auto guard = precision(settings_.bfloat16);
+  model_->eval();
+  const int64_t documents = settings_.evaluation_documents > 0
+                                ? std::min(settings_.evaluation_documents, validation_.size())
+                                : validation_.size();
+  std::vector<double> sums(3 + 3 * validation_.kinds().size());
+  // Batches, not documents, are dealt out, so that each holds the same on any number of ranks.
+  for (int64_t i = rank; i * settings_.micro_batch < documents; i += ranks) {
+    const int64_t first = i * settings_.micro_batch;
+    evaluate(
+        validation_batches_.evaluation(first, std::min(settings_.micro_batch, documents - first)),
+        sums);
+  }
+  return sums;
+}
+
+nlohmann::ordered_json MaskedLm::summary(const std::vector<double>& sums) const {
+  return masked_lm_summary(sums, validation_.kinds());
+}
+
+nlohmann::ordered_json masked_lm_summary(const std::vector<double>& sums,
+                                         const std::vector<std::string>& kinds) {
+  const double places = std::max(sums.at(1), 1.0), loss = sums[0] / places;
+  nlohmann::ordered_json result{{"loss", loss},
+                                {"perplexity", std::exp(loss)},
+                                {"accuracy", sums[2] / places},
+                                {"places", sums[1]}};
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const double count = std::max(sums.at(3 + 3 * k), 1.0);
+    result["kinds"][kinds[k]] = {{"places", sums[3 + 3 * k]},
+                                 {"accuracy", sums[4 + 3 * k] / count},
+                                 {"achievable", sums[5 + 3 * k] / count}};
+  }
+  return result;
+}
+
+std::string MaskedLm::find_fault(Slice slice) {
+  torch::NoGradGuard no_grad;
+  const auto guard = precision(settings_.bfloat16);
+  const auto masked = training_.training(slice.first, slice.count);
+  const auto t = upload(masked);
+  model_->train();
+  std::string where = "every layer's output is finite, the gradient is not";
+  int64_t layer = 0;
+  model_->encode(t.ids, {}, t.layout, t.dropout, [&](const torch::Tensor& x) {
+    if (!torch::isfinite(x).all().item<bool>() && layer >= 0) {
+      where = layer == 0 ? std::string("the embedding's output is not finite")
+                         : concat("the output of layer ", layer - 1, " is the first not finite");
+      layer = -1;  // the first is enough
+    }
+    if (layer >= 0) ++layer;
+  });
+  std::string documents;
+  for (std::size_t i = 0; i < masked.documents.size() && i < 8; ++i)
+    documents += (i > 0 ? ", " : "") + std::to_string(masked.documents[i]);
+  return concat(where, ", for sequences ", slice.first, " to ", slice.first + slice.count - 1,
+                " (documents ", documents, masked.documents.size() > 8 ? ", ..." : "", ").");
+}
+
+}  // namespace hydramix

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// metrics.jsonl: one JSON object a line, as training goes. A run that continues from step s first
+// takes back what was written for later steps, so that every step is there once.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <filesystem>
+
+namespace hydramix {
+
+class Metrics {
+ public:
+  // Keeps the lines of `path` whose "step" is at most `step`.
+  Metrics(std::filesystem::path path, int64_t step);
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  void add(const nlohmann::ordered_json& line);
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace hydramix

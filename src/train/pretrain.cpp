@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/pretrain.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "base/atomic_file.h"
+#include "data/token_shards.h"
+#include "hydramix/error.h"
+#include "hydramix/model_folder.h"
+#include "language/language_documents.h"
+#include "train/gemm_rate.h"
+#include "train/launch_environment.h"
+#include "train/masked_lm.h"
+
+namespace hydramix {
+namespace {
+
+const std::string kLanguage = "language";
+
+// ---- the request, checked before any work ----
+
+torch::Device choose_device(const std::string& name, int64_t local_rank) {
+  const bool cuda = torch::cuda::is_available();
+  HYDRAMIX_CHECK_USAGE(
+      name != "cuda" || cuda,
+      "device: cuda was asked for, but this LibTorch finds no GPU. Use device=cpu, "
+      "or a LibTorch with CUDA on a machine with a GPU.");
+  if (name == "cpu" || !cuda) return torch::kCPU;
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(local_rank)};
+}
+
+bool choose_bfloat16(const std::string& name, torch::Device device) {
+  HYDRAMIX_CHECK_USAGE(name != "bfloat16" || device.is_cuda(),
+                       "precision: bfloat16 is for GPUs; on the CPU use float32.");
+  return name == "bfloat16" || (name == "auto" && device.is_cuda());
+}
+
+void check_lengths(const PretrainOptions& options) {
+  const int64_t length = options.data.sequences.max_length;
+  const auto& model = options.model;
+  HYDRAMIX_CHECK_USAGE(model.positions == 0 || length <= model.positions,
+                       "data.sequences.max_length: ", length,
+                       " is more than model.positions, which is ", model.positions, ".");
+  const auto& mixer = mixer_info(model.block.mixer);
+  const int64_t longest = model.block.mixer_options.max_length;
+  HYDRAMIX_CHECK_USAGE(mixer.extendable || length <= longest, "data.sequences.max_length: ", length,
+                       " is more than model.block.mixer_options.max_length, which is ", longest,
+                       "; ", mixer.name, " takes no longer sequences.");
+}
+
+Tokenizer open_tokenizer(const DataOptions& data) {
+  if (data.train == kLanguage || data.validation == kLanguage) {
+    HYDRAMIX_CHECK_USAGE(data.train == data.validation,
+                         "data: train and validation must both be the built-in language, or both "
+                         "token shards; got '",
+                         data.train, "' and '", data.validation, "'.");
+    HYDRAMIX_CHECK_USAGE(data.vocab.empty(), "data.vocab: got '", data.vocab,
+                         "', but the built-in language has a vocabulary of its own. Leave it out.");
+    return language_tokenizer();
+  }
+  HYDRAMIX_CHECK_USAGE(!data.vocab.empty(),
+                       "data.vocab: name the vocab.txt or tokenizer.json that '", data.train,
+                       "' was made with.");
+  return Tokenizer::load(data.vocab, data.cased ? TokenizerOptions::cased() : TokenizerOptions{});
+}
+
+std::unique_ptr<Documents> open_documents(const std::string& name, const DataOptions& data,
+                                          Split split) {
+  if (name == kLanguage)
+    return std::make_unique<LanguageDocuments>(
+        data.language, split,
+        split == Split::kTrain ? data.language_documents : data.evaluation_documents);
+  return std::make_unique<TokenShards>(name);
+}
+
+// ---- the folder ----
+
+// Two runs must not write into one folder. The lock goes with the process, however it ends.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder) {
+    const auto path = folder / ".lock";
+    descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    HYDRAMIX_CHECK(descriptor_ >= 0, path.string(),
+                   ": cannot be opened. Check that the folder is writable.");
+    HYDRAMIX_CHECK(flock(descriptor_, LOCK_EX | LOCK_NB) == 0, folder.string(),
+                   ": another run is writing into this folder. Wait for it, or choose another "
+                   "--out.");
+  }
+  ~FolderLock() { close(descriptor_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+// What may differ between a run and its continuation: nothing that changes what is computed.
+nlohmann::ordered_json what_counts(nlohmann::ordered_json config) {
+  config.erase("out");
+  config.erase("device");
+  for (const char* key : {"micro_batch", "log_every", "checkpoint_every", "keep", "most_skipped",
+                          "bucket_megabytes", "timeout", "tensorboard"})
+    config["train"].erase(key);
+  config["model"].erase("recompute");
+  return config;
+}
+
+// The first key in which two configurations differ, and both values.
+std::string difference(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b,
+                       const std::string& path = "") {
+  if (a == b) return "";
+  if (!a.is_object() || !b.is_object()) return concat(path, " was ", a.dump(), ", is ", b.dump());
+  for (const auto& [key, value] : b.items()) {
+    const std::string own = path.empty() ? key : path + "." + key;
+    const auto found = difference(a.contains(key) ? a[key] : nlohmann::ordered_json(), value, own);
+    if (!found.empty()) return found;
+  }
+  return concat(path.empty() ? "the options" : path, " has other keys");
+}
+
+void keep_config(const std::filesystem::path& folder, const PretrainOptions& options,
+                 const std::string& data) {
+  auto config = to_json(options);
+  config["data_fingerprint"] = data;
+  const auto path = folder / "config.json";
+  if (std::filesystem::exists(path)) {
+    const auto before =
+        nlohmann::ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+    HYDRAMIX_CHECK(before.is_object() && before.contains("train") && before.contains("model"),
+                   path.string(), ": is not the configuration of a run. Choose another --out.");
+    const auto differs = difference(what_counts(before), what_counts(config));
+    HYDRAMIX_CHECK_USAGE(differs.empty(), folder.string(),
+                         ": holds a run with other options: ", differs,
+                         ". Give the same options to continue it, or choose another --out.");
+  }
+  write_file(path, config.dump(2) + "\n");
+}
+
+}  // namespace
+
+PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& events) {
+  validate(options);
+  check_lengths(options);
+  // The device needs the rank's place on its machine before there is a communicator.
+  const auto device = choose_device(options.device, launch_environment().local_rank);
+  const bool bfloat16 = choose_bfloat16(options.precision, device);
+  const auto tokenizer = open_tokenizer(options.data);
+  HYDRAMIX_CHECK_USAGE(tokenizer.size() <= options.model.vocab,
+                       "model.vocab: ", options.model.vocab, " is less than the tokenizer's ",
+                       tokenizer.size(), " tokens. Set model.vocab=", tokenizer.size(), ".");
+  const auto training = open_documents(options.data.train, options.data, Split::kTrain);
+  const auto validation = open_documents(options.data.validation, options.data, Split::kValidation);
+  const auto seed = static_cast<uint64_t>(options.train.seed);
+  const MaskedBatches training_batches(*training, tokenizer, options.data.sequences, seed);
+  const MaskedBatches validation_batches(*validation, tokenizer, options.data.sequences, seed);
+
+  const auto communicator = make_communicator({options.train.timeout}, device);
+  try {
+    communicator->agree("the options", to_json(options).dump());
+    const std::filesystem::path folder = options.out;
+    std::unique_ptr<FolderLock> lock;
+    if (communicator->rank() == 0) {
+      std::error_code failure;
+      std::filesystem::create_directories(folder, failure);
+      HYDRAMIX_CHECK(!failure, folder.string(), ": cannot make this folder: ", failure.message(),
+                     ". Choose another --out.");
+      lock = std::make_unique<FolderLock>(folder);
+      keep_config(folder, options, training->fingerprint() + " " + validation->fingerprint());
+      tokenizer.save(folder / "tokenizer.json");
+    }
+    torch::manual_seed(seed);
+    BertForMaskedLM model(options.model);
+    model->to(device);
+    MaskedLm task(model, training_batches, *validation, validation_batches,
+                  {options.train.micro_batch, options.data.evaluation_documents, options.train.seed,
+                   device, bfloat16});
+
+    PretrainResult result;
+    for (const auto& parameter : model->parameters()) result.parameters += parameter.numel();
+    TrainEvents forwarded = events;
+    forwarded.evaluation = [&](int64_t step, const nlohmann::ordered_json& evaluation) {
+      result.evaluation = evaluation;
+      if (events.evaluation) events.evaluation(step, evaluation);
+    };
+    Trainer trainer(task, options.train, *communicator, folder, forwarded);
+    if (communicator->rank() == 0 && events.ready)
+      events.ready(result.parameters,
+                   gemm_rate(device, bfloat16 ? torch::kBFloat16 : torch::kFloat32));
+    result.end = trainer.run();
+    if (communicator->rank() == 0 && result.end == Trainer::End::kDone) {
+      save_model(folder / "model", model);
+      tokenizer.save(folder / "model" / "tokenizer.json");
+    }
+    communicator->leave();
+    return result;
+  } catch (const std::exception& error) {
+    communicator->abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace hydramix

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masked-language-model pretraining as one call. The defaults are the paper's recipe (MosaicBERT's
+// data and schedule, M2's hyperparameters).
+//
+// A run is a folder:  config.json     the options, complete: the run can be repeated from it alone
+//                     metrics.jsonl   losses and rates, step by step
+//                     checkpoints/    the state; the same call again continues from it
+//                     model/          the trained model, its tokenizer beside it
+#pragma once
+
+#include "data/masked_batch.h"
+#include "hydramix/bert.h"
+#include "language/language.h"
+#include "train/trainer.h"
+
+namespace hydramix {
+
+struct DataOptions {
+  std::string train = "language";
+  std::string validation = "language";
+  std::string vocab;
+  bool cased = false;
+  int64_t evaluation_documents = 2000;
+  int64_t language_documents = 1 << 20;
+  LanguageOptions language;
+  SequenceOptions sequences;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("train", self.train, Required{},
+      "folder of token shards (hydramix tokenize), or: language, the built-in one");
+    v("validation", self.validation, Required{},
+      "the same, for evaluation; of the built-in language other documents than in training");
+    v("vocab", self.vocab,
+      "vocab.txt or tokenizer.json that the shards were made with; the language has its own");
+    v("cased", self.cased, "vocab.txt is of a cased tokenizer");
+    v("evaluation_documents", self.evaluation_documents, Range{1, 1LL << 40},
+      "documents of an evaluation, at most");
+    v("language_documents", self.language_documents, Range{1, 1LL << 40},
+      "documents of the built-in language in an epoch");
+    v("language", self.language, "the built-in language");
+    v("sequences", self.sequences, "from documents to sequences");
+  }
+};
+
+struct PretrainOptions {
+  std::string out = "runs/pretrain";
+  std::string device = "auto";
+  std::string precision = "auto";
+  BertOptions model;
+  DataOptions data;
+  TrainOptions train;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("out", self.out, Required{}, "folder of the run; a run that is there is continued");
+    v("device", self.device, Choices{"auto", "cpu", "cuda"},
+      "auto: a GPU where LibTorch finds one");
+    v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
+      "of matrix products; weights are float32; auto: bfloat16 on a GPU");
+    v("model", self.model, "the encoder");
+    v("data", self.data, "what it learns from");
+    v("train", self.train, "how");
+  }
+};
+
+struct PretrainResult {
+  Trainer::End end = Trainer::End::kDone;
+  int64_t parameters = 0;
+  nlohmann::ordered_json evaluation;  // the last one; null if there was none
+};
+
+// What a run is told before and while it goes on; rank 0 only.
+struct PretrainEvents : TrainEvents {
+  // Before the first step: the number of parameters, and the rate of plain matrix products here.
+  std::function<void(int64_t parameters, double gemm_flops_per_second)> ready;
+};
+
+PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& events = {});
+
+}  // namespace hydramix

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The learning rate over time, as a share of its peak: linear warm-up, then linear decay to
+// `final`.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "hydramix/options.h"
+
+namespace hydramix {
+
+struct ScheduleOptions {
+  double warmup = 0.06;
+  double final = 0.02;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("warmup", self.warmup, Range{0.0, 1.0}, "share of the steps in which the rate rises");
+    v("final", self.final, Range{0.0, 1.0}, "the rate at the last step over its peak");
+  }
+};
+
+// For step = 0 .. steps - 1. The first step already learns, and the last has the final rate.
+inline double rate_share(const ScheduleOptions& options, int64_t step, int64_t steps) {
+  const auto warm = static_cast<int64_t>(std::ceil(options.warmup * static_cast<double>(steps)));
+  if (step < warm) return static_cast<double>(step + 1) / static_cast<double>(warm);
+  const auto way = static_cast<double>(std::max<int64_t>(steps - 1 - warm, 1));
+  const double gone = std::min(1.0, static_cast<double>(step - warm) / way);
+  return 1 - gone * (1 - options.final);
+}
+
+}  // namespace hydramix

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trained_model.h"
+
+#include <cstdio>
+
+#include "base/atomic_file.h"
+#include "hydramix/error.h"
+#include "hydramix/model_folder.h"
+#include "hydramix/weights.h"
+#include "train/checkpoint.h"
+
+namespace hydramix {
+namespace {
+
+// The weights that a checkpoint holds under `prefix`.
+void take_weights(BertForMaskedLM& model, const Checkpoint& checkpoint, const std::string& prefix,
+                  const std::filesystem::path& origin) {
+  std::map<std::string, torch::Tensor> weights;
+  for (const auto& [name, tensor] : checkpoint.tensors)
+    if (name.starts_with(prefix)) weights.emplace(name.substr(prefix.size()), tensor);
+  HYDRAMIX_CHECK(!weights.empty(), origin.string(), ": holds no tensors named '", prefix,
+                 "...'. Was the run asked to keep an average (train.optimizer.ema)?");
+  load_weights(*model, weights);
+}
+
+}  // namespace
+
+TrainedModel open_trained_model(const std::filesystem::path& path, const std::string& which) {
+  HYDRAMIX_CHECK(std::filesystem::is_directory(path), path.string(),
+                 ": is no folder; expected the folder of a model or of a run (hydramix pretrain).");
+  const auto tokenizer_file = path / "tokenizer.json";
+  HYDRAMIX_CHECK(std::filesystem::exists(tokenizer_file), path.string(),
+                 ": has no tokenizer.json; expected the folder of a model or of a run. Put the "
+                 "tokenizer of the model there.");
+  auto tokenizer = Tokenizer::load(tokenizer_file);
+  BertForMaskedLM model{nullptr};
+  std::filesystem::path origin = path / "model.safetensors";
+  if (std::filesystem::exists(origin)) {
+    HYDRAMIX_CHECK_USAGE(which == "last", path.string(), ": is a model, which has no '", which,
+                         "' weights; runs do.");
+    model = load_model(path);
+  } else {
+    const auto config = path / "config.json";
+    const auto json = nlohmann::json::parse(read_file(config), nullptr, false);
+    HYDRAMIX_CHECK(json.is_object() && json.contains("model"), config.string(),
+                   ": has no key 'model'; expected the configuration of a run.");
+    BertOptions options;
+    parse_yaml(options, json["model"].dump(), config.string());
+    model = BertForMaskedLM(options);
+    const CheckpointFolder checkpoints(path / "checkpoints", 1 << 20);
+    const auto warn = [](const std::string& m) { std::fprintf(stderr, "%s\n", m.c_str()); };
+    std::optional<Checkpoint> checkpoint;
+    if (which == "best") {
+      origin = checkpoints.best();
+      checkpoint = read_checkpoint(origin);
+    } else {
+      origin = path / "checkpoints";
+      checkpoint = checkpoints.newest(warn);
+    }
+    HYDRAMIX_CHECK(checkpoint, origin.string(), ": holds no sound checkpoint yet.");
+    take_weights(model, *checkpoint, which == "average" ? "average." : "weights.", origin);
+  }
+  HYDRAMIX_CHECK(tokenizer.size() <= model->options().vocab, tokenizer_file.string(), ": has ",
+                 tokenizer.size(), " tokens, the model ", model->options().vocab,
+                 ". They do not belong together.");
+  model->eval();
+  return {model, tokenizer, origin};
+}
+
+}  // namespace hydramix

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trained encoder and its tokenizer, from the folder of a model or of a run.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "hydramix/bert.h"
+#include "hydramix/tokenizer.h"
+
+namespace hydramix {
+
+struct TrainedModel {
+  BertForMaskedLM model{nullptr};  // in evaluation mode, on the CPU
+  Tokenizer tokenizer;
+  std::filesystem::path origin;  // the file that holds the weights
+};
+
+// `path` is a model folder (config.json, model.safetensors, tokenizer.json), or the folder of a
+// run: then `which` is "last", "best" (by evaluation loss) or "average" (where the run keeps one).
+TrainedModel open_trained_model(const std::filesystem::path& path,
+                                const std::string& which = "last");
+
+}  // namespace hydramix

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "base/interrupt.h"
+#include "hydramix/error.h"
+
+namespace hydramix {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Seconds since 1970.
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// The parts of a flat buffer under `prefix`, for a checkpoint.
+void add_parts(std::map<std::string, torch::Tensor>& tensors, const std::string& prefix,
+               const FlatParameters& parameters, const torch::Tensor& buffer) {
+  // One copy of the buffer, on the CPU; the parts are views of it.
+  const auto copy = buffer.detach().to(torch::kCPU, buffer.scalar_type(), false, /*copy=*/true);
+  for (const auto& range : parameters.ranges())
+    tensors.emplace(prefix + range.name, parameters.part(copy, range));
+}
+
+void take_parts(const std::map<std::string, torch::Tensor>& tensors, const std::string& prefix,
+                const FlatParameters& parameters, const torch::Tensor& buffer) {
+  for (const auto& range : parameters.ranges()) {
+    const auto found = tensors.find(prefix + range.name);
+    HYDRAMIX_CHECK(found != tensors.end(), "the checkpoint lacks '", prefix, range.name,
+                   "': it is of another model. Give this run a folder of its own.");
+    HYDRAMIX_CHECK(
+        found->second.sizes() == range.parameter.sizes() && found->second.dtype() == buffer.dtype(),
+        "the checkpoint has '", prefix, range.name, "' as ", found->second.sizes(), " of ",
+        found->second.dtype(), ", the model as ", range.parameter.sizes(), " of ", buffer.dtype(),
+        ": it is of another model. Give this run a folder of its own.");
+    parameters.part(buffer, range).copy_(found->second);
+  }
+}
+
+}  // namespace
+
+Trainer::Trainer(Task& task, const TrainOptions& options, Communicator& communicator,
+                 std::filesystem::path folder, TrainEvents events)
+    : task_(task),
+      options_(options),
+      communicator_(communicator),
+      folder_(std::move(folder)),
+      events_(std::move(events)),
+      parameters_(task.model()),
+      optimizer_(parameters_, options.optimizer),
+      reducer_(communicator, parameters_.parameters(), parameters_.gradients(),
+               options.bucket_megabytes << 20) {
+  HYDRAMIX_CHECK_USAGE(options.batch % communicator.size() == 0, "train.batch: ", options.batch,
+                       " sequences cannot be divided among ", communicator.size(),
+                       " ranks. Choose a batch that is a multiple of the number of ranks.");
+  if (is_first())
+    checkpoints_ = std::make_unique<CheckpointFolder>(folder_ / "checkpoints", options.keep);
+}
+
+void Trainer::say(const std::string& message) const {
+  if (is_first() && events_.message) events_.message(message);
+}
+
+Checkpoint Trainer::snapshot() {
+  Checkpoint checkpoint;
+  checkpoint.step = step_;
+  checkpoint.updates = optimizer_.steps;
+  checkpoint.skipped = skipped_;
+  checkpoint.best_loss = best_loss_;
+  add_parts(checkpoint.tensors, "weights.", parameters_, parameters_.values());
+  add_parts(checkpoint.tensors, "mean.", parameters_, optimizer_.mean());
+  add_parts(checkpoint.tensors, "square.", parameters_, optimizer_.square());
+  if (optimizer_.average().defined())
+    add_parts(checkpoint.tensors, "average.", parameters_, optimizer_.average());
+  return checkpoint;
+}
+
+// Rank 0 reads; the others get what it has, so that they need not share its disk.
+void Trainer::resume() {
+  torch::NoGradGuard no_grad;
+  auto counters = torch::zeros({4}, torch::kFloat64);
+  if (is_first()) {
+    if (const auto found = checkpoints_->newest([&](const std::string& m) { say(m); })) {
+      take_parts(found->tensors, "weights.", parameters_, parameters_.values());
+      take_parts(found->tensors, "mean.", parameters_, optimizer_.mean());
+      take_parts(found->tensors, "square.", parameters_, optimizer_.square());
+      if (optimizer_.average().defined())
+        take_parts(found->tensors, "average.", parameters_, optimizer_.average());
+      counters =
+          torch::tensor({static_cast<double>(found->step), static_cast<double>(found->updates),
+                         static_cast<double>(found->skipped), found->best_loss},
+                        torch::kFloat64);
+    } else {
+      counters[3] = std::numeric_limits<double>::infinity();
+    }
+  }
+  const auto device = parameters_.values().device();
+  counters = counters.to(device);
+  communicator_.broadcast(counters);
+  counters = counters.cpu();
+  step_ = static_cast<int64_t>(counters[0].item<double>());
+  optimizer_.steps = static_cast<int64_t>(counters[1].item<double>());
+  skipped_ = static_cast<int64_t>(counters[2].item<double>());
+  best_loss_ = counters[3].item<double>();
+  communicator_.broadcast(parameters_.values());
+  communicator_.broadcast(optimizer_.mean());
+  communicator_.broadcast(optimizer_.square());
+  if (optimizer_.average().defined()) communicator_.broadcast(optimizer_.average());
+  parameters_.mark_written();
+  saved_step_ = step_ > 0 ? step_ : -1;
+  if (step_ > 0) say(concat("continuing after step ", step_));
+  if (is_first()) {
+    metrics_ = std::make_unique<Metrics>(folder_ / "metrics.jsonl", step_);
+    if (options_.tensorboard) {
+      tensorboard_ = std::make_unique<TensorBoardWriter>(folder_ / "tensorboard");
+      tensorboard_->start(step_, wall_time());
+    }
+  }
+  if (is_first() && events_.started) events_.started(step_);
+}
+
+// The gradients of this step, over all ranks; nothing when a signal came and the step was left.
+std::optional<Totals> Trainer::accumulate() {
+  parameters_.zero_gradients();
+  const int64_t share = options_.batch / communicator_.size();
+  const int64_t first = step_ * options_.batch + communicator_.rank() * share;
+  const int64_t following = first + options_.batch;  // where this rank's next step begins
+  Totals totals;
+  faulty_ = {};
+  for (int64_t done = 0; done < share; done += options_.micro_batch) {
+    // Weights change at the end of a step only, so one that is left can simply be done again. With
+    // others waiting for this rank's gradients it has to be finished.
+    if (Interrupt::signal() != 0 && communicator_.size() == 1) return std::nullopt;
+    const Slice slice{first + done, std::min(options_.micro_batch, share - done)};
+    const bool last = done + slice.count == share;
+    std::optional<Slice> next;
+    if (!last)
+      next = Slice{slice.first + slice.count,
+                   std::min(options_.micro_batch, share - done - slice.count)};
+    else if (step_ + 1 < options_.steps)
+      next = Slice{following, std::min(options_.micro_batch, share)};
+    if (last) reducer_.arm();
+    const Totals part = task_.accumulate(slice, next);
+    if (faulty_.count == 0 && !std::isfinite(part.loss)) faulty_ = slice;
+    if (last) last_slice_ = slice;
+    totals.add(part);
+  }
+  reducer_.finish();
+  auto sums = torch::tensor({totals.loss, totals.terms, totals.correct, totals.tokens, totals.flops,
+                             Interrupt::signal() != 0 ? 1.0 : 0.0},
+                            torch::kFloat64)
+                  .to(parameters_.values().device());
+  communicator_.sum(sums);
+  sums = sums.cpu();
+  const double* s = sums.data_ptr<double>();
+  interrupted_ = s[5] > 0;
+  return Totals{s[0], s[1], s[2], s[3], s[4]};
+}
+
+// A step whose loss or gradient is not finite leaves the weights as they are.
+void Trainer::count_skipped(double norm) {
+  ++skipped_;
+  ++skipped_in_a_row_;
+  std::string weight = "none";
+  for (const auto& range : parameters_.ranges())
+    if (!torch::isfinite(parameters_.part(parameters_.gradients(), range)).all().item<bool>()) {
+      weight = range.name;
+      break;
+    }
+  say(concat("step ", step_,
+             " skipped: ", std::isfinite(norm) ? "its loss" : "the gradient of '" + weight + "'",
+             " is not finite (", skipped_in_a_row_, " in a row)"));
+  if (skipped_in_a_row_ < options_.most_skipped) return;
+  const Slice where = faulty_.count > 0 ? faulty_ : last_slice_;
+  throw Error(concat("training gave up at step ", step_, ": ", skipped_in_a_row_,
+                     " steps in a row without a finite loss and gradient. The gradient of '",
+                     weight, "' is not finite; on rank ", communicator_.rank(), ", ",
+                     task_.find_fault(where),
+                     " The weights are those of the last sound step. Lower optimizer.rate, or look "
+                     "at these documents."));
+}
+
+void Trainer::write_metrics(nlohmann::ordered_json line) {
+  if (!is_first()) return;
+  metrics_->add(line);
+  if (!tensorboard_) return;
+  for (const auto& [key, value] : line.items())
+    if (value.is_number() && key != "step")
+      tensorboard_->scalar(key, value.get<double>(), line["step"].get<int64_t>(), wall_time());
+  tensorboard_->flush();
+}
+
+// Evaluation and checkpoints after step_ steps, where they are due.
+void Trainer::evaluate_and_save(bool leaving) {
+  const bool end = step_ == options_.steps;
+  bool best = false;
+  if (end || (step_ % options_.evaluate_every == 0 && !leaving)) {
+    auto part = task_.evaluate(communicator_.rank(), communicator_.size());
+    auto sums = torch::tensor(part, torch::kFloat64).to(parameters_.values().device());
+    communicator_.sum(sums);
+    sums = sums.cpu();
+    part.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
+    const auto summary = task_.summary(part);
+    const double loss = summary.at("loss").get<double>();
+    best = loss < best_loss_;
+    if (best) best_loss_ = loss;
+    nlohmann::ordered_json line{{"step", step_}};
+    for (const auto& [key, value] : summary.items()) line["evaluation/" + key] = value;
+    write_metrics(line);
+    if (is_first() && events_.evaluation) events_.evaluation(step_, summary);
+  }
+  const bool due = end || best || leaving || step_ % options_.checkpoint_every == 0;
+  if (is_first() && due && step_ != saved_step_) {
+    checkpoints_->save(snapshot(), best);
+    saved_step_ = step_;
+  }
+}
+
+Trainer::End Trainer::run() {
+  const Interrupt interrupt;
+  resume();
+  auto logged = std::chrono::steady_clock::now();
+  Totals window;
+  while (step_ < options_.steps) {
+    const auto totals = accumulate();
+    if (!totals) {
+      interrupted_ = true;
+      break;
+    }
+    const double norm = optimizer_.gradient_norm(std::max(totals->terms, 1.0));
+    const double share = rate_share(options_.schedule, step_, options_.steps);
+    if (std::isfinite(totals->loss) && std::isfinite(norm)) {
+      optimizer_.step(share, std::max(totals->terms, 1.0), norm);
+      skipped_in_a_row_ = 0;
+    } else {
+      count_skipped(norm);
+    }
+    ++step_;
+    window.add(*totals);
+    const double terms = std::max(totals->terms, 1.0), seconds = seconds_since(logged);
+    const StepReport report{step_,
+                            options_.steps,
+                            totals->loss / terms,
+                            totals->correct / terms,
+                            norm,
+                            options_.optimizer.rate * share,
+                            window.tokens / seconds,
+                            window.flops / seconds,
+                            skipped_};
+    if (is_first() && events_.step) events_.step(report);
+    if (step_ % options_.log_every == 0 || step_ == options_.steps) {
+      write_metrics({{"step", step_},
+                     {"loss", report.loss},
+                     {"accuracy", report.accuracy},
+                     {"norm", report.norm},
+                     {"rate", report.rate},
+                     {"tokens_per_second", report.tokens_per_second},
+                     {"flops_per_second", report.flops_per_second},
+                     {"skipped", skipped_}});
+      window = {};
+      logged = std::chrono::steady_clock::now();
+    }
+    evaluate_and_save(interrupted_);
+    if (interrupted_) break;
+  }
+  if (interrupted_ && step_ < options_.steps) evaluate_and_save(/*leaving=*/true);
+  if (is_first()) checkpoints_->wait();
+  communicator_.barrier("the end of training");
+  return step_ == options_.steps ? End::kDone : End::kInterrupted;
+}
+
+}  // namespace hydramix

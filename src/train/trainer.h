@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training: batches by accumulation over micro-batches and ranks, clipping, decoupled AdamW, a
+// schedule, evaluation, checkpoints, and an exact continuation after any end.
+//
+// A step is a pure function of the state before it, the step's number and the options. The state is
+// in the checkpoint and nowhere else, so a run that was killed and started again reaches the same
+// bits as one that was not, on the same number of ranks; on another number it differs by the
+// rounding of the reduction.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hydramix/options.h"
+#include "io/tensorboard.h"
+#include "train/adamw.h"
+#include "train/checkpoint.h"
+#include "train/communicator.h"
+#include "train/gradient_reducer.h"
+#include "train/metrics.h"
+#include "train/schedule.h"
+#include "train/task.h"
+
+namespace hydramix {
+
+struct TrainOptions {
+  int64_t steps = 70000;
+  int64_t batch = 4096;
+  int64_t micro_batch = 32;
+  int64_t seed = 17;
+  AdamWOptions optimizer;
+  ScheduleOptions schedule;
+  int64_t log_every = 10;
+  int64_t evaluate_every = 1000;
+  int64_t checkpoint_every = 1000;
+  int64_t keep = 3;
+  int64_t most_skipped = 10;
+  int64_t bucket_megabytes = 25;
+  double timeout = 120;
+  bool tensorboard = false;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("steps", self.steps, Range{1, 1LL << 40}, "steps of the optimizer");
+    v("batch", self.batch, Range{1, 1 << 24}, "sequences a step, over all ranks and accumulations");
+    v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences that a rank takes at once");
+    v("seed", self.seed, Range{0, 1LL << 53}, "of weights, order of the data, masks and dropout");
+    v("optimizer", self.optimizer, "decoupled AdamW");
+    v("schedule", self.schedule, "of the learning rate");
+    v("log_every", self.log_every, Range{1, 1 << 30}, "steps between lines of metrics.jsonl");
+    v("evaluate_every", self.evaluate_every, Range{1, 1LL << 40},
+      "steps between evaluations; there is one at the end anyway");
+    v("checkpoint_every", self.checkpoint_every, Range{1, 1LL << 40},
+      "steps between checkpoints; there is one at the end anyway");
+    v("keep", self.keep, Range{1, 1 << 20}, "checkpoints that are kept, besides the best");
+    v("most_skipped", self.most_skipped, Range{1, 1 << 20},
+      "steps in a row without a finite loss and gradient after which training gives up");
+    v("bucket_megabytes", self.bucket_megabytes, Range{1, 1 << 20},
+      "gradients that are reduced together while backward goes on");
+    v("timeout", self.timeout, Range{1.0, 1e6}, "seconds to wait for another rank");
+    v("tensorboard", self.tensorboard, "write TensorBoard event files too");
+  }
+};
+
+// What is known after a step.
+struct StepReport {
+  int64_t step = 0, steps = 0;  // done, in all
+  double loss = 0, accuracy = 0, norm = 0, rate = 0;
+  double tokens_per_second = 0, flops_per_second = 0;
+  int64_t skipped = 0;
+};
+
+struct TrainEvents {
+  std::function<void(int64_t step)> started;  // with the steps already done
+  std::function<void(const StepReport&)> step;
+  std::function<void(int64_t step, const nlohmann::ordered_json&)> evaluation;
+  std::function<void(const std::string&)> message;  // rank 0 only
+};
+
+class Trainer {
+ public:
+  // `folder` gets checkpoints/ and metrics.jsonl. Throws a UsageError unless batch divides.
+  Trainer(Task& task, const TrainOptions& options, Communicator& communicator,
+          std::filesystem::path folder, TrainEvents events);
+
+  enum class End { kDone, kInterrupted };
+  // From the newest sound checkpoint, or the model as it is, to the last step or a signal.
+  End run();
+
+  FlatParameters& parameters() { return parameters_; }
+  AdamW& optimizer() { return optimizer_; }
+
+ private:
+  bool is_first() const { return communicator_.rank() == 0; }
+  void say(const std::string& message) const;
+  Checkpoint snapshot();
+  void resume();
+  std::optional<Totals> accumulate();
+  void count_skipped(double norm);
+  void write_metrics(nlohmann::ordered_json line);
+  void evaluate_and_save(bool leaving);
+
+  Task& task_;
+  TrainOptions options_;
+  Communicator& communicator_;
+  std::filesystem::path folder_;
+  TrainEvents events_;
+  FlatParameters parameters_;
+  AdamW optimizer_;
+  GradientReducer reducer_;
+  // Of rank 0, which alone writes.
+  std::unique_ptr<CheckpointFolder> checkpoints_;
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<TensorBoardWriter> tensorboard_;
+
+  int64_t step_ = 0;         // steps done
+  int64_t saved_step_ = -1;  // of the newest checkpoint
+  int64_t skipped_ = 0, skipped_in_a_row_ = 0;
+  double best_loss_ = kInfinity;
+  bool interrupted_ = false;   // a rank got a signal
+  Slice faulty_, last_slice_;  // of this step and rank: the first without a finite loss; the last
+};
+
+}  // namespace hydramix

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/atomic_file.h"
+#include "hydramix/error.h"
+#include "support/expect.h"
+
+namespace hydramix {
+namespace {
+
+Checkpoint example(int64_t step) {
+  torch::manual_seed(static_cast<uint64_t>(step));
+  Checkpoint checkpoint;
+  checkpoint.step = step;
+  checkpoint.updates = step - 1;
+  checkpoint.skipped = 1;
+  checkpoint.best_loss = 0.1 + 0.2;  // has no short decimal form
+  checkpoint.tensors = {{"weights.a", torch::randn({3, 5})}, {"mean.a", torch::randn({3, 5})}};
+  return checkpoint;
+}
+
+void expect_same(const Checkpoint& a, const Checkpoint& b) {
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.updates, b.updates);
+  EXPECT_EQ(a.skipped, b.skipped);
+  EXPECT_EQ(a.best_loss, b.best_loss);
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (const auto& [name, tensor] : a.tensors)
+    EXPECT_TRUE(torch::equal(tensor, b.tensors.at(name))) << name;
+}
+
+TEST(CheckpointFile, ComesBackBitForBit) {
+  test::TemporaryFolder folder;
+  write_checkpoint(folder / "c.safetensors", example(7));
+  expect_same(read_checkpoint(folder / "c.safetensors"), example(7));
+  auto fresh = example(8);
+  fresh.best_loss = std::numeric_limits<double>::infinity();
+  write_checkpoint(folder / "d.safetensors", fresh);
+  expect_same(read_checkpoint(folder / "d.safetensors"), fresh);
+}
+
+TEST(CheckpointFile, EveryDamagedByteAndEveryLengthIsNoticed) {
+  test::TemporaryFolder folder;
+  const auto path = folder / "c.safetensors";
+  write_checkpoint(path, example(7));
+  const std::string sound = read_file(path);
+  for (std::size_t i = 0; i < sound.size(); ++i) {
+    auto damaged = sound;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x04);
+    std::ofstream(path, std::ios::binary) << damaged;
+    EXPECT_THROW(read_checkpoint(path), Error) << "byte " << i << " of " << sound.size();
+  }
+  for (std::size_t size = 0; size < sound.size(); size += 7) {
+    std::ofstream(path, std::ios::binary) << sound.substr(0, size);
+    EXPECT_THROW(read_checkpoint(path), Error) << "cut to " << size;
+  }
+}
+
+TEST(CheckpointFolderTest, KeepsTheNewestAndTheBest) {
+  test::TemporaryFolder folder;
+  {
+    CheckpointFolder checkpoints(folder.path(), 2);
+    for (const int64_t step : {1, 2, 10, 20}) checkpoints.save(example(step), step == 2);
+    checkpoints.wait();
+    expect_same(*checkpoints.newest([](const std::string& m) { FAIL() << m; }), example(20));
+    expect_same(read_checkpoint(checkpoints.best()), example(2));
+  }
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    files += entry.is_regular_file();
+  EXPECT_EQ(files, 3u);
+}
+
+TEST(CheckpointFolderTest, ADamagedNewestIsPassedOverAndSaid) {
+  test::TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), 3);
+  for (const int64_t step : {1, 2, 3}) checkpoints.save(example(step), false);
+  checkpoints.wait();
+  std::filesystem::resize_file(folder / "step-0000000003.safetensors", 100);
+  std::vector<std::string> said;
+  expect_same(*checkpoints.newest([&](const std::string& m) { said.push_back(m); }), example(2));
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("step-0000000003.safetensors"), std::string::npos) << said[0];
+}
+
+TEST(CheckpointFolderTest, WhatAKilledWriterLeftIsRemoved) {
+  test::TemporaryFolder folder;
+  std::ofstream(folder / "step-0000000003.safetensors.tmp.123.0") << "half";
+  const CheckpointFolder checkpoints(folder.path(), 3);
+  EXPECT_FALSE(std::filesystem::exists(folder / "step-0000000003.safetensors.tmp.123.0"));
+  EXPECT_FALSE(checkpoints.newest([](const std::string& m) { FAIL() << m; }));
+}
+
+TEST(CheckpointFolderTest, AFailedWriteIsAnErrorAndKeepsTheLastGoodOne) {
+  test::TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), 3);
+  checkpoints.save(example(1), false);
+  checkpoints.wait();
+  // A folder in the file's place cannot be written over, not even by root.
+  std::filesystem::create_directory(folder / "step-0000000002.safetensors");
+  checkpoints.save(example(2), false);
+  EXPECT_THROW_WITH(checkpoints.wait(), Error, "step-0000000002.safetensors");
+  ::rmdir((folder / "step-0000000002.safetensors").c_str());
+  expect_same(*checkpoints.newest([](const std::string& m) { FAIL() << m; }), example(1));
+}
+
+}  // namespace
+}  // namespace hydramix

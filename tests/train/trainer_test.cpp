@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainer on a task small enough to be checked in every step: least squares in float64.
+#include "train/trainer.h"
+
+#include <csignal>
+
+#include "base/atomic_file.h"
+#include "base/random.h"
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "support/tensors.h"
+
+namespace hydramix {
+namespace {
+
+// y = a x + b, each sequence one example drawn by its number.
+class LeastSquares : public Task {
+ public:
+  LeastSquares() : line_(3, 1) {
+    torch::manual_seed(5);
+    line_ = torch::nn::Linear(3, 1);
+    line_->to(torch::kFloat64);
+  }
+
+  torch::nn::Module& model() override { return *line_; }
+  Totals accumulate(Slice slice, std::optional<Slice>) override {
+    Totals totals;
+    auto sum = torch::zeros({}, torch::kFloat64);
+    for (int64_t i = slice.first; i < slice.first + slice.count; ++i) {
+      seen.push_back(i);
+      RandomStream stream{static_cast<uint64_t>(i)};
+      const auto x =
+          torch::tensor({stream.uniform(), stream.uniform(), stream.uniform()}, torch::kFloat64);
+      auto loss = (line_(x) - x.sum() - 1).square().sum();
+      if (bad_from >= 0 && i >= bad_from && i < bad_to) loss = loss * kInfinity;
+      sum = sum + loss;
+      totals.terms += 1;
+    }
+    sum.backward();
+    totals.loss = sum.item<double>();
+    if (signal_at >= 0 && slice.first >= signal_at) {
+      signal_at = -1;
+      std::raise(SIGTERM);
+    }
+    return totals;
+  }
+  std::vector<double> evaluate(int64_t rank, int64_t) override {
+    return {rank == 0 ? (line_->weight - 1).square().sum().item<double>() : 0.0};
+  }
+  nlohmann::ordered_json summary(const std::vector<double>& sums) const override {
+    return {{"loss", sums[0]}};
+  }
+  std::string find_fault(Slice slice) override {
+    return concat("sequence ", slice.first, " is at fault.");
+  }
+
+  torch::Tensor weights() const { return torch::cat({line_->weight.flatten(), line_->bias}); }
+
+  std::vector<int64_t> seen;
+  int64_t bad_from = -1, bad_to = -1, signal_at = -1;
+
+ private:
+  torch::nn::Linear line_;
+};
+
+TrainOptions quick_options() {
+  TrainOptions options;
+  options.steps = 20;
+  options.batch = 6;
+  options.micro_batch = 4;
+  options.optimizer.rate = 0.05;
+  options.log_every = 1;
+  options.evaluate_every = 7;
+  options.checkpoint_every = 5;
+  options.keep = 2;
+  return options;
+}
+
+struct Run {
+  Trainer::End end = Trainer::End::kDone;
+  torch::Tensor weights;
+  std::vector<std::string> messages;
+};
+
+Run train(LeastSquares& task, const TrainOptions& options, const std::filesystem::path& folder) {
+  const auto alone = make_communicator({}, torch::kCPU);
+  Run run;
+  TrainEvents events;
+  events.message = [&](const std::string& m) { run.messages.push_back(m); };
+  Trainer trainer(task, options, *alone, folder, events);
+  run.end = trainer.run();
+  run.weights = task.weights().detach().clone();
+  return run;
+}
+
+TEST(TrainerTest, TakesEverySequenceOnceInOrderAndLearns) {
+  test::TemporaryFolder folder;
+  LeastSquares task;
+  auto options = quick_options();
+  options.steps = 300;
+  const auto run = train(task, options, folder.path());
+  EXPECT_EQ(run.end, Trainer::End::kDone);
+  ASSERT_EQ(task.seen.size(), 1800u);
+  for (std::size_t i = 0; i < task.seen.size(); ++i)
+    ASSERT_EQ(task.seen[i], static_cast<int64_t>(i));
+  EXPECT_LT((run.weights - 1).abs().max().item<double>(), 0.05);
+}
+
+TEST(TrainerTest, MicroBatchesDoNotMatter) {
+  std::vector<torch::Tensor> weights;
+  for (const int64_t micro : {1, 2, 4, 6, 100}) {
+    test::TemporaryFolder folder;
+    LeastSquares task;
+    auto options = quick_options();
+    options.micro_batch = micro;
+    weights.push_back(train(task, options, folder.path()).weights);
+  }
+  for (const auto& w : weights) EXPECT_TRUE(torch::equal(w, weights[0]));
+}
+
+TEST(TrainerTest, ContinuesToTheSameBitsFromEveryStep) {
+  test::TemporaryFolder whole;
+  LeastSquares reference;
+  auto options = quick_options();
+  options.optimizer.ema = 0.5;
+  const auto expected = train(reference, options, whole.path()).weights;
+  for (int64_t stop = 0; stop < 20; stop += 3) {
+    test::TemporaryFolder folder;
+    LeastSquares first;
+    first.signal_at = 6 * stop;  // in the middle of step `stop`, which is then left
+    const auto half = train(first, options, folder.path());
+    EXPECT_EQ(half.end, Trainer::End::kInterrupted) << stop;
+    LeastSquares second;
+    const auto rest = train(second, options, folder.path());
+    EXPECT_EQ(rest.end, Trainer::End::kDone);
+    EXPECT_EQ(second.seen.front(), 6 * stop) << "done steps are not done again";
+    EXPECT_TRUE(torch::equal(rest.weights, expected)) << "stopped in step " << stop;
+  }
+}
+
+TEST(TrainerTest, ADamagedCheckpointIsSaidAndTheOneBeforeGivesTheSameBits) {
+  test::TemporaryFolder whole, folder;
+  LeastSquares reference, first, second;
+  const auto options = quick_options();
+  const auto expected = train(reference, options, whole.path()).weights;
+  first.signal_at = 6 * 12;
+  train(first, options, folder.path());
+  std::filesystem::resize_file(folder / "checkpoints/step-0000000012.safetensors", 300);
+  const auto run = train(second, options, folder.path());
+  ASSERT_GE(run.messages.size(), 2u);
+  EXPECT_NE(run.messages[0].find("step-0000000012.safetensors"), std::string::npos);
+  EXPECT_EQ(run.messages[1], "continuing after step 10");
+  EXPECT_TRUE(torch::equal(run.weights, expected));
+}
+
+TEST(TrainerTest, MetricsHaveEveryStepOnceAfterAContinuation) {
+  test::TemporaryFolder folder;
+  LeastSquares first, second;
+  const auto options = quick_options();
+  first.signal_at = 6 * 12;
+  train(first, options, folder.path());
+  std::filesystem::resize_file(folder / "checkpoints/step-0000000012.safetensors", 300);
+  std::FILE* file = std::fopen((folder / "metrics.jsonl").c_str(), "a");
+  std::fputs("{\"step\": 12, \"lo", file);  // half a line of a killed run
+  std::fclose(file);
+  train(second, options, folder.path());
+  std::istringstream lines(read_file(folder / "metrics.jsonl"));
+  int64_t step = 0;
+  std::vector<int64_t> evaluated;
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    if (object.contains("evaluation/loss"))
+      evaluated.push_back(object["step"]);
+    else
+      EXPECT_EQ(object["step"], ++step);
+  }
+  EXPECT_EQ(step, 20);
+  EXPECT_EQ(evaluated, (std::vector<int64_t>{7, 14, 20}));
+}
+
+TEST(TrainerTest, AStepThatIsNotFiniteIsSkippedAndCounted) {
+  test::TemporaryFolder folder;
+  LeastSquares task;
+  task.bad_from = 6 * 3 + 2;
+  task.bad_to = 6 * 4 + 1;  // steps 3 and 4
+  const auto run = train(task, quick_options(), folder.path());
+  EXPECT_TRUE(torch::isfinite(run.weights).all().item<bool>());
+  ASSERT_EQ(run.messages.size(), 2u);
+  EXPECT_EQ(run.messages[0], "step 3 skipped: the gradient of 'weight' is not finite (1 in a row)");
+  const auto text = read_file(folder / "metrics.jsonl");
+  EXPECT_NE(text.find("\"skipped\":2"), std::string::npos) << text;
+}
+
+TEST(TrainerTest, GivesUpAfterTooManyAndNamesWeightAndBatch) {
+  test::TemporaryFolder folder;
+  LeastSquares task;
+  task.bad_from = 6 * 3 + 5;
+  task.bad_to = 1000;
+  auto options = quick_options();
+  options.most_skipped = 4;
+  EXPECT_THROW_WITH(train(task, options, folder.path()), Error,
+                    "training gave up at step 6: 4 steps in a row");
+  LeastSquares again;
+  again.bad_from = 0;
+  again.bad_to = 1000;
+  test::TemporaryFolder other;
+  EXPECT_THROW_WITH(train(again, options, other.path()), Error, "sequence 18 is at fault");
+}
+
+TEST(TrainerTest, ACheckpointOfAnotherModelIsAnError) {
+  test::TemporaryFolder folder;
+  LeastSquares task;
+  const auto options = quick_options();
+  train(task, options, folder.path());
+  auto other = options;
+  other.optimizer.ema = 0.5;  // the checkpoint holds no average
+  LeastSquares second;
+  EXPECT_THROW_WITH(train(second, other, folder.path()), Error,
+                    "the checkpoint lacks 'average.weight'");
+}
+
+}  // namespace
+}  // namespace hydramix

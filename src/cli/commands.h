@@ -18,6 +18,7 @@ Command info_command();
 Command matrix_command();
 Command pretrain_command();
 Command tokenize_command();
+Command tokenizer_command();
 
 std::vector<Command> all_commands();
 

@@ -8,51 +8,71 @@
 namespace hydramix {
 namespace {
 
-// Canonical decomposition with canonical order. A character keeps its place when it only changes
-// or moves: the k-th character that is no addition stands where the k-th stood before. An addition
-// (the second part of a decomposition) stands where the character before it does.
-void decompose(std::vector<NormalCharacter>& characters) {
-  const uint8_t* properties = unicode::properties();
-  const auto concerned = [&](const NormalCharacter& item) {
-    return (properties[item.c] & (unicode::kDecomposes | unicode::kReorders)) != 0;
-  };
-  const auto from = std::find_if(characters.begin(), characters.end(), concerned);
-  if (from == characters.end()) return;
+// Characters whose canonical combining class is not 0, in a row: they are put in the order of
+// their classes. Places stay where they are: a character that is no addition (the second part of a
+// decomposition) takes the next place of the row, an addition that of the character before it.
+class MarkRun {
+ public:
+  void add(char32_t c, int64_t origin, bool added) {
+    if (!added) places_.push_back(origin);
+    marks_.push_back({c, unicode::combining_class(c), added});
+  }
+  // Appends what is left without the nonspacing ones, and begins anew behind `origin`.
+  void finish(int64_t origin, std::vector<NormalCharacter>& out) {
+    const uint8_t* properties = unicode::properties();
+    const auto stays = [&](const Mark& mark) { return (properties[mark.c] & unicode::kMark) == 0; };
+    if (std::any_of(marks_.begin(), marks_.end(), stays)) {
+      std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) {
+        return a.combining_class < b.combining_class;
+      });
+      auto next = places_.begin();
+      for (const Mark& mark : marks_) {
+        if (!mark.added) before_ = *next++;
+        if (stays(mark)) out.push_back({mark.c, before_});
+      }
+    }
+    marks_.clear();
+    places_.clear();
+    before_ = origin;
+  }
 
-  struct Part {
+ private:
+  struct Mark {
     char32_t c;
     int combining_class;
     bool added;
   };
-  std::vector<Part> parts;
-  std::vector<char32_t> decomposition;
-  std::size_t pending = 0;  // where the run of characters that may change places begins
-  const auto order = [&] {
-    std::stable_sort(
-        parts.begin() + static_cast<std::ptrdiff_t>(pending), parts.end(),
-        [](const Part& a, const Part& b) { return a.combining_class < b.combining_class; });
-  };
+  std::vector<Mark> marks_;
+  std::vector<int64_t> places_;
+  int64_t before_ = 0;
+};
+
+// Canonical decomposition in canonical order, less the nonspacing marks.
+void strip_accents(std::vector<NormalCharacter>& characters) {
+  const uint8_t* properties = unicode::properties();
+  const auto is = [&](char32_t c, int property) { return (properties[c] & property) != 0; };
+  constexpr int kConcerned = unicode::kDecomposes | unicode::kReorders | unicode::kMark;
+  const auto from = std::find_if(characters.begin(), characters.end(),
+                                 [&](const auto& item) { return is(item.c, kConcerned); });
+  if (from == characters.end()) return;
+  std::vector<NormalCharacter> result;
+  result.reserve(characters.size());
+  result.assign(characters.begin(), from);
+  MarkRun run;
   for (auto item = from; item != characters.end(); ++item) {
-    decomposition.clear();
-    if (concerned(*item))
-      unicode::append_decomposition(item->c, decomposition);
-    else
-      decomposition.push_back(item->c);
-    for (std::size_t k = 0; k < decomposition.size(); ++k) {
-      const int combining_class = unicode::combining_class(decomposition[k]);
-      if (combining_class == 0) order();
-      parts.push_back({decomposition[k], combining_class, k > 0});
-      if (combining_class == 0) pending = parts.size();
+    const auto [parts, size] = is(item->c, unicode::kDecomposes)
+                                   ? unicode::decompose(item->c)
+                                   : unicode::Decomposition{{item->c}, 1};
+    for (std::size_t k = 0; k < size; ++k) {
+      if (is(parts[k], unicode::kReorders)) {
+        run.add(parts[k], item->origin, k > 0);
+      } else {
+        run.finish(item->origin, result);
+        if (!is(parts[k], unicode::kMark)) result.push_back({parts[k], item->origin});
+      }
     }
   }
-  order();
-
-  std::vector<NormalCharacter> result(characters.begin(), from);
-  auto place = from;
-  for (const Part& part : parts) {
-    const int64_t origin = part.added ? std::prev(place)->origin : (place++)->origin;
-    result.push_back({part.c, origin});
-  }
+  run.finish(0, result);
   characters = std::move(result);
 }
 
@@ -61,11 +81,12 @@ void lower_case(std::vector<NormalCharacter>& characters) {
   std::size_t added = 0;
   for (auto& item : characters) {
     if ((properties[item.c] & unicode::kHasLower) == 0) continue;
+    const unicode::Lower lower = unicode::to_lower(item.c);
     // An addition is left for a second pass, which hardly any text needs.
-    if (unicode::to_lower(item.c).second != 0)
+    if (lower.second != 0)
       ++added;
     else
-      item.c = unicode::to_lower(item.c).first;
+      item.c = lower.first;
   }
   if (added == 0) return;
   std::vector<NormalCharacter> result;
@@ -97,12 +118,7 @@ int64_t Normalizer::normalize(std::string_view text, std::size_t begin, int64_t 
     out.push_back({c, origin});
     if (spaced) out.push_back({' ', origin});
   }
-  if (options_.strip_accents) {
-    decompose(out);
-    std::erase_if(out, [&](const NormalCharacter& item) {
-      return (properties[item.c] & unicode::kMark) != 0;
-    });
-  }
+  if (options_.strip_accents) strip_accents(out);
   if (options_.lowercase) lower_case(out);
   return origin - first;
 }

@@ -56,6 +56,7 @@ int64_t TextEncoder::append(std::string_view text, std::size_t begin, int64_t fi
                             std::vector<int32_t>& ids, Offsets* offsets) const {
   // Character number = byte number + shift, as long as bytes are characters.
   int64_t shift = first - static_cast<int64_t>(begin);
+  Scratch scratch;
   std::size_t at = begin;
   std::size_t stretch = at, stretch_ids = ids.size();  // behind the last blank
   while (at < text.size()) {
@@ -68,8 +69,9 @@ int64_t TextEncoder::append(std::string_view text, std::size_t begin, int64_t fi
       ids.resize(stretch_ids);
       if (offsets != nullptr) offsets->resize(stretch_ids);
       while (at < text.size() && kind(text[at]) != Kind::kBlank) ++at;
-      const int64_t count = append_normalized(text.substr(0, at), stretch,
-                                              static_cast<int64_t>(stretch) + shift, ids, offsets);
+      const int64_t count =
+          append_normalized(text.substr(0, at), stretch, static_cast<int64_t>(stretch) + shift, ids,
+                            offsets, scratch);
       shift += count - static_cast<int64_t>(at - stretch);
     } else {
       const std::size_t before = ids.size();
@@ -91,12 +93,12 @@ int64_t TextEncoder::append(std::string_view text, std::size_t begin, int64_t fi
 }
 
 int64_t TextEncoder::append_normalized(std::string_view text, std::size_t begin, int64_t first,
-                                       std::vector<int32_t>& ids, Offsets* offsets) const {
-  std::vector<NormalCharacter> characters;
-  const int64_t count = normalizer_.normalize(text, begin, first, characters);
-  std::string bytes;
-  std::vector<int64_t> origins;  // of each byte
-  for_each_word(characters, [&](std::span<const NormalCharacter> word) {
+                                       std::vector<int32_t>& ids, Offsets* offsets,
+                                       Scratch& scratch) const {
+  std::string& bytes = scratch.bytes;
+  std::vector<int64_t>& origins = scratch.origins;
+  const int64_t count = normalizer_.normalize(text, begin, first, scratch.characters);
+  for_each_word(scratch.characters, [&](std::span<const NormalCharacter> word) {
     const std::size_t before = ids.size();
     bytes.clear();
     origins.clear();
@@ -105,7 +107,7 @@ int64_t TextEncoder::append_normalized(std::string_view text, std::size_t begin,
     for (std::size_t k = 0; fits && k < word.size(); ++k) {
       const std::size_t from = bytes.size();
       unicode::append_utf8(word[k].c, bytes);
-      origins.resize(bytes.size(), word[k].origin);
+      if (offsets != nullptr) origins.resize(bytes.size(), word[k].origin);
       for (std::size_t byte = from; fits && byte < bytes.size(); ++byte) {
         node = trie_.step(node, static_cast<unsigned char>(bytes[byte]), ids);
         fits = node != PieceTrie::kNone;

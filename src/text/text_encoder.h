@@ -36,8 +36,13 @@ class TextEncoder {
 
   std::size_t append_ascii_word(std::string_view text, std::size_t begin,
                                 std::vector<int32_t>& ids) const;
+  struct Scratch {
+    std::vector<NormalCharacter> characters;
+    std::string bytes;
+    std::vector<int64_t> origins;  // of each byte
+  };
   int64_t append_normalized(std::string_view text, std::size_t begin, int64_t first,
-                            std::vector<int32_t>& ids, Offsets* offsets) const;
+                            std::vector<int32_t>& ids, Offsets* offsets, Scratch& scratch) const;
   Kind kind(char byte) const { return kinds_[static_cast<unsigned char>(byte)]; }
   // Bytes of the word that a piece covers.
   std::size_t piece_bytes(int32_t id, bool continues) const {

@@ -76,13 +76,11 @@ std::unique_ptr<uint8_t[]> make_properties() {
   mark(kPunctuation, kPunct);
   mark(kNonspacingMarks, kMark);
   mark(kChineseBlocks, kChinese);
-  std::vector<char32_t> parts;
   for (char32_t c = 0; c < kCharacters; ++c) {
     const Lower lower = to_lower(c);
     if (lower.first != c) table[c] |= kHasLower;
-    parts.clear();
-    append_decomposition(c, parts);
-    if (parts.size() != 1 || parts[0] != c) table[c] |= kDecomposes;
+    const Decomposition decomposition = decompose(c);
+    if (decomposition.size != 1 || decomposition.parts[0] != c) table[c] |= kDecomposes;
     if (combining_class(c) != 0) table[c] |= kReorders;
   }
   return table;
@@ -108,15 +106,16 @@ Lower to_lower(char32_t c) {
   return {static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), 0};
 }
 
-void append_decomposition(char32_t c, std::vector<char32_t>& out) {
-  if (c < 0x80 || is_in(c, kNewDecompositions)) return out.push_back(c);
-  std::array<utf8proc_int32_t, 8> parts{};
+Decomposition decompose(char32_t c) {
+  if (c < 0x80 || is_in(c, kNewDecompositions)) return {{c}, 1};
+  std::array<utf8proc_int32_t, 4> parts{};  // no canonical decomposition is longer
   int boundary_class = 0;
   const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
                                              parts.size(), UTF8PROC_DECOMPOSE, &boundary_class);
-  // No canonical decomposition has more than four characters.
-  for (utf8proc_ssize_t k = 0; k < count; ++k)
-    out.push_back(static_cast<char32_t>(parts[static_cast<std::size_t>(k)]));
+  if (count < 1 || count > 4) return {{c}, 1};
+  Decomposition result{{}, static_cast<std::size_t>(count)};
+  for (std::size_t k = 0; k < result.size; ++k) result.parts[k] = static_cast<char32_t>(parts[k]);
+  return result;
 }
 
 int combining_class(char32_t c) {

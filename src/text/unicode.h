@@ -5,10 +5,10 @@
 // decomposes since 13.0 is left whole here.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace hydramix::unicode {
 
@@ -19,8 +19,8 @@ enum Property : uint8_t {
   kPunct = 4,        // P*, and ASCII that is neither a letter, a digit nor a control character
   kMark = 8,         // Mn
   kChinese = 16,     // the CJK blocks that BERT puts blanks around
-  kHasLower = 32,    // to_lower changes it
-  kDecomposes = 64,  // append_decomposition changes it
+  kHasLower = 32,    // to_lower() changes it
+  kDecomposes = 64,  // decompose() changes it
   kReorders = 128,   // its canonical combining class is not 0
 };
 
@@ -33,7 +33,11 @@ struct Lower {
 Lower to_lower(char32_t c);
 
 // The full canonical decomposition, Hangul too; the character itself when it has none.
-void append_decomposition(char32_t c, std::vector<char32_t>& out);
+struct Decomposition {
+  std::array<char32_t, 4> parts;
+  std::size_t size;
+};
+Decomposition decompose(char32_t c);
 int combining_class(char32_t c);
 
 // The character at text[at], which is moved behind it. Surrogates, overlong forms and what lies

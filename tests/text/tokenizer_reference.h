@@ -67,10 +67,9 @@ inline Characters strip_accents(const Characters& text) {
   };
   std::vector<Part> parts;
   for (const auto& item : text) {
-    std::vector<char32_t> decomposition;
-    unicode::append_decomposition(item.c, decomposition);
-    for (std::size_t k = 0; k < decomposition.size(); ++k)
-      parts.push_back({decomposition[k], k > 0});
+    const auto decomposition = unicode::decompose(item.c);
+    for (std::size_t k = 0; k < decomposition.size; ++k)
+      parts.push_back({decomposition.parts[k], k > 0});
   }
   for (bool changed = true; changed;) {
     changed = false;

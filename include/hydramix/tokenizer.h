@@ -38,14 +38,16 @@ struct SpecialTokens {
 
 class Tokenizer {
  public:
-  // A vocab.txt (a token a line) or a Hugging Face tokenizer.json, told apart by their contents. An
-  // Error names the file, and the special token or the key that is missing.
+  // A vocab.txt (a token a line) or a Hugging Face tokenizer.json, told apart by their contents;
+  // the latter has its own options, and `options` is not used. An Error names the file, and the
+  // special token that is missing or the key that is not BERT's.
   static Tokenizer load(const std::filesystem::path& path, const TokenizerOptions& options = {});
-  // `origin` stands for the path in errors.
+  // Token k has id k; `origin` stands for the path in errors.
   static Tokenizer from_tokens(std::vector<std::string> tokens, const TokenizerOptions& options,
                                const std::string& origin);
 
-  // Appends the ids of `text`, without [CLS] and [SEP]. Bytes that are not UTF-8 are an Error.
+  // Appends the ids of `text`, without [CLS] and [SEP]. Bytes that are not UTF-8 are an Error that
+  // names the first of them, and `ids` stays as it was.
   void append_ids(std::string_view text, std::vector<int32_t>& ids) const;
   // [CLS] text [SEP], cut to `max_length` tokens with these (0: not cut).
   Encoding encode(std::string_view text, int64_t max_length = 0) const;
@@ -55,7 +57,7 @@ class Tokenizer {
   // encode() of each, by `threads` threads; 0: one a core.
   std::vector<Encoding> encode_batch(std::span<const std::string> texts, int64_t max_length = 0,
                                      int threads = 0) const;
-  // Words joined by blanks, pieces joined to their words, blanks before punctuation cleaned away.
+  // Words joined by blanks, pieces joined to their words, no blank before . , ! and ?
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
 
   int64_t size() const;

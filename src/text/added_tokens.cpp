@@ -17,6 +17,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
 }
 
 AddedTokens::Match AddedTokens::find(std::string_view text, std::size_t from) const {
+  if (tokens_.empty()) return {text.size(), nullptr};
   for (std::size_t at = from; at < text.size(); ++at) {
     if (first_bytes_.size() == 1) {
       // The usual case, where the library's search is as fast as memory.

@@ -135,6 +135,18 @@ TEST_F(TokenizerCommand, InspectsATokenizerAndAText) {
     EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
 }
 
+TEST_F(TokenizerCommand, MeasuresATokenizerOnAFile) {
+  const std::string text = write("text.txt", "hello, world\nunable mystery\n");
+  const Result result = run({"inspect", "--vocab", vocab_, "--input", text});
+  EXPECT_EQ(result.status, 0) << result.err;
+  // 13 + 15 bytes; hello , world un ##able [UNK]
+  for (const char* part : {"text.txt\n", "lines        2\n", "tokens       6, 4.67 bytes each\n",
+                           "unknown      16.667 %\n", " MB/s in one thread\n"})
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+  expect_refused({"inspect", "--vocab", vocab_, "--input", write("bad.txt", "ok\n\xFF\n")}, 1,
+                 "bad.txt:2: the text is not UTF-8: byte 0");
+}
+
 TEST_F(TokenizerCommand, LearnsAVocabularyThatItCanUse) {
   const std::string text = write("text.txt", "hug hug hug\npug pug pun\n");
   const std::string out = (folder_ / "learned.txt").string();

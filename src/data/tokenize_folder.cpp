@@ -54,6 +54,11 @@ std::string as_flag(const std::string& key, const nlohmann::ordered_json& value)
   return flag + " " + (value.is_string() ? escaped(value.get<std::string>()) : json_text(value));
 }
 
+std::string tokenizer_of(const nlohmann::ordered_json& made_with) {
+  return concat(as_flag("vocab", made_with.value("vocab", "")), " (tokenizer ",
+                escaped(made_with.value("tokenizer", "")), ")");
+}
+
 std::string input_difference(const nlohmann::ordered_json& old_inputs,
                              const nlohmann::ordered_json& new_inputs) {
   const auto described = [](const nlohmann::ordered_json& inputs, std::size_t i) {
@@ -78,10 +83,7 @@ std::string first_difference(const nlohmann::ordered_json& old_made_with,
     if (key == "vocab" || json_text(before) == json_text(value)) continue;
     if (key == "inputs") return input_difference(before, value);
     if (key == "tokenizer")
-      return concat(as_flag("vocab", old_made_with.value("vocab", "")), " (tokenizer ",
-                    escaped(json_text(before)), "), now it is ",
-                    as_flag("vocab", new_made_with.value("vocab", "")), " (tokenizer ",
-                    json_text(value), ")");
+      return tokenizer_of(old_made_with) + ", now it is " + tokenizer_of(new_made_with);
     return concat(as_flag(key, before), ", now it is ", as_flag(key, value));
   }
   return "";

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written to shards is read back, and no damage to any of their files goes unnoticed.
+#include "data/token_shards.h"
+
+#include <random>
+#include <thread>
+
+#include "base/atomic_file.h"
+#include "hydramix/error.h"
+#include "support/expect.h"
+
+namespace hydramix {
+namespace {
+
+using test::TemporaryFolder;
+using Ids = std::vector<int32_t>;
+
+std::vector<Ids> random_documents(int count, int64_t vocabulary) {
+  std::mt19937 random(7);
+  std::vector<Ids> documents;
+  for (int i = 0; i < count; ++i) {
+    Ids& ids = documents.emplace_back(random() % 50);  // some are empty
+    for (int32_t& id : ids) id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
+  }
+  return documents;
+}
+
+void write_shards(const std::filesystem::path& folder, const std::vector<Ids>& documents,
+                  int64_t vocabulary, int64_t shard_tokens = 100) {
+  ShardIndex index;
+  index.tokenizer = "0123456789abcdef";
+  index.vocabulary = vocabulary;
+  TokenShardsWriter writer(folder, index, shard_tokens);
+  for (const Ids& ids : documents) writer.add(ids);
+  writer.finish();
+}
+
+Ids read(const Documents& documents, int64_t number) {
+  Ids ids;
+  documents.read(number, ids);
+  return ids;
+}
+
+// Replaces the first `from` in the index by `to`.
+void edit_index(const TemporaryFolder& folder, const std::string& from, const std::string& to) {
+  std::string text = read_file(folder / "index.json");
+  const auto at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << from << " is not in " << text;
+  write_file(folder / "index.json", text.replace(at, from.size(), to));
+}
+
+void edit_byte(const std::filesystem::path& path, std::size_t at, char xor_with) {
+  std::string bytes = read_file(path);
+  bytes.at(at) = static_cast<char>(bytes.at(at) ^ xor_with);
+  write_file(path, bytes);
+}
+
+class TokenShardsOfWidth : public ::testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(, TokenShardsOfWidth, ::testing::Values(30522, 65536, 65537, 250000));
+
+TEST_P(TokenShardsOfWidth, EveryDocumentIsReadBack) {
+  const TemporaryFolder folder;
+  auto documents = random_documents(200, GetParam());
+  documents[3] = {static_cast<int32_t>(GetParam() - 1), 0};
+  write_shards(folder.path(), documents, GetParam());
+  const TokenShards shards(folder.path());
+  EXPECT_EQ(shards.size(), 200);
+  EXPECT_GT(shards.index().shards.size(), 10U);
+  EXPECT_EQ(shards.index().id_bytes(), GetParam() <= 65536 ? 2 : 4);
+  EXPECT_EQ(shards.tokenizer_fingerprint(), "0123456789abcdef");
+  shards.verify();
+  for (int64_t i = 0; i < 200; ++i) {
+    EXPECT_EQ(read(shards, i), documents[static_cast<std::size_t>(i)]) << i;
+    EXPECT_EQ(shards.length(i), std::ssize(documents[static_cast<std::size_t>(i)])) << i;
+  }
+}
+
+TEST(TokenShards, ReadingAppends) {
+  const TemporaryFolder folder;
+  write_shards(folder.path(), {{1, 2}, {3}}, 10);
+  const TokenShards shards(folder / "index.json");  // named itself, too
+  Ids ids = {9};
+  shards.read(1, ids);
+  shards.read(0, ids);
+  EXPECT_EQ(ids, (Ids{9, 3, 1, 2}));
+}
+
+TEST(TokenShards, AShardEndsWithTheDocumentThatFillsIt) {
+  const TemporaryFolder folder;
+  write_shards(folder.path(), {{1, 1, 1}, {2, 2}, {3, 3, 3, 3, 3, 3, 3}, {4}}, 10, 5);
+  const TokenShards shards(folder.path());
+  std::vector<int64_t> tokens;
+  for (const auto& shard : shards.index().shards) tokens.push_back(shard.tokens);
+  EXPECT_EQ(tokens, (std::vector<int64_t>{5, 7, 1}));
+  EXPECT_EQ(shards.index().shards[2].file, "shard-00002.bin");
+}
+
+TEST(TokenShards, TheLayoutIsTheOneDocumented) {
+  const TemporaryFolder folder;
+  write_shards(folder.path(), {{1, 258}, {3}}, 1000);
+  using namespace std::string_literals;
+  EXPECT_EQ(read_file(folder / "shard-00000.bin"),
+            "HMTOKENS\1\0\0\0\2\0\0\0"
+            "\1\0\2\1\3\0\0\0"
+            "\2\0\0\0\0\0\0\0"
+            "\3\0\0\0\0\0\0\0"s);
+}
+
+TEST(TokenShards, ManyThreadsReadAtOnce) {
+  const TemporaryFolder folder;
+  const auto documents = random_documents(100, 1000);
+  write_shards(folder.path(), documents, 1000);
+  const TokenShards shards(folder.path());
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4);
+  for (std::size_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 0; i < 100; ++i)
+        wrong[t] += read(shards, static_cast<int64_t>(i)) != documents[i];
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(4));
+}
+
+TEST(TokenShards, TheFingerprintIsOfDataAndTokenizerAlone) {
+  const TemporaryFolder a, b, c;
+  write_shards(a.path(), {{1, 2}, {3}}, 10);
+  write_shards(b.path(), {{1, 2}, {3}}, 10);
+  write_shards(c.path(), {{1}, {2, 3}}, 10);
+  EXPECT_EQ(TokenShards(a.path()).fingerprint(), TokenShards(b.path()).fingerprint());
+  EXPECT_NE(TokenShards(a.path()).fingerprint(), TokenShards(c.path()).fingerprint());
+  EXPECT_EQ(TokenShards(a.path()).fingerprint().size(), 16U);
+  edit_index(b, "0123456789abcdef", "0123456789abcdee");
+  EXPECT_NE(TokenShards(a.path()).fingerprint(), TokenShards(b.path()).fingerprint());
+}
+
+TEST(TokenShards, DataOfAnotherTokenizerIsRefused) {
+  const TemporaryFolder folder;
+  write_shards(folder.path(), {{1}}, 10);
+  const TokenShards shards(folder.path());
+  shards.check_tokenizer("0123456789abcdef", "vocab.txt");
+  EXPECT_THROW_WITH(shards.check_tokenizer("ffff", "other.txt"), Error,
+                    "'tokenizer' is 0123456789abcdef, expected ffff of other.txt");
+}
+
+TEST(TokenShards, WithoutAnIndexItIsNoDataSet) {
+  const TemporaryFolder folder;
+  ShardIndex index;
+  index.vocabulary = 10;
+  TokenShardsWriter writer(folder.path(), index, 2);
+  writer.add(Ids{1, 2, 3});
+  writer.add(Ids{4});
+  EXPECT_TRUE(std::filesystem::exists(folder / "shard-00000.bin"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "shard-00001.bin")) << "not finished yet";
+  EXPECT_THROW_WITH(TokenShards(folder.path()), Error, "has no index.json");
+  EXPECT_THROW_WITH(TokenShards(folder / "missing"), Error, "there is no such folder");
+  writer.finish();
+  EXPECT_EQ(TokenShards(folder.path()).size(), 2);
+}
+
+TEST(TokenShards, AnEmptyDataSetIsNotWritten) {
+  const TemporaryFolder folder;
+  EXPECT_THROW_WITH(write_shards(folder.path(), {}, 10), Error, "no document was written");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(TokenShards, IdsBeyondTheVocabularyAreNotWritten) {
+  const TemporaryFolder folder;
+  EXPECT_THROW_WITH(write_shards(folder.path(), {{1}, {10}}, 10), Error,
+                    "document 1 has the id 10, expected 0 to 9");
+  EXPECT_THROW_WITH(write_shards(folder.path(), {{-1}}, 10), Error, "has the id -1");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(TokenShards, DocumentsThatAreNotThereAreAnError) {
+  const TemporaryFolder folder;
+  write_shards(folder.path(), {{1}, {2}}, 10);
+  const TokenShards shards(folder.path());
+  EXPECT_THROW_WITH(read(shards, 2), Error, "there is no document 2, expected 0 to 1");
+  EXPECT_THROW_WITH(shards.length(-1), Error, "there is no document -1");
+}
+
+class DamagedShards : public ::testing::Test {
+ protected:
+  void SetUp() override { write_shards(folder_.path(), {{1, 2, 3}, {4, 5}, {6}}, 10, 5); }
+  std::filesystem::path first() const { return folder_ / "shard-00000.bin"; }
+  void open() const { TokenShards shards(folder_.path()); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(DamagedShards, AMissingShardIsNamed) {
+  std::filesystem::remove(folder_ / "shard-00001.bin");
+  EXPECT_THROW_WITH(open(), Error, "shard-00001.bin: is missing");
+}
+
+TEST_F(DamagedShards, AShardOfAnotherSizeIsNamed) {
+  const std::string bytes = read_file(first());
+  write_file(first(), bytes.substr(0, bytes.size() - 1));
+  EXPECT_THROW_WITH(open(), Error, "shard-00000.bin: has 47 bytes, expected 48");
+  write_file(first(), bytes + "x");
+  EXPECT_THROW_WITH(open(), Error, "has 49 bytes, expected 48");
+  write_file(first(), "");
+  EXPECT_THROW_WITH(open(), Error, "has 0 bytes, expected 48");
+}
+
+TEST_F(DamagedShards, AWrongHeaderIsNamed) {
+  edit_byte(first(), 0, 1);
+  EXPECT_THROW_WITH(open(), Error, "does not begin with HMTOKENS");
+  edit_byte(first(), 0, 1);
+  edit_byte(first(), 8, 3);
+  EXPECT_THROW_WITH(open(), Error, "has layout version 2, expected 1");
+  edit_byte(first(), 8, 3);
+  edit_byte(first(), 12, 6);
+  EXPECT_THROW_WITH(open(), Error, "has ids of 4 bytes, the index says 2");
+}
+
+TEST_F(DamagedShards, EveryChangedByteIsFoundByVerify) {
+  const std::size_t size = read_file(first()).size();
+  for (std::size_t at = 0; at < size; ++at) {
+    edit_byte(first(), at, 0x10);
+    EXPECT_THROW(TokenShards(folder_.path()).verify(), Error) << "byte " << at;
+    edit_byte(first(), at, 0x10);
+  }
+  TokenShards(folder_.path()).verify();
+}
+
+TEST_F(DamagedShards, AnIdBeyondTheVocabularyIsAnErrorWhereItIsRead) {
+  edit_byte(first(), 16 + 6, 0x40);  // 4 becomes 68
+  const TokenShards shards(folder_.path());
+  EXPECT_EQ(read(shards, 0), (Ids{1, 2, 3}));
+  EXPECT_THROW_WITH(read(shards, 1), Error,
+                    "document 1 has the id 68, the vocabulary 10 tokens. The data set is damaged");
+}
+
+TEST_F(DamagedShards, EndsThatCannotBeAreAnError) {
+  write_shards(folder_.path(), {{1, 2, 3}, {4}, {5}}, 10, 5);
+  edit_byte(first(), 32, 0x40);  // the end of document 0
+  const TokenShards shards(folder_.path());
+  EXPECT_THROW_WITH(shards.length(0), Error, "document 0 goes from token 0 to 67 of 5");
+  EXPECT_THROW_WITH(read(shards, 1), Error, "document 1 goes from token 67 to 4 of 5");
+  EXPECT_EQ(read(shards, 2), Ids{5});
+  edit_byte(first(), 32, 0x40);
+  write_shards(folder_.path(), {{1, 2, 3}, {}, {4, 5}}, 10, 5);
+  edit_byte(first(), 48, 1);  // the last end is not that of the ids
+  EXPECT_THROW_WITH(open(), Error, "its last document ends at token 4, expected 5");
+}
+
+TEST_F(DamagedShards, EveryWrongKeyOfTheIndexIsNamed) {
+  const std::string good = read_file(folder_ / "index.json");
+  const auto expect = [&](const std::string& from, const std::string& to,
+                          const std::string& message) {
+    edit_index(folder_, from, to);
+    EXPECT_THROW_WITH(open(), Error, message);
+    write_file(folder_ / "index.json", good);
+  };
+  expect("\"format\": \"hydramix token shards\"", "\"format\": \"x\"", "'format' is \"x\"");
+  expect("\"version\": 1", "\"version\": 2", "'version' is 2, expected 1");
+  expect("\"version\": 1", "\"version\": \"1\"", "'version' is \"1\", expected a count");
+  expect("\"vocabulary\": 10", "\"vocabulary\": 0", "'vocabulary' is 0");
+  expect("\"vocabulary\": 10", "\"vocabulary\": 70000", "'id_bits' is 16, expected 32");
+  expect("\"vocabulary\": 10", "\"vocabularies\": 10", "lacks the key 'vocabulary'");
+  expect("\"documents\": 3", "\"documents\": 4", "'documents' is 4, its shards have 3");
+  expect("\"tokens\": 6", "\"tokens\": -6", "'tokens' is -6, expected a count");
+  expect("\"bad_json\": 0", "\"bad_json\": 1e99", "'bad_json' is 1e+99");
+  expect("\"tokens\": 5", "\"tokens\": 4", "'bytes' of shard-00000.bin is 48, expected 40");
+  expect("\"tokens\": 5", "\"tokens\": 281474976710656", "expected a count");
+  expect("shard-00000.bin", "../shard-00000.bin", "without a folder");
+  expect("\"shards\": [", "\"shards\": 5, \"x\": [", "'shards' is not a list");
+  expect("\"crc32\": \"", "\"crc32\": \"x", "'crc32' is");
+  expect("{", "", "is not JSON at byte");
+  write_file(folder_ / "index.json", good.substr(0, good.size() / 2));
+  EXPECT_THROW_WITH(open(), Error, "index.json: is not JSON");
+}
+
+TEST_F(DamagedShards, TheIndexOfOtherShardsIsFoundByVerify) {
+  const TemporaryFolder other;
+  write_shards(other.path(), {{1, 2, 4}, {4, 5}, {6}}, 10, 5);
+  write_file(folder_ / "index.json", read_file(other / "index.json"));
+  open();  // sizes are the same
+  EXPECT_THROW_WITH(TokenShards(folder_.path()).verify(), Error, "its checksum is");
+}
+
+}  // namespace
+}  // namespace hydramix

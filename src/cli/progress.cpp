@@ -6,10 +6,20 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/formatted.h"
+
 namespace hydramix {
 namespace {
 
 constexpr const char* kClearLine = "\r\033[K";
+
+// "90 s", "12 min", "3 h 20 min": what one plans with.
+std::string duration(double seconds) {
+  if (seconds < 120) return formatted("%.0f s", seconds);
+  const auto minutes = static_cast<int64_t>(std::min(seconds / 60, 1e9));
+  if (minutes < 120) return formatted("%lld min", minutes);
+  return formatted("%lld h %lld min", minutes / 60, minutes % 60);
+}
 
 }  // namespace
 
@@ -56,9 +66,10 @@ void Progress::show(const std::string& note) {
     bar = kClearLine + label_ + " [" + std::string(filled, '#') +
           std::string(static_cast<std::size_t>(kWidth) - filled, '.') + "]";
   }
-  std::fprintf(stderr, "%s %.0f/%.0f  %.1f %s/s  %.0f s left  %s%s", bar.c_str(),
+  std::fprintf(stderr, "%s %.0f/%.0f  %.1f %s/s  %s left  %s%s", bar.c_str(),
                static_cast<double>(done_) / unit_steps_, static_cast<double>(total_) / unit_steps_,
-               rate / unit_steps_, unit_.c_str(), left, note.c_str(), terminal_ ? "" : "\n");
+               rate / unit_steps_, unit_.c_str(), duration(left).c_str(), note.c_str(),
+               terminal_ ? "" : "\n");
   std::fflush(stderr);
 }
 

@@ -135,10 +135,11 @@ TokenizeJob job_of(const TokenizeOptions& o, const Tokenizer& tokenizer, const I
 int run_tokenize_command(const TokenizeOptions& o) {
   if (!o.verify.empty()) return run_verify(o);
   check_usage(o);
-  const auto inputs = find_input_files(o.inputs);
+  const auto inputs = find_input_files(o.inputs, o.out);
   const auto tokenizer = load_tokenizer(o);
   if (!inputs.passed_over.empty())
-    std::cerr << inputs.passed_over.size() << " files of other kinds are passed over, for example "
+    std::cerr << inputs.passed_over.size()
+              << " files and folders of other kinds are passed over, for example "
               << escaped(inputs.passed_over.front()) << std::endl;
 
   TokenizeJob job = job_of(o, tokenizer, inputs);

@@ -40,14 +40,20 @@ InputFile examined(const fs::path& path) {
   return {path.string(), static_cast<int64_t>(fs::file_size(path))};
 }
 
+// Its index.json is no JSON lines. `out` may not have got its first shard yet.
+bool is_data_set(const fs::path& folder, const fs::path& out) {
+  std::error_code ignored;
+  return fs::exists(folder / "shard-00000.bin") || fs::equivalent(folder, out, ignored);
+}
+
 // Links to folders are not followed: they can lead in circles.
-void collect(const fs::path& folder, std::vector<fs::path>& paths) {
+void collect(const fs::path& folder, const fs::path& out, std::vector<fs::path>& paths) {
   std::error_code failed;
   for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end;
        entry.increment(failed)) {
     if (is_hidden(entry->path())) continue;
-    if (entry->is_directory() && !entry->is_symlink())
-      collect(entry->path(), paths);
+    if (entry->is_directory() && !entry->is_symlink() && !is_data_set(entry->path(), out))
+      collect(entry->path(), out, paths);
     else
       paths.push_back(entry->path());
   }
@@ -55,9 +61,9 @@ void collect(const fs::path& folder, std::vector<fs::path>& paths) {
                  ". Check its permissions.");
 }
 
-void add_folder(const fs::path& folder, InputFiles& found) {
+void add_folder(const fs::path& folder, const fs::path& out, InputFiles& found) {
   std::vector<fs::path> paths;
-  collect(folder, paths);
+  collect(folder, out, paths);
   std::sort(paths.begin(), paths.end());
   for (const fs::path& path : paths)
     if (holds_json_lines(path.string()) || is_one_of(format_ending(path), {".txt", ".text"}))
@@ -78,11 +84,11 @@ bool holds_json_lines(const std::string& path) {
   return is_one_of(format_ending(path), {".json", ".jsonl", ".ndjson"});
 }
 
-InputFiles find_input_files(const std::vector<std::string>& inputs) {
+InputFiles find_input_files(const std::vector<std::string>& inputs, const fs::path& out) {
   InputFiles found;
   for (const std::string& input : inputs)
     if (fs::is_directory(input))
-      add_folder(input, found);
+      add_folder(input, out, found);
     else
       found.files.push_back(examined(input));
   HYDRAMIX_CHECK(!found.files.empty(), inputs.empty() ? "the inputs" : inputs.front(),

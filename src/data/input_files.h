@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct InputFile {
 
 struct InputFiles {
   std::vector<InputFile> files;
-  std::vector<std::string> passed_over;  // files of folders whose names say nothing of their format
+  // In folders: files whose names do not tell their format, folders that hold a data set.
+  std::vector<std::string> passed_over;
   int64_t bytes() const;
 };
 
@@ -25,7 +27,9 @@ struct InputFiles {
 // text. Of a folder only these and .txt and .text are taken, and no hidden ones.
 bool holds_json_lines(const std::string& path);
 
-// Error when an input is missing, cannot be read or is there twice, or when no file is left.
-InputFiles find_input_files(const std::vector<std::string>& inputs);
+// Error when an input is missing, cannot be read or is there twice, or when no file is left. The
+// folder `out` may lie within an input; what is written to it is no input.
+InputFiles find_input_files(const std::vector<std::string>& inputs,
+                            const std::filesystem::path& out = {});
 
 }  // namespace hydramix

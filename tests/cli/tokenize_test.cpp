@@ -113,6 +113,17 @@ TEST_F(TokenizeCommand, OptionsReachTheWork) {
   EXPECT_EQ(TokenShards(folder_ / "shards").index().shards.size(), 2U);
 }
 
+TEST_F(TokenizeCommand, TheFolderWrittenToIsNoInput) {
+  std::filesystem::create_directory(folder_ / "all");
+  write_file(folder_ / "all/in.txt", "hello\n");
+  for (const char* out : {"all/out", "all/out", "all/other"}) {
+    const Result result =
+        run({path("all"), "--vocab", path("vocab.txt"), "--out", path(out), "--on-error", "stop"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(documents(out), DocumentIds{{5}});
+  }
+}
+
 TEST_F(TokenizeCommand, WrongRequestsAreToldBeforeAnyWork) {
   const auto expect = [&](const std::vector<std::string>& words, int code,
                           const std::string& message) {
@@ -187,7 +198,7 @@ TEST_F(TokenizeCommand, SignalsStopItCleanlyAndTheSameCommandGoesOn) {
   const auto words = [&](const std::string& out) {
     return std::vector<std::string>{path("long.txt"), "--vocab",   path("vocab.txt"),
                                     "--out",          path(out),   "--shard-tokens",
-                                    "20000",          "--threads", "1"};
+                                    "80000",          "--threads", "1"};
   };
   ASSERT_EQ(run(words("whole")).code, 0);
 

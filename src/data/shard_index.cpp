@@ -113,12 +113,22 @@ ShardIndex ShardIndex::from_json(const nlohmann::ordered_json& json, const std::
   index.short_documents = count_member(json, "short_documents", origin);
   index.malformed = DefectCounts::from_json(member(json, "malformed", origin), origin);
   index.made_with = member(json, "made_with", origin);
+  HYDRAMIX_CHECK(index.made_with.is_object(), origin,
+                 ": 'made_with' is not an object. The file is "
+                 "damaged: restore it, or make the data set again.");
   const auto& shards = member(json, "shards", origin);
   HYDRAMIX_CHECK(shards.is_array(), origin,
                  ": 'shards' is not a list. The file is damaged: "
                  "restore it, or make the data set again.");
-  for (const auto& shard : shards)
+  int64_t bytes = 0;  // bounds tokens and documents too, so that no sum overflows
+  for (const auto& shard : shards) {
     index.shards.push_back(parse_shard(shard, index.id_bytes(), origin));
+    bytes += index.shards.back().bytes;
+    HYDRAMIX_CHECK(bytes < kLargestCount, origin, ": 'bytes' of its shards are more than ",
+                   kLargestCount,
+                   " together. The file is damaged: restore it, or make the data "
+                   "set again.");
+  }
   for (const auto& [key, sum] :
        {std::pair("documents", index.documents()), std::pair("tokens", index.tokens())})
     HYDRAMIX_CHECK(count_member(json, key, origin) == sum, origin, ": '", key, "' is ",

@@ -47,23 +47,33 @@ void remove_data_set(const fs::path& folder) {
   for (const auto& path : files_named(folder, is_shard_name)) fs::remove(path);
 }
 
+// The value of a key, null when there is none: what is compared may come from a damaged file.
+nlohmann::ordered_json value_of(const nlohmann::ordered_json& object, const std::string& key) {
+  return object.is_object() && object.contains(key) ? object[key] : nlohmann::ordered_json();
+}
+
+std::string plain(const nlohmann::ordered_json& value) {
+  return escaped(value.is_string() ? value.get<std::string>() : json_text(value));
+}
+
 std::string as_flag(const std::string& key, const nlohmann::ordered_json& value) {
   std::string flag = "--" + key;
   std::replace(flag.begin(), flag.end(), '_', '-');
   if (value.is_boolean()) return value.get<bool>() ? flag : "no " + flag;
-  return flag + " " + (value.is_string() ? escaped(value.get<std::string>()) : json_text(value));
+  return flag + " " + plain(value);
 }
 
 std::string tokenizer_of(const nlohmann::ordered_json& made_with) {
-  return concat(as_flag("vocab", made_with.value("vocab", "")), " (tokenizer ",
-                escaped(made_with.value("tokenizer", "")), ")");
+  return concat("--vocab ", plain(value_of(made_with, "vocab")), " (tokenizer ",
+                plain(value_of(made_with, "tokenizer")), ")");
 }
 
 std::string input_difference(const nlohmann::ordered_json& old_inputs,
                              const nlohmann::ordered_json& new_inputs) {
+  if (!old_inputs.is_array()) return "inputs that it does not tell";
   const auto described = [](const nlohmann::ordered_json& inputs, std::size_t i) {
     if (i >= inputs.size()) return concat(inputs.size(), " files");
-    return concat(escaped(inputs[i].value("file", "")), " of ", inputs[i].value("bytes", int64_t{}),
+    return concat(plain(value_of(inputs[i], "file")), " of ", plain(value_of(inputs[i], "bytes")),
                   " bytes");
   };
   std::size_t i = 0;
@@ -78,7 +88,7 @@ std::string input_difference(const nlohmann::ordered_json& old_inputs,
 std::string first_difference(const nlohmann::ordered_json& old_made_with,
                              const nlohmann::ordered_json& new_made_with) {
   for (const auto& [key, value] : new_made_with.items()) {
-    const auto before = old_made_with.value(key, nlohmann::ordered_json());
+    const auto before = value_of(old_made_with, key);
     // The file may have moved; the fingerprint tells whether it is the same.
     if (key == "vocab" || json_text(before) == json_text(value)) continue;
     if (key == "inputs") return input_difference(before, value);

@@ -267,6 +267,7 @@ TEST_F(DamagedShards, EveryWrongKeyOfTheIndexIsNamed) {
   expect("\"tokens\": 5", "\"tokens\": 281474976710656", "expected a count");
   expect("shard-00000.bin", "../shard-00000.bin", "without a folder");
   expect("\"shards\": [", "\"shards\": 5, \"x\": [", "'shards' is not a list");
+  expect("\"made_with\": {}", "\"made_with\": 5", "'made_with' is not an object");
   expect("\"crc32\": \"", "\"crc32\": \"x", "'crc32' is");
   expect("{", "", "is not JSON at byte");
   write_file(folder_ / "index.json", good.substr(0, good.size() / 2));

@@ -283,6 +283,23 @@ TEST_F(Tokenize, OtherOptionsAndInputsAreNotMixed) {
   EXPECT_EQ(files("unfinished"), files("finished"));
 }
 
+TEST_F(Tokenize, ADamagedListOfOptionsIsNotTakenForTheSame) {
+  run_tokenize(job("out"));
+  const std::string index = read_file(folder_ / "out/index.json");
+  for (const auto& [from, to] :
+       {std::pair("\"vocab\": \"vocab.txt\"", "\"vocab\": 5, \"tokenizer\": []"),
+        std::pair("\"inputs\": [", "\"inputs\": 5, \"x\": ["),
+        std::pair("\"inputs\": [", "\"inputs\": [5,"),
+        std::pair("\"field\": \"text\"", "\"fields\": \"text\"")}) {
+    std::string damaged = index;
+    damaged.replace(damaged.find(from), std::string(from).size(), to);
+    write_file(folder_ / "out/index.json", damaged);
+    TokenizeJob made = job("out");
+    if (std::string(to).starts_with("\"vocab")) made.tokenizer = "other";
+    EXPECT_THROW_WITH(run_tokenize(made), UsageError, "holds a data set made with ");
+  }
+}
+
 TEST_F(Tokenize, AMalformedLineCanStopTheWorkWhichThenGoesOn) {
   TokenizeJob strict = job("out");
   strict.stop_on_error = true;

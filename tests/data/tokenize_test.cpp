@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <random>
@@ -160,33 +160,36 @@ TEST_F(Tokenize, TheNumberOfThreadsChangesNothing) {
 }
 
 TEST_F(Tokenize, KilledAtAnyMomentItGoesOnToTheSameBytes) {
-  run_tokenize(job("whole"));
-  const auto whole = files("whole");
-  std::mt19937 random(5);
-  int kills = 0;
-  for (int round = 0; round < 3; ++round) {
-    const std::string out = concat("killed", round);
+  const auto slow_job = [this](const std::string& out) {
     TokenizeJob made = job(out);
     made.threads = 2;
     made.encode = [](std::string_view text, std::vector<int32_t>& ids) {
       if (text.size() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(500));
       encode_bytes(text, ids);
     };
-    int attempts = 0;
-    // Each attempt gets a little longer, so that this ends on any machine.
-    while (in_child([&] { run_tokenize(made); },
-                    std::chrono::microseconds(random() % (40'000 + 10'000 * attempts))) != 0) {
-      ++kills;
-      ++attempts;
+    return made;
+  };
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(in_child([&] { run_tokenize(slow_job("whole")); }), 0);
+  const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+
+  std::mt19937 random(5);
+  int kills = 0;
+  for (int round = 0; round < 2; ++round) {
+    const std::string out = concat("killed", round);
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      const double part = std::uniform_real_distribution(0.0, 0.7)(random);
+      const std::chrono::microseconds moment(static_cast<int64_t>(part * time.count()));
+      kills += in_child([&] { run_tokenize(slow_job(out)); }, moment) == -SIGKILL;
       if (has(out + "/index.json"))
         TokenShards(folder_ / out).verify();
       else if (has(out))
         EXPECT_THROW_WITH(TokenShards(folder_ / out), Error, "has no index.json");
-      ASSERT_LT(attempts, 200);
     }
-    EXPECT_EQ(files(out), whole) << "round " << round;
+    run_tokenize(job(out));
+    EXPECT_EQ(files(out), files("whole")) << "round " << round;
   }
-  EXPECT_GT(kills, 5);
+  EXPECT_GT(kills, 0);
 }
 
 // The moments that chance may miss: each shard's first documents, and the one after its end.

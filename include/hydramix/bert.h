@@ -91,17 +91,18 @@ class BertForMaskedLMImpl : public torch::nn::Module {
 
  private:
   struct Layer {
+    bool pre_norm;
     Block mixer;
     torch::nn::LayerNorm norm;
     Mlp mlp{nullptr};  // empty without
     torch::nn::LayerNorm mlp_norm{nullptr};
 
+    torch::Tensor forward(const torch::Tensor& x, const Layout& layout) const;
     std::vector<torch::Tensor> parameters() const;
   };
 
   torch::Tensor embed(const torch::Tensor& ids, const torch::Tensor& type_ids, const Layout& layout,
                       const DropoutKey& dropout) const;
-  torch::Tensor run_layer(const Layer& layer, const torch::Tensor& x, const Layout& layout) const;
   // hidden (..., d_model) -> what the logits are linear in.
   torch::Tensor transformed(const torch::Tensor& hidden) const;
   void initialize();

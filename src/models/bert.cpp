@@ -68,6 +68,16 @@ TokenPlaces places_of_tokens(const Layout& layout, int64_t B, int64_t L) {
 
 }  // namespace
 
+torch::Tensor BertForMaskedLMImpl::Layer::forward(const torch::Tensor& x,
+                                                  const Layout& layout) const {
+  if (pre_norm) {
+    const auto mixed = x + mixer->forward(normalized(norm, x), layout);
+    return mlp.is_empty() ? mixed : mixed + mlp->forward(normalized(mlp_norm, mixed));
+  }
+  const auto mixed = added(norm, x, mixer->forward(x, layout));
+  return mlp.is_empty() ? mixed : added(mlp_norm, mixed, mlp->forward(mixed));
+}
+
 std::vector<torch::Tensor> BertForMaskedLMImpl::Layer::parameters() const {
   auto all = mixer->parameters();
   const auto append = [&](const std::vector<torch::Tensor>& some) {
@@ -99,7 +109,7 @@ BertForMaskedLMImpl::BertForMaskedLMImpl(const BertOptions& options) : options_(
   for (int64_t i = 0; i < options.layers; ++i) {
     auto whole = scope(*stack, std::to_string(i));
     auto mixing = scope(*whole, "layer");
-    Layer layer{mixing->register_module("mixer", Block(options.block)),
+    Layer layer{options.norm == "pre", mixing->register_module("mixer", Block(options.block)),
                 mixing->register_module("norm", layer_norm(d_model, 1e-5))};
     if (options.mlp.kind != "none") {
       layer.mlp = whole->register_module("mlp", Mlp(d_model, options.mlp));
@@ -181,17 +191,6 @@ torch::Tensor BertForMaskedLMImpl::embed(const torch::Tensor& ids, const torch::
   return e * in_places(kept.to(e.scalar_type()).mul_(1 / (1 - options_.dropout)));
 }
 
-torch::Tensor BertForMaskedLMImpl::run_layer(const Layer& layer, const torch::Tensor& x,
-                                             const Layout& layout) const {
-  if (final_norm.is_empty()) {
-    const auto mixed = added(layer.norm, x, layer.mixer->forward(x, layout));
-    return layer.mlp.is_empty() ? mixed : added(layer.mlp_norm, mixed, layer.mlp->forward(mixed));
-  }
-  const auto mixed = x + layer.mixer->forward(normalized(layer.norm, x), layout);
-  return layer.mlp.is_empty() ? mixed
-                              : mixed + layer.mlp->forward(normalized(layer.mlp_norm, mixed));
-}
-
 torch::Tensor BertForMaskedLMImpl::encode(
     const torch::Tensor& ids, const torch::Tensor& type_ids, const Layout& layout,
     const DropoutKey& dropout, const std::function<void(const torch::Tensor&)>& observe) const {
@@ -200,9 +199,9 @@ torch::Tensor BertForMaskedLMImpl::encode(
   auto x = embed(ids, type_ids, layout, dropout);
   if (observe) observe(x);
   for (const auto& layer : layers_) {
-    // The graph may outlive the call, but not the model.
-    const auto run = [this, &layer, layout](const torch::Tensor& input) {
-      return run_layer(layer, input, layout);
+    // Its own copy of the layer, which shares the weights: a graph may outlive the model.
+    const auto run = [layer, layout](const torch::Tensor& input) {
+      return layer.forward(input, layout);
     };
     x = options_.recompute ? recomputed(run, x, layer.parameters()) : run(x);
     if (observe) observe(x);

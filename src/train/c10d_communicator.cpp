@@ -47,7 +47,7 @@ class C10dCommunicator : public Communicator {
   ~C10dCommunicator() override {
     if (left_) return;
     // Another error is on its way: its own text is on this rank's output.
-    membership_.abort("it ended before the end of the run; see its output");
+    membership_.watch().abort("it ended before the end of the run; see its output");
     abandon();
   }
 
@@ -102,7 +102,7 @@ class C10dCommunicator : public Communicator {
     group_.reset();
   }
 
-  void abort(const std::string& why) noexcept override { membership_.abort(why); }
+  void abort(const std::string& why) noexcept override { membership_.watch().abort(why); }
 
  private:
   struct Begun {
@@ -117,7 +117,7 @@ class C10dCommunicator : public Communicator {
   template <class Done>
   bool wait_until(const Done& done);
   void check_alive() const {
-    if (const auto why = membership_.failure()) give_up(*why);
+    if (const auto why = membership_.watch().failure()) give_up(*why);
   }
   [[noreturn]] void give_up(const std::string& why) const {
     throw Error(concat(why, ". All ranks end; start again from the last checkpoint."));
@@ -148,7 +148,7 @@ void C10dCommunicator::connect() {
   options.timeout = timeout_;
   options.master_address = launched_.master_address;
   options.one_machine = membership_.one_machine();
-  membership_.at(++operations_, "connecting");
+  membership_.watch().at(++operations_, "connecting");
   std::packaged_task<std::unique_ptr<ProcessGroup>()> task([options, device = device_] {
     auto group = device.is_cuda() ? make_nccl_group(options) : make_gloo_group(options);
     auto first = torch::zeros({1}, torch::dtype(torch::kLong).device(device));
@@ -159,14 +159,14 @@ void C10dCommunicator::connect() {
   std::thread(std::move(task)).detach();
   const bool ready =
       wait_until([&] { return made.wait_for(microseconds(0)) == std::future_status::ready; });
-  if (!ready) give_up(membership_.blame(Membership::Sign::kLate, timeout_, ""));
+  if (!ready) give_up(membership_.watch().blame({Complaint::Kind::kLate, timeout_, ""}));
   try {
     group_ = made.get();
   } catch (const Error& error) {
-    membership_.abort(error.what());
+    membership_.watch().abort(error.what());
     throw;
   } catch (const std::exception& error) {
-    give_up(membership_.blame(Membership::Sign::kLost, timeout_, reason_of(error)));
+    give_up(membership_.watch().blame({Complaint::Kind::kLost, timeout_, reason_of(error)}));
   }
 }
 
@@ -184,8 +184,13 @@ WorkPointer C10dCommunicator::start(const std::string& kind, const torch::Tensor
     const std::lock_guard lock(mutex_);
     number = ++operations_;
   }
-  membership_.at(number, kind + place_);
-  return call(*group_);
+  membership_.watch().at(number, kind + place_);
+  try {
+    return call(*group_);
+  } catch (const std::exception& error) {
+    throw Error(concat(kind, " of a tensor of ", t.dtype().name(), " and shape ", t.sizes(),
+                       " could not be begun: ", reason_of(error)));
+  }
 }
 
 // False when the time is up; Error when the run has failed.
@@ -204,15 +209,17 @@ bool C10dCommunicator::wait_until(const Done& done) {
 
 void C10dCommunicator::wait(c10d::Work& work) {
   if (!wait_until([&] { return work.isCompleted(); }))
-    give_up(membership_.blame(Membership::Sign::kLate, timeout_, ""));
+    give_up(membership_.watch().blame({Complaint::Kind::kLate, timeout_, ""}));
   try {
-    work.wait();  // for NCCL, makes the current stream wait; for Gloo, throws what went wrong
+    // NCCL's wait() makes the current stream wait, and says nothing of errors.
+    if (const auto error = work.exception()) std::rethrow_exception(error);
+    work.wait();
   } catch (const std::exception& error) {
     const std::string text = reason_of(error);
     // Gloo's own clock runs beside ours.
-    const auto sign = text.find("imed out") == std::string::npos ? Membership::Sign::kLost
-                                                                 : Membership::Sign::kLate;
-    give_up(membership_.blame(sign, timeout_, ""));
+    const auto kind = text.find("imed out") == std::string::npos ? Complaint::Kind::kLost
+                                                                 : Complaint::Kind::kLate;
+    give_up(membership_.watch().blame({kind, timeout_, ""}));
   }
 }
 
@@ -224,7 +231,7 @@ void C10dCommunicator::agree(const std::string& what, const std::string& value) 
   try {
     put(*membership_.store(), prefix + std::to_string(rank()), value);
   } catch (const std::exception&) {
-    give_up(membership_.blame(Membership::Sign::kLost, timeout_, ""));
+    give_up(membership_.watch().blame({Complaint::Kind::kLost, timeout_, ""}));
   }
   auto prints = torch::zeros({size()}, torch::kLong);
   prints[rank()] = fingerprint(value);

@@ -123,9 +123,8 @@ std::string first_slurm_host(const std::string& node_list) {
   HYDRAMIX_CHECK_USAGE(closing != std::string::npos && number_end > bracket + 1,
                        "environment: SLURM's node list ", in_quotes(node_list),
                        " cannot be read. Set MASTER_ADDR to the address of rank 0's machine.");
-  const std::string rest = node_list.substr(closing + 1);
   return node_list.substr(0, bracket) + node_list.substr(bracket + 1, number_end - bracket - 1) +
-         first_slurm_host(rest.substr(0, rest.find(',')));
+         first_slurm_host(node_list.substr(closing + 1));
 }
 
 LaunchEnvironment launch_environment(const EnvironmentGetter& get) {

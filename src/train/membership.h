@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who takes part in a run, where each rank is, and who is to blame when it stops.
-//
-// Every rank has a thread that writes, four times a second, a sign of life and the operation its
-// rank is at into the store, and looks whether somebody has given up. When an operation fails or
-// takes too long, the thread compares the signs of life of all ranks one second apart: a rank
-// whose sign stands still is dead or stopped, one whose operation is behind is late. The finding
-// is written into the store, so that all ranks end with the same message. The store is reached
-// over a connection of the thread's own, and nobody waits for the thread without a limit: a
-// stopped store can hold it forever.
+// The ranks of a run: how they meet, what they are called, and how they part. While they work
+// together, watch() knows how they are.
 #pragma once
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "train/launch_environment.h"
 #include "train/store.h"
+#include "train/watch.h"
 
 namespace hydramix {
 
@@ -29,28 +24,22 @@ class Membership {
   Membership& operator=(const Membership&) = delete;
 
   StorePointer store() const { return store_; }
-  // "rank 1 (host:pid 1234)"
-  const std::string& name(int64_t rank) const;
+  const std::string& name(int64_t rank) const { return names_.at(rank); }  // "rank 1 (host:pid 9)"
   bool one_machine() const;  // all ranks have the same host name
+  Watch& watch() const { return *watch_; }
 
-  // This rank has come to the operation of this number. Cheap: the thread passes it on.
-  void at(int64_t operation, const std::string& what);
-  // Why the run has failed, once somebody knows.
-  std::optional<std::string> failure() const;
-  // Finds out who is to blame for an operation that was lost or has taken `waited`, tells the
-  // others, and returns what to say.
-  enum class Sign { kLost, kLate };
-  std::string blame(Sign sign, std::chrono::milliseconds waited, const std::string& detail);
-
+  // The orderly end. The store's host waits for all others, at most `timeout`.
   void leave(std::chrono::milliseconds timeout);
-  void abort(const std::string& why) noexcept;
 
  private:
+  void meet(std::chrono::milliseconds timeout);
   void wait_for_leavers(std::chrono::milliseconds timeout);
 
-  struct Shared;
-  std::shared_ptr<Shared> shared_;  // with the thread, which may outlive this object
-  StorePointer store_;              // of the calling thread
+  const LaunchEnvironment launched_;
+  StorePointer store_;                      // of the calling thread
+  std::vector<std::string> hosts_, names_;  // by rank
+  std::shared_ptr<Watch> watch_;            // shared with its thread, which may outlive this object
+  std::thread thread_;
 };
 
 }  // namespace hydramix

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL. Its operations run on a stream of their own, which waits for the current stream; our side
-// watches the clock, so NCCL's own watchdog, which would end the process without naming anybody,
-// gets a limit that it does not reach.
+// NCCL. Its operations run on a stream of their own, which waits for the current stream. Our side
+// watches the clock and the other ranks: c10d's own watchdog, which would end the process without
+// naming anybody, is told to keep still unless the user has said otherwise, and gets a limit that
+// it does not reach.
+#include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "train/process_group.h"
@@ -11,6 +13,8 @@ namespace hydramix {
 void check_nccl_available() {}
 
 std::unique_ptr<ProcessGroup> make_nccl_group(const GroupOptions& options) {
+  setenv("NCCL_ASYNC_ERROR_HANDLING", "0", 0);        // LibTorch 1.13
+  setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", 0);  // LibTorch 2
   auto c10d_options = c10d::ProcessGroupNCCL::Options::create();
   c10d_options->timeout = 2 * options.timeout + std::chrono::minutes(1);
   return std::make_unique<GroupOf<c10d::ProcessGroupNCCL>>(

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/tensorboard.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "hydramix/error.h"
+
+namespace hydramix {
+namespace {
+
+constexpr std::size_t kBuffer = 1 << 16;  // written out beyond it, or at flush()
+
+constexpr std::array<uint32_t, 256> crc_table() {
+  constexpr uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, bits reversed
+  std::array<uint32_t, 256> table{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) ? kPolynomial : 0);
+    table[byte] = crc;
+  }
+  return table;
+}
+
+// A CRC of data that itself holds CRCs is weak: records store it rotated and shifted.
+uint32_t masked_crc(std::string_view data) { return std::rotr(crc32c(data), 15) + 0xa282ead8u; }
+
+template <class Integer>
+std::string little_endian(Integer value) {
+  std::string bytes;
+  for (std::size_t i = 0; i < sizeof value; ++i)
+    bytes += static_cast<char>(static_cast<unsigned char>(value >> (8 * i)));
+  return bytes;
+}
+
+// Protocol buffers: a key (field number and kind), then the value.
+enum Wire : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+std::string varint(uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7f) | 0x80);
+  bytes += static_cast<char>(value);
+  return bytes;
+}
+
+std::string key(uint32_t field, Wire wire) { return varint(field << 3 | wire); }
+
+std::string integer_field(uint32_t field, int64_t value) {
+  return key(field, kVarint) + varint(static_cast<uint64_t>(value));
+}
+std::string double_field(uint32_t field, double value) {
+  return key(field, kFixed64) + little_endian(std::bit_cast<uint64_t>(value));
+}
+std::string float_field(uint32_t field, float value) {
+  return key(field, kFixed32) + little_endian(std::bit_cast<uint32_t>(value));
+}
+std::string bytes_field(uint32_t field, std::string_view bytes) {
+  return key(field, kBytes) + varint(bytes.size()).append(bytes);
+}
+
+// Event: wall_time = 1, step = 2, and one of file_version = 3, summary = 5, session_log = 7.
+std::string event(double wall_time, int64_t step, const std::string& what) {
+  return double_field(1, wall_time) + integer_field(2, step) + what;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+[[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
+  throw Error(concat(path.string(), ": ", what, ": ", std::strerror(errno),
+                     ". Check the folder, its permissions and the space left."));
+}
+
+}  // namespace
+
+uint32_t crc32c(std::string_view data) {
+  static constexpr auto kTable = crc_table();
+  uint32_t crc = ~0u;
+  for (const char c : data) crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xff];
+  return ~crc;
+}
+
+TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
+  // The name tells starts within the same second apart, and TensorBoard reads files by name.
+  static std::atomic<int> count = 0;
+  const auto now = std::time(nullptr);
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure)
+    throw Error(concat(folder.string(), ": cannot be created: ", failure.message(),
+                       ". Choose a folder that can be written."));
+  std::string digits = std::to_string(now);
+  digits.insert(0, digits.size() < 10 ? 10 - digits.size() : 0, '0');
+  path_ = folder /
+          concat("events.out.tfevents.", digits, ".", host_name(), ".", getpid(), ".", count++);
+  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path_, "cannot be created");
+  append(event(static_cast<double>(now), 0, bytes_field(3, "brain.Event:2")));
+  flush();
+}
+
+TensorBoardWriter::~TensorBoardWriter() {
+  try {
+    flush();
+  } catch (const Error&) {
+    // A destructor has nobody to tell.
+  }
+  close(descriptor_);
+}
+
+void TensorBoardWriter::append(std::string_view event) {
+  const std::string length = little_endian(static_cast<uint64_t>(event.size()));
+  buffer_ += length;
+  buffer_ += little_endian(masked_crc(length));
+  buffer_ += event;
+  buffer_ += little_endian(masked_crc(event));
+  if (buffer_.size() > kBuffer) flush();
+}
+
+void TensorBoardWriter::start(int64_t step, double wall_time) {
+  constexpr int64_t kStart = 1;  // SessionLog: status = 1
+  append(event(wall_time, step, bytes_field(7, integer_field(1, kStart))));
+}
+
+void TensorBoardWriter::scalar(std::string_view tag, double value, int64_t step, double wall_time) {
+  HYDRAMIX_CHECK(!tag.empty(), path_.string(), ": a scalar of step ", step,
+                 " has no tag; give it a name.");
+  // Summary: value = 1 { tag = 1, simple_value = 2 }
+  append(event(wall_time, step,
+               bytes_field(5, bytes_field(1, bytes_field(1, tag) +
+                                                 float_field(2, static_cast<float>(value))))));
+}
+
+void TensorBoardWriter::flush() {
+  std::size_t done = 0;
+  while (done < buffer_.size()) {
+    const ssize_t written = write(descriptor_, buffer_.data() + done, buffer_.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      buffer_.erase(0, done);
+      fail(path_, "cannot be written");
+    }
+    done += static_cast<std::size_t>(written);
+  }
+  buffer_.clear();
+}
+
+}  // namespace hydramix

@@ -77,8 +77,9 @@ void Membership::meet(milliseconds timeout) {
 }
 
 Membership::~Membership() {
-  // A thread that a stopped store holds is left behind with what it needs.
-  if (watch_->stop(kEndOfThread))
+  // The host's thread may wait for others to hear why the run failed; another's, held by a stopped
+  // store, is left behind with what it needs.
+  if (watch_->stop(launched_.hosts_store() ? kFarewell + kEndOfThread : kEndOfThread))
     thread_.join();
   else
     thread_.detach();

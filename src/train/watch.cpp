@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys: sign/<rank>, a sign of life; claims, how many gave up, of whom the first writes `why`;
-// failures, above 0 once it is written; heard, how many have read it.
+// failures, above 0 once it is written; heard, how many have read it, of so many `listeners`.
 #include "train/watch.h"
 
 #include <thread>
@@ -67,6 +67,7 @@ std::vector<SignOfLife> Watch::signs() {
 // The first to give up says why; all others take it over.
 void Watch::tell(const std::string& why, int64_t listeners) {
   if (store_->add("claims", 1) == 1) {
+    put(*store_, "listeners", std::to_string(listeners));
     put(*store_, "why", why);
     heard_ = true;
     store_->add("heard", 1);
@@ -76,8 +77,13 @@ void Watch::tell(const std::string& why, int64_t listeners) {
     while (!heard_of_failure() && Clock::now() < limit) std::this_thread::sleep_for(kNap);
   }
   fail(why);
-  // The store ends with its host: not before the others have heard.
-  if (!launched_.hosts_store()) return;
+  farewell();
+}
+
+// The store ends with its host: not before the others have heard.
+void Watch::farewell() {
+  if (!launched_.hosts_store() || !heard_) return;
+  const auto listeners = std::stoll(read(*store_, "listeners"));
   const auto limit = Clock::now() + kFarewell;
   while (store_->add("heard", 0) < listeners && Clock::now() < limit)
     std::this_thread::sleep_for(kNap);
@@ -127,6 +133,7 @@ void Watch::run() {
   };
   try {
     while (!stopping()) beat();
+    farewell();
   } catch (const std::exception& error) {
     fail(lost_store(reason_of(error)));
   }

@@ -45,6 +45,7 @@ class Watch {
   std::vector<SignOfLife> signs();
   void find_out(const Complaint& complaint);
   void tell(const std::string& why, int64_t listeners);
+  void farewell();
   void fail(const std::string& why);
 
   const LaunchEnvironment launched_;

@@ -8,6 +8,8 @@ std::vector<Command> all_commands() {
           check_command(), bench_command(), tokenize_command()};
   return {demo_command(),  info_command(),  matrix_command(),
           check_command(), bench_command(), tokenizer_command()};
+  return {demo_command(),  info_command(),  matrix_command(),
+          check_command(), bench_command(), convert_command()};
 }
 
 }  // namespace hydramix

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix convert: weights from one file format to another. Without an option that changes
+// numbers the bytes of every tensor are copied as they are, the payloads of NaNs included.
+#include <algorithm>
+#include <cstdio>
+
+#include "base/formatted.h"
+#include "base/quotes.h"
+#include "cli/commands.h"
+#include "hydramix/error.h"
+#include "hydramix/weights.h"
+#include "io/checkpoint.h"
+#include "io/tensor_views.h"
+#include "io/torch_archive.h"
+
+namespace hydramix {
+namespace {
+
+using safetensors::TensorView;
+
+struct ConvertOptions {
+  std::string in, out;
+  std::string to = "auto";
+  std::string dtype = "keep";
+  std::string reference_toeplitz = "keep";
+  bool everything = false;
+  bool list = false;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("in", self.in, Positional{}, Required{}, "a .safetensors or .pt file, or a model folder");
+    v("out", self.out, Positional{}, "what to write");
+    v("to", self.to, Choices{"auto", "safetensors", "pt"},
+      "format to write; auto: what the name of the output ends in");
+    v("dtype", self.dtype, Choices{"keep", "float32", "bfloat16", "float16"},
+      "type of all floating-point tensors");
+    v("reference_toeplitz", self.reference_toeplitz, Choices{"keep", "to", "from"},
+      "turn the weights of Toeplitz mixers from or to those of the published code, which are one "
+      "lag off");
+    v("everything", self.everything,
+      "of a PyTorch file take every tensor under its full path, not only the model's weights");
+    v("list", self.list, "print name, type and shape of every tensor");
+  }
+};
+
+bool writes_pt(const ConvertOptions& o) {
+  if (o.to != "auto") return o.to == "pt";
+  const auto extension = std::filesystem::path(o.out).extension().string();
+  const bool pt = extension == ".pt" || extension == ".pth" || extension == ".bin";
+  HYDRAMIX_CHECK_USAGE(pt || extension == ".safetensors", "convert: ", o.out, " ends in '",
+                       extension,
+                       "', which names no format; expected .safetensors, .pt, .pth or .bin. Or say "
+                       "--to safetensors or --to pt.");
+  return pt;
+}
+
+torch::ScalarType scalar_type(const std::string& name) {
+  if (name == "bfloat16") return torch::kBFloat16;
+  return name == "float16" ? torch::kFloat16 : torch::kFloat32;
+}
+
+// The tensors as they will be written. `keep` gets those that are new.
+std::vector<TensorView> converted(const Checkpoint& checkpoint, const ConvertOptions& o,
+                                  std::vector<torch::Tensor>& keep) {
+  const bool turns = o.reference_toeplitz != "keep";
+  int64_t turned = 0;
+  std::vector<TensorView> views;
+  for (const auto& view : checkpoint.tensors) {
+    const bool turn = turns && is_turned(view.name, {.reference_toeplitz = true});
+    if (!turn && o.dtype == "keep") {
+      views.push_back(view);
+      continue;
+    }
+    auto tensor = to_tensor(checkpoint.path, view, checkpoint.storage);
+    if (turn)
+      tensor = o.reference_toeplitz == "to" ? to_reference_toeplitz_weights(tensor)
+                                            : from_reference_toeplitz_weights(tensor);
+    turned += turn;
+    if (o.dtype != "keep" && tensor.is_floating_point()) tensor = tensor.to(scalar_type(o.dtype));
+    views.push_back(to_view(o.out, view.name, tensor, keep));
+  }
+  HYDRAMIX_CHECK(!turns || turned > 0, checkpoint.path.string(), ": has no weights of a data-",
+                 "independent Toeplitz mixer, expected at least one for --reference-toeplitz ",
+                 o.reference_toeplitz, ". Leave that option out.");
+  return views;
+}
+
+std::string shape_of(const TensorView& view) {
+  std::string text = "[";
+  for (const int64_t extent : view.shape) text += concat(text.size() > 1 ? ", " : "", extent);
+  return text + "]";
+}
+
+double megabytes(const std::vector<TensorView>& views) {
+  double bytes = 0;
+  for (const auto& view : views) bytes += static_cast<double>(view.data.size());
+  return bytes / 1e6;
+}
+
+void print_table(const std::vector<TensorView>& views) {
+  std::size_t widest = 0;
+  for (const auto& view : views) widest = std::max(widest, escaped(view.name).size());
+  for (const auto& view : views) {
+    auto name = escaped(view.name);
+    name.resize(std::max(widest, name.size()), ' ');
+    const std::string dtype(safetensors::dtype_name(view.dtype));
+    std::fputs(formatted("%s  %-7s  %s\n", name, dtype, shape_of(view)).c_str(), stdout);
+  }
+  std::fputs(formatted("%lld tensors, %.1f MB\n", views.size(), megabytes(views)).c_str(), stdout);
+}
+
+int convert(const ConvertOptions& o) {
+  HYDRAMIX_CHECK_USAGE(o.list || !o.out.empty(),
+                       "convert: name the file to write, or give --list to see what ", o.in,
+                       " holds.");
+  const bool pt = !o.out.empty() && writes_pt(o);
+  const auto checkpoint = open_checkpoint(o.in, o.everything ? torch_archive::Selection::kEverything
+                                                             : torch_archive::Selection::kWeights);
+  for (const auto& note : checkpoint.notes)
+    std::fprintf(stderr, "%s: %s\n", checkpoint.path.c_str(), note.c_str());
+  std::vector<torch::Tensor> keep;
+  const auto views = converted(checkpoint, o, keep);
+  if (o.list) print_table(views);
+  if (o.out.empty()) return 0;
+  pt ? torch_archive::write(o.out, views, checkpoint.metadata)
+     : safetensors::write(o.out, views, checkpoint.metadata);
+  std::printf("wrote %s: %zu tensors, %.1f MB\n", o.out.c_str(), views.size(), megabytes(views));
+  return 0;
+}
+
+}  // namespace
+
+Command convert_command() {
+  return make_command<ConvertOptions>(
+      "convert", "turn weights into another file format", convert,
+      "Reads .safetensors files and what torch.save wrote (.pt, .pth, .bin), told apart by their "
+      "contents; writes either, bit for bit unless --dtype or --reference-toeplitz asks for a "
+      "change. Nothing that a pickle says is run.");
+}
+
+}  // namespace hydramix

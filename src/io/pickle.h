@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading Python pickles (protocols 2 to 5) as inert data. A pickle is a program for a small stack
+// machine, which in Python may call anything it can name. Here nothing is ever called: a name is
+// kept as a name, a call as the record of what was to be called with what, and whoever reads the
+// document gives meaning to the few names it knows.
+//
+// Values live in one table and refer to each other by index. They may form cycles and share parts
+// as the file pleases: walk them with a bound on depth and on steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydramix::pickle {
+
+using Id = std::uint32_t;
+inline constexpr Id kNothing = 0;  // every document's value 0 is None
+
+enum class Kind : std::uint8_t {
+  kNone,
+  kBool,         // integer
+  kInteger,      // integer
+  kHugeInteger,  // beyond 64 bits; text has its little-endian bytes
+  kFloat,        // real
+  kText,         // text
+  kBytes,        // text
+  kTuple,        // items
+  kList,         // items
+  kSet,          // items
+  kDict,         // items: key, value, key, value, ... in the order of insertion
+  kGlobal,       // module, text: something importable, by name
+  kPersistent,   // callable: the id of something stored outside of the pickle
+  kObject        // a call that was not made: callable, arguments (a tuple), state; items as a dict
+};
+
+struct Value {
+  Kind kind = Kind::kNone;
+  std::int64_t integer = 0;
+  double real = 0;
+  std::string_view text, module;
+  std::vector<Id> items;
+  Id callable = kNothing, arguments = kNothing, state = kNothing;
+
+  bool is_global(std::string_view of_module, std::string_view name) const {
+    return kind == Kind::kGlobal && module == of_module && text == name;
+  }
+};
+
+class Document {
+ public:
+  // Values view `bytes`, which must outlive the document. Error, naming `origin`, when the program
+  // is malformed, uses what no checkpoint needs, or makes more than kMostValues values.
+  static Document parse(std::span<const std::byte> bytes, const std::string& origin);
+  static constexpr std::size_t kMostValues = std::size_t{1} << 22;
+
+  const Value& operator[](Id id) const { return values_[id]; }
+  Id root() const { return root_; }
+
+ private:
+  friend class Machine;
+  std::vector<Value> values_;
+  Id root_ = kNothing;
+};
+
+}  // namespace hydramix::pickle

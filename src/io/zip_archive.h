@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Zip archives whose entries are stored, not compressed, as PyTorch writes its checkpoints: reading
+// them in place and writing them in one pass. Sizes and offsets may exceed 4 GiB (zip64).
+//
+// The directory at the end of the file is the truth. Every entry is checked against it before any
+// can be seen: it lies inside the file, its local header agrees, it overlaps no other and its name
+// is its own. Checksums are not verified, because PyTorch can be told to write none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/atomic_file.h"
+
+namespace hydramix {
+
+struct ZipEntry {
+  std::string_view name;  // as in the directory, inside the archive's bytes
+  std::span<const std::byte> data;
+};
+
+// Whether the bytes begin as a zip archive does.
+bool is_zip(std::span<const std::byte> bytes);
+
+// The entries in the order of the directory; they view `bytes`. `origin` names the file in errors.
+std::vector<ZipEntry> read_zip(std::span<const std::byte> bytes, const std::string& origin);
+
+class ZipWriter {
+ public:
+  // Data begins at multiples of this, so that a mapped archive can be used in place.
+  static constexpr std::uint64_t kAlignment = 64;
+  static constexpr std::uint64_t kLargestSmall = 0xfffffffe;
+
+  // Numbers above `largest_small` are written as zip64.
+  explicit ZipWriter(AtomicFile& file, std::uint64_t largest_small = kLargestSmall)
+      : file_(file), largest_small_(largest_small) {}
+
+  // `name` has at most 65535 bytes and is new.
+  void add(std::string_view name, std::span<const std::byte> data);
+  // Writes the directory; nothing may be added afterwards. The file is not committed yet.
+  void finish();
+
+ private:
+  void write(std::string_view bytes);
+
+  AtomicFile& file_;
+  std::uint64_t largest_small_;
+  std::uint64_t position_ = 0;
+  std::uint64_t count_ = 0;
+  std::string directory_;
+};
+
+}  // namespace hydramix

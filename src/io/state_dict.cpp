@@ -82,6 +82,16 @@ class Walker {
     }
   }
 
+  // What the file holds in place of tensors.
+  std::string root_text() const {
+    const Value& root = document_[document_.root()];
+    const Value& type = document_[root.callable];
+    if (root.kind != Kind::kObject || type.kind != Kind::kGlobal)
+      return concat("values that are none: ", listed(left_out));
+    return concat("an object of ",
+                  in_quotes(concat(clipped(type.module, 80), ".", clipped(type.text, 80))));
+  }
+
   std::vector<NamedTensor> found;
   std::vector<std::string> left_out;  // the first of them
   std::size_t left_out_count = 0;
@@ -144,7 +154,7 @@ class Walker {
   }
 
   void leave_out(const std::string& name) {
-    if (left_out.size() <= kShown) left_out.push_back(escaped(name));
+    if (left_out.size() <= kShown) left_out.push_back(name.empty() ? "its root" : escaped(name));
     ++left_out_count;
   }
 
@@ -191,8 +201,8 @@ StateDict find_tensors(const pickle::Document& document, const TensorReader& rea
   walker.collect(start, "", 0);
   result.tensors = std::move(walker.found);
   HYDRAMIX_CHECK(!result.tensors.empty() || walker.left_out_count == 0, origin,
-                 ": holds no tensors, only values like ", listed(walker.left_out),
-                 ". Save the model's state_dict().");
+                 ": holds no tensors, only ", walker.root_text(),
+                 ". Save the model's state_dict() instead.");
   if (selection == Selection::kWeights)
     if (const auto prefix = strip_shared_prefix(result.tensors); !prefix.empty())
       result.notes.push_back(concat("removed ", in_quotes(prefix), " from the names"));

@@ -63,19 +63,19 @@ class Walker {
     if (reader_.is_tensor(id)) {
       HYDRAMIX_CHECK(found.size() < kMostTensors, origin_, ": has more than ", kMostTensors,
                      " tensors. Save the model's state_dict() alone.");
-      found.push_back({name.empty() ? "tensor" : name, id});
+      found.push_back({depth == 0 ? "tensor" : name, id});
       return;
     }
     const Value& value = document_[reader_.unwrapped(id)];
     if (const auto* items = entries(id)) {
       for (std::size_t i = 0; i < items->size(); i += 2)
         if (const auto key = key_text((*items)[i]))
-          collect((*items)[i + 1], joined(name, *key), depth + 1);
+          collect((*items)[i + 1], joined(name, *key, depth), depth + 1);
         else
-          leave_out(joined(name, "?"));
+          leave_out(joined(name, "?", depth));
     } else if (value.kind == Kind::kList || value.kind == Kind::kTuple) {
       for (std::size_t i = 0; i < value.items.size(); ++i)
-        collect(value.items[i], joined(name, std::to_string(i)), depth + 1);
+        collect(value.items[i], joined(name, std::to_string(i), depth), depth + 1);
     } else {
       refuse_unknown_tensor(value, name);
       leave_out(name);
@@ -135,8 +135,9 @@ class Walker {
     return std::nullopt;
   }
 
-  std::string joined(const std::string& name, const std::string& key) const {
-    std::string whole = name.empty() ? key : name + "." + key;
+  // The name may be empty below the root too: a dict can have the key "".
+  std::string joined(const std::string& name, const std::string& key, int depth) const {
+    std::string whole = depth == 0 ? key : name + "." + key;
     HYDRAMIX_CHECK(whole.size() <= kLongestName, origin_, ": the name ", in_quotes(whole),
                    " is longer than ", kLongestName, " bytes. Shorten it.");
     return whole;

@@ -78,6 +78,11 @@ struct File::Contents {
     for (const auto& entry : entries) {
       if (!entry.name.starts_with(prefix)) continue;
       const std::string_view name = entry.name.substr(prefix.size());
+      // Of all entries only the source code of TorchScript is compressed.
+      if (name.starts_with("code/")) continue;
+      HYDRAMIX_CHECK(!entry.compressed, origin, ": its entry ", in_quotes(entry.name),
+                     " is compressed, but PyTorch stores tensors as they are. Was it packed by "
+                     "another program? Unpack it, or save it again with torch.save.");
       if (name == kPickle) program = entry.data;
       if (name == kMetadataEntry) metadata = parse_metadata(entry.data, origin);
       if (name.starts_with("data/")) storages.emplace(name.substr(5), entry.data);

@@ -113,9 +113,9 @@ ZipEntry read_entry(ByteCursor& cursor, std::span<const std::byte> bytes, std::u
 
   const auto entry = [&] { return concat(origin, ": zip entry ", in_quotes(name)); };
   HYDRAMIX_CHECK((flags & kEncrypted) == 0, entry(), " is encrypted. Decrypt the archive first.");
-  HYDRAMIX_CHECK(method == kStored && sizes.stored == sizes.whole, entry(),
-                 " is compressed; PyTorch stores its entries as they are. Was the file packed "
-                 "again by another program? Unpack it or save it again with torch.save.");
+  HYDRAMIX_CHECK(method != kStored || sizes.stored == sizes.whole, entry(),
+                 " is stored as it is, but in ", sizes.stored, " bytes instead of ", sizes.whole,
+                 ".", kDamaged);
   HYDRAMIX_CHECK(sizes.offset <= data_end, entry(), " is said to be at ", sizes.offset,
                  ", beyond the ", data_end, " bytes of data.", kDamaged);
   ByteCursor local(bytes.first(static_cast<std::size_t>(data_end)), origin,
@@ -127,7 +127,7 @@ ZipEntry read_entry(ByteCursor& cursor, std::span<const std::byte> bytes, std::u
   HYDRAMIX_CHECK(as_text(local.take(local_name_size)) == name, entry(),
                  " has another name in its own header.", kDamaged);
   local.skip(local_extra_size);
-  return {name, local.take(sizes.whole)};
+  return {name, local.take(sizes.stored), method != kStored};
 }
 
 void check_apart(std::vector<ZipEntry> entries, const std::string& origin) {

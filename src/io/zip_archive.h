@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zip archives whose entries are stored, not compressed, as PyTorch writes its checkpoints: reading
-// them in place and writing them in one pass. Sizes and offsets may exceed 4 GiB (zip64).
+// Zip archives whose entries are stored, not compressed, as PyTorch writes tensors: reading them in
+// place and writing them in one pass. Sizes and offsets may exceed 4 GiB (zip64).
 //
 // The directory at the end of the file is the truth. Every entry is checked against it before any
 // can be seen: it lies inside the file, its local header agrees, it overlaps no other and its name
@@ -21,6 +21,7 @@ namespace hydramix {
 struct ZipEntry {
   std::string_view name;  // as in the directory, inside the archive's bytes
   std::span<const std::byte> data;
+  bool compressed = false;  // data is what the entry was compressed to; nothing here unpacks it
 };
 
 // Whether the bytes begin as a zip archive does.

@@ -229,6 +229,9 @@ TEST(TorchArchive, RefusesOtherFormatsAndSaysHowToSaveAgain) {
   expect_refused("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.", "of PyTorch before 1.6");
   expect_refused("version https://git-lfs", "no PyTorch checkpoint");
   expect_refused(zip({{"a/readme", "x"}}), "without data.pkl");
+  auto packed = archive(dict({}));
+  packed[packed.find("PK\1\2") + 10] = 8;
+  expect_refused(packed, "its entry \"a/data.pkl\" is compressed");
   expect_refused(zip({{"a/data.pkl", "x"}, {"b/data.pkl", "x"}}), "holds two checkpoints");
   expect_refused(zip({{"a/data.pkl", "\x80\x02}."}, {"a/byteorder", "big"}}), "\"big\"-endian");
   expect_refused(zip({{"a/data.pkl", "\x80\x02}."}, {"a/data.pkl", "\x80\x02}."}}), "occurs twice");
@@ -251,7 +254,7 @@ TEST(ZipArchive, LargeNumbersAreWrittenAndReadAsZip64) {
               0);
 }
 
-TEST(ZipArchive, RefusesCompressionEncryptionAndOverlap) {
+TEST(ZipArchive, RefusesEncryptionAndOverlap) {
   const auto bytes = zip({{"one", "1234567890"}, {"two", "1234567890"}});
   const std::size_t central = bytes.find("PK\1\2"), second = bytes.find("PK\1\2", central + 1);
   const auto changed = [&](std::size_t at, char value) {
@@ -264,16 +267,15 @@ TEST(ZipArchive, RefusesCompressionEncryptionAndOverlap) {
   };
   EXPECT_EQ(read_zip(bytes_of(bytes), "z.zip").size(), 2u);
   expect(changed(central + 8, 1), "\"one\" is encrypted");
-  expect(changed(central + 10, 8), "\"one\" is compressed");
-  expect(changed(central + 20, 9), "is compressed");
+  expect(changed(central + 20, 9), "in 9 bytes instead of 10");
   expect(changed(second + 42, 0), "another name in its own header");
   expect(changed(second + 42, 1), "there is no entry at 1");
   expect(changed(second + 45, 127), "beyond the");
   expect(changed(bytes.size() - 22, 'X'), "directory at the end of the zip archive is missing");
-  expect(changed(bytes.size() - 12, 9), "");
+  expect(changed(bytes.size() - 12, 9), "cannot hold");
   // The first entry grows over the second.
-  auto grown = changed(central + 20, 100);
-  grown[central + 24] = 100;
+  auto grown = changed(central + 20, 70);
+  grown[central + 24] = 70;
   expect(grown, "\"one\" and \"two\" overlap");
 }
 
@@ -310,9 +312,9 @@ TEST(TorchArchive, WhatIsWrittenComesBackBitForBit) {
   const auto second = open_checkpoint(folder / "b.pt");
   ASSERT_EQ(second.tensors.size(), views.size());
   safetensors::write(folder / "c.safetensors", second.tensors, second.metadata);
-  EXPECT_EQ(read_file(folder / "a.safetensors"), read_file(folder / "c.safetensors"));
+  EXPECT_TRUE(read_file(folder / "a.safetensors") == read_file(folder / "c.safetensors"));
   torch_archive::write(folder / "d.pt", first.tensors, first.metadata);
-  EXPECT_EQ(read_file(folder / "b.pt"), read_file(folder / "d.pt"));
+  EXPECT_TRUE(read_file(folder / "b.pt") == read_file(folder / "d.pt"));
 }
 
 TEST(TorchArchive, TensorsOverTheSameBytesShareAStorage) {

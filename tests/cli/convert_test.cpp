@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix convert as a user meets it.
+#include "hydramix/safetensors.h"
+#include "io/torch_archive.h"
+#include "support/command.h"
+
+namespace hydramix {
+namespace {
+
+using safetensors::DType;
+using test::contains;
+using test::run;
+
+const std::string kGolden = std::string(HYDRAMIX_SOURCE_DIR) + "/tests/golden/";
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span<const char>(text));
+}
+
+class Convert : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  test::Result convert(const std::string& in, const std::string& out,
+                       const std::string& more = "") const {
+    return run("convert " + in + " " + path(out) + " " + more);
+  }
+  std::string read(const std::string& name) const { return read_file(folder_ / name); }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Convert, ThereAndBackIsTheSameFile) {
+  const auto golden = kGolden + "bert_hydra_2layer.safetensors";
+  ASSERT_EQ(convert(golden, "a.safetensors").code, 0);
+  const auto r = convert(path("a.safetensors"), "b.pt");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(contains(r.out, "wrote " + path("b.pt"))) << r.out;
+  ASSERT_EQ(convert(path("b.pt"), "c.safetensors").code, 0);
+  EXPECT_TRUE(read("a.safetensors") == read("c.safetensors"));
+  const auto first = safetensors::File::open(golden),
+             last = safetensors::File::open(path("c.safetensors"));
+  ASSERT_EQ(first.tensors().size(), last.tensors().size());
+  for (const auto& tensor : first.tensors()) {
+    const auto& same = last.at(tensor.name);
+    EXPECT_TRUE(
+        std::equal(tensor.data.begin(), tensor.data.end(), same.data.begin(), same.data.end()))
+        << tensor.name;
+  }
+}
+
+TEST_F(Convert, ChangesTheTypeOfFloatingPointTensorsAlone) {
+  const std::string data("\0\0\x80\x3f\x01\0\0\0", 8);  // 1.0f, 1
+  safetensors::write(folder_ / "a.safetensors", {{"f", DType::kF32, {1}, bytes_of(data).first(4)},
+                                                 {"i", DType::kI32, {1}, bytes_of(data).last(4)}});
+  const auto r = convert(path("a.safetensors"), "b.pt", "--dtype bfloat16 --list");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(contains(r.out, "f  BF16     [1]\n")) << r.out;
+  EXPECT_TRUE(contains(r.out, "i  I32      [1]\n")) << r.out;
+  const auto file = torch_archive::File::open(path("b.pt"));
+  ASSERT_EQ(file.tensors().size(), 2u);
+  EXPECT_EQ(file.tensors()[0].dtype, DType::kBF16);
+  EXPECT_EQ(std::to_integer<int>(file.tensors()[0].data[1]), 0x3f);
+  EXPECT_EQ(file.tensors()[1].dtype, DType::kI32);
+}
+
+TEST_F(Convert, SaysWhatItTookFromATrainingState) {
+  const std::string data(4, 'x');
+  torch_archive::write(folder_ / "a.pt", {{"module.w", DType::kF32, {1}, bytes_of(data)}});
+  const auto r = run("convert --list " + path("a.pt"));
+  EXPECT_EQ(r.code, 0);
+  EXPECT_EQ(r.out, "w  F32      [1]\n1 tensors, 0.0 MB\n");
+  EXPECT_TRUE(contains(r.err, "removed \"module.\" from the names")) << r.err;
+  const auto whole = run("convert --list --everything " + path("a.pt"));
+  EXPECT_TRUE(contains(whole.out, "module.w")) << whole.out;
+  EXPECT_EQ(whole.err, "");
+}
+
+TEST_F(Convert, TurnsToeplitzWeightsThereAndBack) {
+  const std::string data("\0\0\0\0\0\0\x80\x3f\0\0\0\x40", 12);  // 0, 1, 2
+  safetensors::write(folder_ / "a.safetensors",
+                     {{"matrix_mixer.conv_params", DType::kF32, {1, 3}, bytes_of(data)}});
+  ASSERT_EQ(convert(path("a.safetensors"), "b.safetensors", "--reference-toeplitz to").code, 0);
+  const auto turned = safetensors::File::open(path("b.safetensors"));
+  EXPECT_EQ(std::to_integer<int>(turned.tensors()[0].data[3]), 0x40);  // 2, 0, 1
+  ASSERT_EQ(convert(path("b.safetensors"), "c.safetensors", "--reference-toeplitz from").code, 0);
+  EXPECT_TRUE(read("a.safetensors") == read("c.safetensors"));
+  const auto r = convert(kGolden + "hydra_g1_L1.safetensors", "d.pt", "--reference-toeplitz from");
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(contains(r.err, "has no weights of a data-independent Toeplitz mixer")) << r.err;
+}
+
+TEST_F(Convert, MistakesAreNamedAndLeaveNoFile) {
+  const auto golden = kGolden + "hydra_g1_L1.safetensors";
+  EXPECT_EQ(run("convert " + golden).code, 2);
+  const auto r = convert(golden, "out.onnx");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_TRUE(contains(r.err, "'.onnx', which names no format")) << r.err;
+  EXPECT_EQ(convert(golden, "out.onnx", "--to pt").code, 0);
+  write_file(folder_ / "old.pt", "\x80\x02}.");
+  const auto old = convert(path("old.pt"), "new.safetensors");
+  EXPECT_EQ(old.code, 1);
+  EXPECT_TRUE(contains(old.err, "old.pt: is a bare pickle")) << old.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new.safetensors"));
+}
+
+}  // namespace
+}  // namespace hydramix

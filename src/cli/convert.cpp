@@ -8,10 +8,12 @@
 #include "base/quotes.h"
 #include "cli/commands.h"
 #include "hydramix/error.h"
+#include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
 #include "io/checkpoint.h"
 #include "io/tensor_views.h"
 #include "io/torch_archive.h"
+#include "models/import_weights.h"
 
 namespace hydramix {
 namespace {
@@ -25,13 +27,14 @@ struct ConvertOptions {
   std::string reference_toeplitz = "keep";
   bool everything = false;
   bool list = false;
+  BertOptions model;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("in", self.in, Positional{}, Required{}, "a .safetensors or .pt file, or a model folder");
     v("out", self.out, Positional{}, "what to write");
-    v("to", self.to, Choices{"auto", "safetensors", "pt"},
-      "format to write; auto: what the name of the output ends in");
+    v("to", self.to, Choices{"auto", "safetensors", "pt", "folder"},
+      "what to write; auto: by the ending of the output's name, without one a model folder");
     v("dtype", self.dtype, Choices{"keep", "float32", "bfloat16", "float16"},
       "type of all floating-point tensors");
     v("reference_toeplitz", self.reference_toeplitz, Choices{"keep", "to", "from"},
@@ -40,18 +43,22 @@ struct ConvertOptions {
     v("everything", self.everything,
       "of a PyTorch file take every tensor under its full path, not only the model's weights");
     v("list", self.list, "print name, type and shape of every tensor");
+    v("model", self.model,
+      "for a model folder: what the weights cannot tell; their shapes override the sizes given");
   }
 };
 
-bool writes_pt(const ConvertOptions& o) {
-  if (o.to != "auto") return o.to == "pt";
-  const auto extension = std::filesystem::path(o.out).extension().string();
-  const bool pt = extension == ".pt" || extension == ".pth" || extension == ".bin";
-  HYDRAMIX_CHECK_USAGE(pt || extension == ".safetensors", "convert: ", o.out, " ends in '",
-                       extension,
-                       "', which names no format; expected .safetensors, .pt, .pth or .bin. Or say "
-                       "--to safetensors or --to pt.");
-  return pt;
+std::string format_of(const ConvertOptions& o) {
+  if (o.to != "auto") return o.to;
+  const std::filesystem::path out(o.out);
+  const auto extension = out.extension().string();
+  if (extension == ".pt" || extension == ".pth" || extension == ".bin") return "pt";
+  if (extension == ".safetensors") return "safetensors";
+  HYDRAMIX_CHECK_USAGE(extension.empty() || std::filesystem::is_directory(out), "convert: ", o.out,
+                       " ends in '", extension,
+                       "', which names no format; expected .safetensors, .pt, .pth, .bin or a "
+                       "folder. Or say which with --to.");
+  return "folder";
 }
 
 torch::ScalarType scalar_type(const std::string& name) {
@@ -109,21 +116,52 @@ void print_table(const std::vector<TensorView>& views) {
   std::fputs(formatted("%lld tensors, %.1f MB\n", views.size(), megabytes(views)).c_str(), stdout);
 }
 
+void print_notes(const Checkpoint& checkpoint, const std::vector<std::string>& notes) {
+  for (const auto& note : notes)
+    std::fprintf(stderr, "%s: %s\n", checkpoint.path.c_str(), note.c_str());
+}
+
+void write_folder(const Checkpoint& checkpoint, const std::vector<TensorView>& views,
+                  const ConvertOptions& o) {
+  std::map<std::string, torch::Tensor> weights;
+  for (const auto& view : views)
+    weights.emplace(view.name, to_tensor(checkpoint.path, view, checkpoint.storage));
+  std::vector<std::string> notes;
+  try {
+    save_model(o.out, import_weights(std::move(weights), o.model, notes));
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(concat(checkpoint.path.string(), ": ", error.what(),
+                       " What the weights cannot tell is given by --config with a recipe, or by "
+                       "--set model.block.mixer=NAME and the like."));
+  }
+  print_notes(checkpoint, notes);
+  load_model(o.out);  // throws unless the folder can be used
+}
+
 int convert(const ConvertOptions& o) {
   HYDRAMIX_CHECK_USAGE(o.list || !o.out.empty(),
                        "convert: name the file to write, or give --list to see what ", o.in,
                        " holds.");
-  const bool pt = !o.out.empty() && writes_pt(o);
+  const auto format = o.out.empty() ? "" : format_of(o);
+  HYDRAMIX_CHECK_USAGE(format != "folder" || o.dtype == "keep" || o.dtype == "float32",
+                       "convert: --dtype ", o.dtype,
+                       " does not go with a model folder, whose weights are float32. Leave it out, "
+                       "or write a .safetensors or .pt file.");
   const auto checkpoint = open_checkpoint(o.in, o.everything ? torch_archive::Selection::kEverything
                                                              : torch_archive::Selection::kWeights);
-  for (const auto& note : checkpoint.notes)
-    std::fprintf(stderr, "%s: %s\n", checkpoint.path.c_str(), note.c_str());
+  print_notes(checkpoint, checkpoint.notes);
   std::vector<torch::Tensor> keep;
   const auto views = converted(checkpoint, o, keep);
   if (o.list) print_table(views);
   if (o.out.empty()) return 0;
-  pt ? torch_archive::write(o.out, views, checkpoint.metadata)
-     : safetensors::write(o.out, views, checkpoint.metadata);
+  if (format == "folder")
+    write_folder(checkpoint, views, o);
+  else if (format == "pt")
+    torch_archive::write(o.out, views, checkpoint.metadata);
+  else
+    safetensors::write(o.out, views, checkpoint.metadata);
   std::printf("wrote %s: %zu tensors, %.1f MB\n", o.out.c_str(), views.size(), megabytes(views));
   return 0;
 }
@@ -135,7 +173,8 @@ Command convert_command() {
       "convert", "turn weights into another file format", convert,
       "Reads .safetensors files and what torch.save wrote (.pt, .pth, .bin), told apart by their "
       "contents; writes either, bit for bit unless --dtype or --reference-toeplitz asks for a "
-      "change. Nothing that a pickle says is run.");
+      "change, or a model folder with the config that fits the weights. Nothing that a pickle says "
+      "is run.");
 }
 
 }  // namespace hydramix

@@ -89,6 +89,42 @@ TEST_F(Convert, TurnsToeplitzWeightsThereAndBack) {
   EXPECT_TRUE(contains(r.err, "has no weights of a data-independent Toeplitz mixer")) << r.err;
 }
 
+// The weights of the golden encoder, as a file of its own.
+void write_encoder(const std::filesystem::path& path) {
+  const auto golden = safetensors::File::open(kGolden + "bert_hydra_2layer.safetensors");
+  std::vector<safetensors::TensorView> weights;
+  for (auto tensor : golden.tensors())
+    if (tensor.name.starts_with("param.")) {
+      tensor.name.erase(0, 6);
+      weights.push_back(tensor);
+    }
+  torch_archive::write(path, weights);
+}
+
+TEST_F(Convert, MakesAModelFolderWhoseConfigFitsTheWeights) {
+  write_encoder(folder_ / "published.pt");
+  const auto r = convert(path("published.pt"), "model");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const auto config = read("model/config.json");
+  for (const std::string field : {"\"vocab\": 97", "\"layers\": 2", "\"mixer\": \"hydra\"",
+                                  "\"d_model\": 32", "\"headdim\": 8", "\"d_state\": 8"})
+    EXPECT_TRUE(contains(config, field)) << field << " in " << config;
+  ASSERT_EQ(convert(path("model"), "back.pt").code, 0);
+  const auto before = torch_archive::File::open(path("published.pt"));
+  const auto after = torch_archive::File::open(path("back.pt"));
+  ASSERT_EQ(before.tensors().size(), after.tensors().size());
+  for (std::size_t i = 0; i < before.tensors().size(); ++i) {
+    const auto &a = before.tensors()[i], &b = after.tensors()[i];
+    EXPECT_EQ(a.name, b.name);
+    EXPECT_TRUE(std::equal(a.data.begin(), a.data.end(), b.data.begin(), b.data.end())) << a.name;
+  }
+  EXPECT_EQ(convert(path("published.pt"), "model", "--dtype bfloat16").code, 2);
+  const auto other = convert(kGolden + "hydra_g1_L1.safetensors", "other");
+  EXPECT_EQ(other.code, 1);
+  EXPECT_TRUE(contains(other.err, "not those of an encoder")) << other.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "other"));
+}
+
 TEST_F(Convert, MistakesAreNamedAndLeaveNoFile) {
   const auto golden = kGolden + "hydra_g1_L1.safetensors";
   EXPECT_EQ(run("convert " + golden).code, 2);

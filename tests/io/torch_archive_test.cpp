@@ -349,6 +349,23 @@ TEST(Checkpoint, IsToldApartByItsContents) {
   EXPECT_THROW_WITH(open_checkpoint(folder / "absent.pt"), Error, "cannot be opened");
 }
 
+TEST(TorchArchive, ReadsExactlyTheValidFilesOfTheFuzzersCorpus) {
+  const std::filesystem::path root(HYDRAMIX_SOURCE_DIR);
+  int valid = 0, invalid = 0;
+  for (const auto& file : std::filesystem::directory_iterator(root / "fuzz/corpus/torch_archive")) {
+    const std::string name = file.path().filename();
+    if (name.starts_with("ok_")) {
+      ++valid;
+      EXPECT_NO_THROW(EXPECT_FALSE(File::open(file.path()).tensors().empty())) << name;
+    } else {
+      ++invalid;
+      EXPECT_THROW_WITH(File::open(file.path()), Error, name);
+    }
+  }
+  EXPECT_GE(valid, 12);
+  EXPECT_GE(invalid, 13);
+}
+
 // Whatever happens to a file, it is refused or gives views that can be read.
 TEST(TorchArchive, DamagedFilesAreRefusedOrReadable) {
   std::vector<std::string> data;

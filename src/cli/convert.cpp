@@ -3,6 +3,8 @@
 // numbers the bytes of every tensor are copied as they are, the payloads of NaNs included.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <map>
 
 #include "base/formatted.h"
 #include "base/quotes.h"

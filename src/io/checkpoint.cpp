@@ -2,6 +2,7 @@
 #include "io/checkpoint.h"
 
 #include <fstream>
+#include <span>
 
 #include "base/quotes.h"
 #include "hydramix/error.h"

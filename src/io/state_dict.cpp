@@ -19,7 +19,7 @@ using pickle::Kind;
 using pickle::Value;
 
 constexpr int kDeepest = 32;
-constexpr std::size_t kMostSteps = std::size_t{1} << 22;
+constexpr std::size_t kMostSteps = std::size_t{1} << 20;
 constexpr std::size_t kMostTensors = 200'000;
 constexpr std::size_t kLongestName = 1000;
 constexpr std::size_t kShown = 5;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/torch_tensors.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

@@ -2,6 +2,7 @@
 // The writer: a pickle of protocol 2, spelled out opcode by opcode, then the storages. The pickle's
 // root is a plain dict: load_state_dict() takes it as it takes an OrderedDict, and LibTorch's own
 // reader, which cannot fill an OrderedDict, takes it too.
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>

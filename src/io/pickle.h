@@ -55,7 +55,7 @@ class Document {
   // Values view `bytes`, which must outlive the document. Error, naming `origin`, when the program
   // is malformed, uses what no checkpoint needs, or makes more than kMostValues values.
   static Document parse(std::span<const std::byte> bytes, const std::string& origin);
-  static constexpr std::size_t kMostValues = std::size_t{1} << 22;
+  static constexpr std::size_t kMostValues = std::size_t{1} << 21;
 
   const Value& operator[](Id id) const { return values_[id]; }
   Id root() const { return root_; }

@@ -10,6 +10,8 @@ std::vector<Command> all_commands() {
           check_command(), bench_command(), tokenizer_command()};
   return {demo_command(),  info_command(),  matrix_command(),
           check_command(), bench_command(), convert_command()};
+  return {demo_command(),  info_command(),  matrix_command(),
+          check_command(), bench_command(), make_data_command()};
 }
 
 }  // namespace hydramix

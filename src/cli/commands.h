@@ -16,6 +16,7 @@ Command embed_command();
 Command evaluate_command();
 Command fill_mask_command();
 Command info_command();
+Command make_data_command();
 Command matrix_command();
 Command pretrain_command();
 Command tokenize_command();

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix make-data: documents and tasks of the built-in language, as the files that real data
+// comes in.
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/formatted.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "data/gzip_file.h"
+#include "hydramix/error.h"
+#include "language/glue.h"
+#include "language/language.h"
+
+namespace hydramix {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct MakeDataOptions {
+  std::string action, out;
+  int64_t documents = 20000, validation = 1000;
+  LanguageOptions language;
+  int64_t shards = 4;
+  GlueSizes glue;
+  bool overwrite = false;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("action", self.action, Positional{}, Required{}, Choices{"text", "c4", "glue"},
+      "which files to make");
+    v("out", self.out, Required{}, "folder to write to");
+    v("documents", self.documents, Range{1, 1LL << 32}, "text, c4: documents for training");
+    v("validation", self.validation, Range{1, 1LL << 32}, "text, c4: documents for validation");
+    v("shards", self.shards, Range{1, 99999}, "c4: files that the training documents fill");
+    v("train", self.glue.train, Range{1, 1LL << 24}, "glue: rows for training, of each task");
+    v("dev", self.glue.dev, Range{1, 1LL << 24}, "glue: rows for development, of each set");
+    v("test", self.glue.test, Range{1, 1LL << 24}, "glue: rows without labels, of each set");
+    v("overwrite", self.overwrite, "replace files of the same names");
+    LanguageOptions::fields(self.language, v);
+  }
+};
+
+// A file to come: where it lies, and what writes it and says what is in it.
+struct Target {
+  fs::path path;
+  std::function<std::string(const fs::path&)> write;
+};
+using Targets = std::vector<Target>;
+
+// A line a document, an empty line between two.
+std::string write_text(const fs::path& path, const Language& language, Split split,
+                       int64_t documents) {
+  AtomicFile file(path);
+  Progress progress(path.filename().string(), documents, "documents");
+  int64_t words = 0;
+  for (int64_t i = 0; i < documents; ++i) {
+    const Document document = language.document(i, split);
+    words += static_cast<int64_t>(document.words.size());
+    file.write((i == 0 ? "" : "\n") + language.text(document) + "\n");
+    progress.advance();
+  }
+  file.commit();
+  return concat(documents, " documents, ", words, " words");
+}
+
+std::string write_kinds(const fs::path& path, const Language& language, int64_t documents) {
+  AtomicFile file(path);
+  for (int64_t i = 0; i < documents; ++i) {
+    auto words = nlohmann::ordered_json::array(), kinds = words;
+    for (const auto& word : language.document(i, Split::kValidation).words) {
+      words.push_back(language.vocabulary()[static_cast<std::size_t>(word.id)]);
+      kinds.push_back(kind_name(word.kind));
+    }
+    file.write(nlohmann::ordered_json{{"words", words}, {"kinds", kinds}}.dump() + "\n");
+  }
+  file.commit();
+  return concat("kinds of the words of ", documents, " documents");
+}
+
+std::string write_vocabulary(const fs::path& path, const Language& language) {
+  std::string tokens;
+  for (const auto& token : language.vocabulary()) tokens += token + "\n";
+  write_file(path, tokens);
+  return concat(language.vocabulary().size(), " tokens");
+}
+
+// Seconds since 2019-04-18, when C4 was crawled.
+std::string timestamp(int64_t seconds) {
+  const auto time = static_cast<std::time_t>(1555545600 + seconds);
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+struct DocumentRange {
+  Split split;
+  int64_t begin, end;
+};
+
+std::string write_c4(const fs::path& path, const Language& language, const DocumentRange& range) {
+  GzipFile file(path);
+  Progress progress(path.filename().string(), range.end - range.begin, "documents");
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    const auto text = language.text(language.document(i, range.split));
+    const auto url = concat("https://language.example/",
+                            range.split == Split::kTrain ? "train/" : "validation/", i);
+    const nlohmann::ordered_json line = {{"text", text}, {"timestamp", timestamp(i)}, {"url", url}};
+    file.write(line.dump() + "\n");
+    progress.advance();
+  }
+  file.commit();
+  return concat(range.end - range.begin, " documents");
+}
+
+Targets text_targets(const MakeDataOptions& o, const Language& language) {
+  return {{"train.txt",
+           [&](const fs::path& p) { return write_text(p, language, Split::kTrain, o.documents); }},
+          {"valid.txt",
+           [&](const fs::path& p) {
+             return write_text(p, language, Split::kValidation, o.validation);
+           }},
+          {"valid.kinds.jsonl",
+           [&](const fs::path& p) { return write_kinds(p, language, o.validation); }},
+          {"vocab.txt", [&](const fs::path& p) { return write_vocabulary(p, language); }}};
+}
+
+Targets c4_targets(const MakeDataOptions& o, const Language& language) {
+  HYDRAMIX_CHECK_USAGE(o.shards <= o.documents, "make-data: ", o.shards, " shards for ",
+                       o.documents, " documents; expected at least a document each. Lower --shards",
+                       " or raise --documents.");
+  Targets targets;
+  for (int64_t s = 0; s < o.shards; ++s) {
+    const DocumentRange range{Split::kTrain, o.documents * s / o.shards,
+                              o.documents * (s + 1) / o.shards};
+    targets.push_back({formatted("en/c4-train.%05lld-of-%05lld.json.gz", s, o.shards),
+                       [&, range](const fs::path& p) { return write_c4(p, language, range); }});
+  }
+  targets.push_back({"en/c4-validation.00000-of-00001.json.gz", [&](const fs::path& p) {
+                       return write_c4(p, language, {Split::kValidation, 0, o.validation});
+                     }});
+  targets.push_back(
+      {"vocab.txt", [&](const fs::path& p) { return write_vocabulary(p, language); }});
+  return targets;
+}
+
+Targets glue_targets(const MakeDataOptions& o) {
+  Targets targets;
+  for (const auto& task : glue_tasks())
+    for (auto& file : make_glue_task(task, o.glue, o.language.seed))
+      targets.push_back({file.path, [file = std::move(file)](const fs::path& p) {
+                           write_file(p, file.contents);
+                           return concat(file.rows, " rows");
+                         }});
+  return targets;
+}
+
+int make_data(const MakeDataOptions& o) {
+  const Language language(o.language);
+  const Targets targets = o.action == "text" ? text_targets(o, language)
+                          : o.action == "c4" ? c4_targets(o, language)
+                                             : glue_targets(o);
+  const fs::path out = o.out;
+  for (const auto& target : targets) {
+    const fs::path path = out / target.path;
+    HYDRAMIX_CHECK(o.overwrite || !fs::exists(fs::symlink_status(path)), path.string(),
+                   ": there is a file of this name already. Choose another --out, or replace it",
+                   " with --overwrite.");
+  }
+  for (const auto& target : targets) {
+    const fs::path path = out / target.path;
+    std::error_code problem;
+    fs::create_directories(path.parent_path(), problem);
+    HYDRAMIX_CHECK(!problem, path.parent_path().string(), ": cannot be made a folder (",
+                   problem.message(), "). Choose another --out.");
+    const std::string contents = target.write(path);
+    std::printf("wrote %s: %s\n", path.c_str(), contents.c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command make_data_command() {
+  return make_command<MakeDataOptions>(
+      "make-data", "write documents and GLUE tasks of the built-in language", make_data,
+      "text: train.txt and valid.txt (a line a document, an empty line between two), "
+      "valid.kinds.jsonl (what each word depends on) and vocab.txt. c4: the same documents laid "
+      "out as C4. glue: eight tasks laid out as the official files. Equal options give equal "
+      "files.\n\n"
+      "  hydramix make-data text --out language --documents 5000\n"
+      "  hydramix make-data glue --out glue --train 2000");
+}
+
+}  // namespace hydramix

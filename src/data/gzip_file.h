@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A gzip file, whole or not at all (AtomicFile). Its header holds neither name nor time: equal
+// contents give equal files.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+namespace hydramix {
+
+class GzipFile {
+ public:
+  explicit GzipFile(std::filesystem::path target);
+  ~GzipFile();
+  GzipFile(const GzipFile&) = delete;
+  GzipFile& operator=(const GzipFile&) = delete;
+
+  void write(std::string_view text);
+  void commit();  // nothing may be written afterwards
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydramix

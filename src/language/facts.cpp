@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "language/facts.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "language/lexicon.h"
+
+namespace hydramix {
+namespace {
+
+const std::vector<std::string>& keys(bool person) {
+  return word_class(person ? "name" : "object").words;
+}
+const std::vector<std::string>& values(bool person) {
+  return word_class(person ? "colour" : "place").words;
+}
+
+bool mentioned(const std::vector<StatedFact>& facts, const std::string& word) {
+  return std::any_of(facts.begin(), facts.end(), [&](const StatedFact& fact) {
+    return fact.key == word || fact.value == word;
+  });
+}
+
+}  // namespace
+
+StatedFact with_other_value(StatedFact fact, const std::vector<StatedFact>& known, Random& random) {
+  const std::string before = fact.value;
+  do fact.value = random.pick(values(fact.person));
+  while (fact.value == before || mentioned(known, fact.value));
+  return fact;
+}
+
+StatedFact with_other_key(StatedFact fact, const std::vector<StatedFact>& known, Random& random) {
+  const std::string before = fact.key;
+  do fact.key = random.pick(keys(fact.person));
+  while (fact.key == before || mentioned(known, fact.key));
+  return fact;
+}
+
+std::vector<StatedFact> distinct_facts(int64_t count, Random& random) {
+  std::vector<StatedFact> facts;
+  for (int64_t i = 0; i < count; ++i) {
+    const StatedFact sort{random.chance(1, 2), "", ""};
+    facts.push_back(with_other_value(with_other_key(sort, facts, random), facts, random));
+  }
+  return facts;
+}
+
+std::string statement(const StatedFact& fact, int64_t wording) {
+  const auto& [person, key, value] = fact;
+  if (person) {
+    if (wording == 0) return "today " + key + " is smartly dressed in " + value;
+    if (wording == 1) return key + " wears " + value + " clothes";
+    return "the clothes of " + key + " are " + value;
+  }
+  if (wording == 0) return "the " + key + " is now in the " + value;
+  if (wording == 1) return "the " + key + " lies in the " + value;
+  return "in the " + value + " lies the " + key;
+}
+
+std::string irrelevance(const StatedFact& fact, Random& random) {
+  if (fact.person) return fact.key + " was " + random.pick(word_class("mood").words);
+  return random.pick(word_class("name").words) + " saw the " + fact.key;
+}
+
+std::string question(const StatedFact& fact, int64_t wording) {
+  const auto& [person, key, value] = fact;
+  if (person) {
+    if (wording == 0) return "how is " + key + " dressed ?";
+    if (wording == 1) return "what does " + key + " wear ?";
+    return "which clothes has " + key + " ?";
+  }
+  if (wording == 0) return "where is the " + key + " ?";
+  if (wording == 1) return "where lies the " + key + " now ?";
+  return "in which place is the " + key + " ?";
+}
+
+std::string to_prose(const std::string& words) {
+  std::vector<int32_t> ids;
+  std::istringstream stream(words);
+  for (std::string word; stream >> word;) ids.push_back(vocabulary_id(word));
+  return prose(ids);
+}
+
+}  // namespace hydramix

@@ -161,7 +161,7 @@ std::vector<GlueFile> make_glue_task(const std::string& task, const GlueSizes& s
       GlueExample example;
       int64_t tries = 0;
       do {
-        HYDRAMIX_CHECK(++tries < 1000, "glue: ", task, " has hardly more than ", seen.size(),
+        HYDRAMIX_CHECK(++tries < 200, "glue: ", task, " has hardly more than ", seen.size(),
                        " different examples in this language; ", part.rows, " more were asked for ",
                        file.path, ". Ask for fewer rows.");
         Random random(static_cast<uint64_t>(seed), stream, draws++);

@@ -30,8 +30,8 @@ const std::vector<WordClass>& classes() {
       {"pronoun", split("she he"), 2},
       {"object", split("key map lamp coin ring book drum cake rope bell flag knife")},
       {"place",
-       split("kitchen garden tower cellar barn attic castle forest market church school river")},
-      {"colour", split("red blue green white black pink grey brown yellow purple silver golden")},
+       split("kitchen garden tower cellar barn attic castle forest market church school stable")},
+      {"colour", split("red blue green white black pink grey brown yellow purple silver gold")},
       {"animal",
        split("dog cat horse bird fox bear lion duck goat cow pig frog "
              "dogs cats horses birds foxes bears lions ducks goats cows pigs frogs"),

@@ -13,7 +13,7 @@ const std::vector<std::string>& keys(bool person) {
   return word_class(person ? "name" : "object").words;
 }
 const std::vector<std::string>& values(bool person) {
-  return word_class(person ? "colour" : "place").words;
+  return word_class(person ? "city" : "colour").words;
 }
 
 bool mentioned(const std::vector<StatedFact>& facts, const std::string& word) {
@@ -50,13 +50,13 @@ std::vector<StatedFact> distinct_facts(int64_t count, Random& random) {
 std::string statement(const StatedFact& fact, int64_t wording) {
   const auto& [person, key, value] = fact;
   if (person) {
-    if (wording == 0) return "today " + key + " is smartly dressed in " + value;
-    if (wording == 1) return key + " wears " + value + " clothes";
-    return "the clothes of " + key + " are " + value;
+    if (wording == 0) return "today " + key + " visits " + value;
+    if (wording == 1) return key + " is now in " + value;
+    return "in " + value + " one sees " + key;
   }
-  if (wording == 0) return "the " + key + " is now in the " + value;
-  if (wording == 1) return "the " + key + " lies in the " + value;
-  return "in the " + value + " lies the " + key;
+  if (wording == 0) return "surely the " + key + " looks " + value;
+  if (wording == 1) return "the " + key + " is " + value;
+  return value + " is the colour of the " + key;
 }
 
 std::string irrelevance(const StatedFact& fact, Random& random) {
@@ -67,13 +67,13 @@ std::string irrelevance(const StatedFact& fact, Random& random) {
 std::string question(const StatedFact& fact, int64_t wording) {
   const auto& [person, key, value] = fact;
   if (person) {
-    if (wording == 0) return "how is " + key + " dressed ?";
-    if (wording == 1) return "what does " + key + " wear ?";
-    return "which clothes has " + key + " ?";
+    if (wording == 0) return "where is " + key + " ?";
+    if (wording == 1) return "which city does " + key + " visit ?";
+    return "in which city is " + key + " ?";
   }
-  if (wording == 0) return "where is the " + key + " ?";
-  if (wording == 1) return "where lies the " + key + " now ?";
-  return "in which place is the " + key + " ?";
+  if (wording == 0) return "what colour is the " + key + " ?";
+  if (wording == 1) return "which colour has the " + key + " ?";
+  return "how does the " + key + " look ?";
 }
 
 std::string to_prose(const std::string& words) {

@@ -10,7 +10,7 @@
 
 namespace hydramix {
 
-// Where an object is, or what colour someone wears.
+// What colour an object has, or in which city someone is.
 struct StatedFact {
   bool person;
   std::string key, value;

@@ -54,7 +54,7 @@ GlueExample cola(std::size_t label, bool, Random& random) {
           to_prose(any("name", random) + " saw the " + any("object", random) + " " +
                    word_class("opening").words[static_cast<std::size_t>(opening)] + " as " +
                    any("name", random) + " feared " + closing[static_cast<std::size_t>(partner)] +
-                   " in the " + any("place", random) + " ."),
+                   " in " + any("city", random) + " ."),
           ""};
     }
   }
@@ -112,15 +112,15 @@ GlueExample qqp(std::size_t label, bool, Random& random) {
 
 // The score is the number of shared parts among five: who, what colour, what, what else, where.
 GlueExample stsb(std::size_t label, bool, Random& random) {
-  const char* const classes[] = {"name", "colour", "object", "find", "place"};
+  const char* const classes[] = {"name", "colour", "object", "find", "city"};
   std::vector<std::string> parts;
   for (const char* name : classes) parts.push_back(any(name, random));
   const auto tell = [&] {
     const std::string things[] = {"the " + parts[1] + " " + parts[2], "a " + parts[3]};
     const auto first = random.below(2);
     const std::string found = parts[0] + " found " + things[first] + " and " + things[1 - first];
-    return to_prose(random.chance(1, 2) ? found + " in the " + parts[4] + " ."
-                                        : "in the " + parts[4] + " " + found + " .");
+    return to_prose(random.chance(1, 2) ? found + " in " + parts[4] + " ."
+                                        : "in " + parts[4] + " " + found + " .");
   };
   const std::string first = tell();
   std::vector<std::size_t> order = {0, 1, 2, 3, 4};

@@ -31,7 +31,7 @@ class Grammar {
   Grammar();
 
   const std::vector<Pattern>& patterns() const { return patterns_; }
-  // Two wordings each of "object is at place" and "name wears colour". Their first slot is the key
+  // Two wordings each of "object has colour" and "name is in city". Their first slot is the key
   // of the fact, the second its value.
   const std::vector<std::vector<int64_t>>& fact_patterns() const { return fact_patterns_; }
   // How often the most frequent word is the right guess when nothing at all is known.

@@ -11,8 +11,8 @@
 namespace hydramix {
 
 std::string_view kind_name(Kind kind) {
-  constexpr std::string_view kNames[kKinds] = {"local",       "left",         "right",
-                                               "recall_left", "recall_right", "free"};
+  constexpr std::string_view kNames[kKinds] = {
+      "local", "left", "right", "recall_left", "recall_right", "recall_both", "free"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -31,7 +31,7 @@ Document Language::document(int64_t index, Split split) const {
                  " was asked for; documents are counted from 0.");
   const Random random(static_cast<uint64_t>(options_.seed), static_cast<uint64_t>(split),
                       static_cast<uint64_t>(index));
-  return Writer(*grammar_, random).write(options_.shortest, options_.longest);
+  return Writer(*grammar_, random, options_).write();
 }
 
 const std::vector<std::string>& Language::vocabulary() const { return language_vocabulary(); }

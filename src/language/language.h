@@ -21,11 +21,12 @@ enum class Kind : uint8_t {
   kLocal,        // fixed by the phrase around it
   kLeft,         // needs a word to its left: the dogs that saw the tree [are]
   kRight,        // needs a word to its right: before [she] left, anna
-  kRecallLeft,   // repeats a fact that an earlier sentence states
-  kRecallRight,  // states a fact that only a later sentence repeats
+  kRecallLeft,   // repeats a fact that only earlier sentences state
+  kRecallRight,  // states a fact that only later sentences repeat
+  kRecallBoth,   // states a fact that an earlier and a later sentence state too
   kFree,         // a choice: no context determines it
 };
-inline constexpr int kKinds = 6;
+inline constexpr int kKinds = 7;
 std::string_view kind_name(Kind kind);  // "left", "recall_right"
 
 // Places that together allow to guess a word with this accuracy, whatever else is hidden.
@@ -49,12 +50,15 @@ struct Document {
 struct LanguageOptions {
   int64_t seed = 1;
   int64_t shortest = 40, longest = 120;
+  int64_t facts = 1;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("seed", self.seed, Range{0, 1LL << 53}, "seed of the language's documents");
     v("shortest", self.shortest, Range{20, 4096}, "fewest words of a document");
     v("longest", self.longest, Range{40, 4096}, "most words of a document");
+    v("facts", self.facts, Range{1, 6},
+      "most facts of each sort in a document; from 2 on, to recall one needs its key");
   }
 };
 

@@ -7,8 +7,6 @@
 namespace hydramix {
 namespace {
 
-constexpr std::size_t kMostFacts = 3;  // of each sort: more would make long documents puzzles
-
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 bool is_goods(const Pattern::Place& place) { return place.slot.starts_with("GOODS"); }
@@ -28,10 +26,11 @@ std::array<std::size_t, 2> slots_of_fact(const Pattern& pattern) {
 
 }  // namespace
 
-Document Writer::write(int64_t shortest, int64_t longest) {
-  const int64_t target = shortest + random_.below(longest - shortest + 1);
-  plan_facts(target * 2 / 5);
-  plan_others(target, shortest, longest);
+Document Writer::write() {
+  const int64_t target =
+      options_.shortest + random_.below(options_.longest - options_.shortest + 1);
+  plan_facts(target / 2);
+  plan_others(target);
   random_.shuffle(sentences_);
   for (const auto& [pattern, fact] : sentences_)
     append(*pattern, fact < 0 ? fill(*pattern) : state(*pattern, facts_[at(fact)]));
@@ -46,8 +45,9 @@ int64_t Writer::planned_words() const {
   return words;
 }
 
-// Keys and values of a sort are distinct, so that each tells the other. A quarter of the facts is
-// stated once only: what stands alone need not be the partner of what is hidden.
+// Keys and values of a sort are distinct, so that each tells the other. A fifth of the facts is
+// stated once only: what stands alone need not be the partner of what is hidden. The others are
+// stated two, three or four times.
 void Writer::plan_facts(int64_t words) {
   const auto& sorts = grammar_.fact_patterns();
   std::vector<std::array<Choice, 2>> unused(sorts.size());
@@ -57,7 +57,7 @@ void Writer::plan_facts(int64_t words) {
       unused[sort][side].resize(pattern.places[slots_of_fact(pattern)[side]].words.size());
       std::iota(unused[sort][side].begin(), unused[sort][side].end(), std::size_t{0});
       random_.shuffle(unused[sort][side]);
-      unused[sort][side].resize(kMostFacts);
+      unused[sort][side].resize(at(options_.facts));
     }
   }
   while (planned_words() < words) {
@@ -71,21 +71,21 @@ void Writer::plan_facts(int64_t words) {
     facts_.push_back({sort, keys.back(), values.back()});
     keys.pop_back();
     values.pop_back();
-    const int64_t times = random_.chance(1, 4) ? 1 : 2;
-    for (int64_t i = 0; i < times; ++i)
+    const int64_t times = random_.chance(1, 5) ? 1 : 2 + random_.below(3);
+    for (int64_t i = 0; i < times && (i == 0 || planned_words() < words); ++i)
       sentences_.push_back({&grammar_.patterns()[at(random_.pick(sorts[sort]))],
                             static_cast<int64_t>(facts_.size()) - 1});
   }
 }
 
 // Up to the first sentence that would pass the target, if that is long enough.
-void Writer::plan_others(int64_t target, int64_t shortest, int64_t longest) {
+void Writer::plan_others(int64_t target) {
   while (true) {
     const int64_t words = planned_words();
     const Pattern& pattern = other_pattern();
     const int64_t longer = words + static_cast<int64_t>(pattern.places.size());
-    if (longer > target && words >= shortest) return;
-    if (longer <= longest) sentences_.push_back({&pattern, -1});
+    if (longer > target && words >= options_.shortest) return;
+    if (longer <= options_.longest) sentences_.push_back({&pattern, -1});
   }
 }
 
@@ -160,8 +160,8 @@ void Writer::append(const Pattern& pattern, const Choice& choice) {
   }
 }
 
-// Of a fact stated twice, each mention is evidence for the other. Where it is not to be seen, the
-// words of the other facts are still ruled out.
+// Of a fact stated more than once, each mention is evidence for the other. Where it is not to be
+// seen, the words of the other facts are still ruled out.
 void Writer::explain_facts() {
   for (const auto& fact : facts_) {
     const auto same_sort = std::count_if(facts_.begin(), facts_.end(),
@@ -170,11 +170,17 @@ void Writer::explain_facts() {
       for (const std::size_t side : {0u, 1u}) {
         Word& word = document_.words[at(mention[side])];
         word.guess = 1 / (1 / word.guess - static_cast<double>(same_sort - 1));
+        const bool earlier = fact.mentions.front() != mention;
+        const bool later = fact.mentions.back() != mention;
+        if (earlier || later)
+          word.kind = !later ? Kind::kRecallLeft : earlier ? Kind::kRecallBoth : Kind::kRecallRight;
         for (const auto& other : fact.mentions) {
           if (other == mention) continue;
-          const bool earlier = other[0] < mention[0];
-          word.kind = earlier ? Kind::kRecallLeft : Kind::kRecallRight;
-          word.evidence.push_back({{mention[1 - side], other[0], other[1]}, 1});
+          // The only fact of its sort needs no key.
+          if (options_.facts == 1)
+            word.evidence.push_back({{other[side]}, 1});
+          else
+            word.evidence.push_back({{mention[1 - side], other[0], other[1]}, 1});
         }
       }
     }

@@ -13,9 +13,10 @@ namespace hydramix {
 
 class Writer {
  public:
-  Writer(const Grammar& grammar, const Random& random) : grammar_(grammar), random_(random) {}
+  Writer(const Grammar& grammar, const Random& random, const LanguageOptions& options)
+      : grammar_(grammar), random_(random), options_(options) {}
 
-  Document write(int64_t shortest, int64_t longest);
+  Document write();
 
  private:
   struct Fact {
@@ -30,7 +31,7 @@ class Writer {
   using Choice = std::vector<std::size_t>;  // of each place's words
 
   void plan_facts(int64_t words);
-  void plan_others(int64_t target, int64_t shortest, int64_t longest);
+  void plan_others(int64_t target);
   const Pattern& other_pattern();
   Choice fill(const Pattern& pattern);
   Choice state(const Pattern& pattern, Fact& fact) const;
@@ -40,6 +41,7 @@ class Writer {
 
   const Grammar& grammar_;
   Random random_;
+  const LanguageOptions& options_;
   std::vector<Fact> facts_;
   std::vector<Sentence> sentences_;
   Document document_;

@@ -70,7 +70,7 @@ std::map<std::string, std::string> facts_of(const std::string& text) {
     const std::size_t end = rest.find(" and ");
     const std::string clause = rest.substr(0, end);
     rest = end == std::string::npos ? "" : rest.substr(end + 5);
-    for (const auto& [key, value] : {std::pair{"object", "place"}, {"name", "colour"}})
+    for (const auto& [key, value] : {std::pair{"object", "colour"}, {"name", "city"}})
       if (!of_class(clause, value).empty())
         facts[of_class(clause, key).at(0)] = of_class(clause, value)[0];
   }
@@ -103,7 +103,7 @@ std::string judge(const std::string& task, const std::string& first, const std::
   if (task == "SST-2") {
     const auto& words = word_class("quality").words;
     const auto quality = of_class(first, "quality").at(0);
-    const bool good = std::find(words.begin(), words.end(), quality) < words.begin() + 6;
+    const bool good = std::find(words.begin(), words.end(), quality) < words.begin() + 4;
     return good != has(words_of(first), "not") ? "1" : "0";
   }
   if (task == "MRPC") return facts_of(first) == facts_of(second) ? "1" : "0";
@@ -121,7 +121,7 @@ std::string judge(const std::string& task, const std::string& first, const std::
     return "1";
   }
   int shared = 0;
-  for (const char* part : {"name", "colour", "object", "find", "place"})
+  for (const char* part : {"name", "colour", "object", "find", "city"})
     shared += of_class(first, part) == of_class(second, part);
   return std::to_string(shared) + ".000";
 }
@@ -282,15 +282,15 @@ TEST_P(EveryTask, EveryLineHasTheColumnsOfTheOfficialFile) {
 TEST(Glue, MismatchedSetsWordTheirPremisesOtherwise) {
   const auto files = make_glue_task("MNLI", {60, 30, 30}, 1);
   ASSERT_EQ(files.size(), 5u);
-  const auto premises_lie_first = [](const GlueFile& file) {
+  const auto premises_turned_round = [](const GlueFile& file) {
     int64_t count = 0;
     for (const auto& e : examples("MNLI", file))
-      count += e.first.starts_with("In the ") || e.first.starts_with("The clothes of");
+      count += e.first.starts_with("In ") || e.first.find("is the colour of") != std::string::npos;
     return count;
   };
-  EXPECT_EQ(premises_lie_first(files[0]), 0);
-  EXPECT_EQ(premises_lie_first(files[1]), 0);
-  EXPECT_EQ(premises_lie_first(files[2]), 30);
+  EXPECT_EQ(premises_turned_round(files[0]), 0);
+  EXPECT_EQ(premises_turned_round(files[1]), 0);
+  EXPECT_EQ(premises_turned_round(files[2]), 30);
 }
 
 TEST(Glue, QuotesOfMrpcAreText) {

@@ -162,6 +162,9 @@ TEST(Language, KindsNameTheSideOfTheEvidence) {
         case Kind::kRecallRight:
           EXPECT_FALSE(by_left);
           break;
+        case Kind::kRecallBoth:
+          EXPECT_GE(word.evidence.size(), 2u);
+          break;
       }
       EXPECT_GT(word.guess, 0);
       EXPECT_LE(word.guess, 0.5);
@@ -183,27 +186,42 @@ std::string solve(const std::string& asked, const std::vector<std::string>& evid
   return brackets.at(first);
 }
 
-TEST(Language, AReaderOfTheEvidenceAloneKnowsTheWord) {
+// With one fact of a sort, another mention of the word; with more, what is seen here is seen there
+// too, and the word stands beside it.
+std::string repeated(const std::vector<std::string>& shown) {
+  if (shown.size() == 1) return shown[0];
+  return shown[0] == shown[1] ? shown[2] : shown[1];
+}
+
+void expect_evidence_suffices(const std::vector<Document>& list) {
   std::map<Kind, int64_t> solved;
-  for (const auto& document : documents()) {
+  for (const auto& document : list) {
     for (const auto& word : document.words) {
-      const bool recall = word.kind == Kind::kRecallLeft || word.kind == Kind::kRecallRight;
+      const bool recall = word.kind == Kind::kRecallLeft || word.kind == Kind::kRecallRight ||
+                          word.kind == Kind::kRecallBoth;
       const bool counts = in_class("number", text_of(word.id));
       if (!recall && (counts || (word.kind != Kind::kLeft && word.kind != Kind::kRight))) continue;
       for (const auto& evidence : word.evidence) {
         std::vector<std::string> shown;
         for (const int32_t place : evidence.places)
           shown.push_back(text_of(document.words[static_cast<std::size_t>(place)].id));
-        // Of a repeated fact: what is seen here is seen there too, and the word stands beside it.
-        const std::string answer =
-            recall ? (shown[0] == shown[1] ? shown[2] : shown[1]) : solve(text_of(word.id), shown);
+        const std::string answer = recall ? repeated(shown) : solve(text_of(word.id), shown);
         ASSERT_EQ(answer, text_of(word.id)) << language().text(document);
         ++solved[word.kind];
       }
     }
   }
-  for (const Kind kind : {Kind::kLeft, Kind::kRight, Kind::kRecallLeft, Kind::kRecallRight})
-    EXPECT_GT(solved[kind], 2 * kDocuments);
+  for (const Kind kind :
+       {Kind::kLeft, Kind::kRight, Kind::kRecallLeft, Kind::kRecallRight, Kind::kRecallBoth})
+    EXPECT_GT(solved[kind], static_cast<int64_t>(list.size()));
+}
+
+TEST(Language, AReaderOfTheEvidenceAloneKnowsTheWord) {
+  expect_evidence_suffices(documents());
+  const Language harder({.facts = 3});
+  std::vector<Document> list;
+  for (int64_t i = 0; i < 500; ++i) list.push_back(harder.document(i));
+  expect_evidence_suffices(list);
 }
 
 // By brute force: wherever in any document the same words stand at the same distances as the
@@ -256,11 +274,10 @@ TEST(Language, NoDocumentContradictsItself) {
       const auto begin = static_cast<std::size_t>(document.sentences[s]);
       const std::string& opening = text_of(document.words[begin].id);
       std::size_t key = 0, value = 0;
-      if (opening == "where") key = begin + 3, value = begin + 8;
-      if (opening == "how") key = begin + 2, value = begin + 7;
-      if (opening == "today") key = begin + 1, value = begin + 6;
-      if (opening == "the" && text_of(document.words[begin + 3].id) == "now")
-        key = begin + 1, value = begin + 6;
+      if (opening == "surely") key = begin + 2, value = begin + 4;
+      if (opening == "what") key = begin + 4, value = begin + 6;
+      if (opening == "today") key = begin + 1, value = begin + 3;
+      if (opening == "where") key = begin + 2, value = begin + 4;
       if (value == 0) continue;
       const int32_t k = document.words[key].id, v = document.words[value].id;
       EXPECT_EQ(value_of.emplace(k, v).first->second, v) << language().text(document);
@@ -325,9 +342,9 @@ TEST(Language, TheOtherSideOfADocumentSaysNothing) {
       {"opening", Kind::kRight, -1},      {"number", Kind::kRight, -1},
       {"pronoun", Kind::kLeft, 1},        {"be", Kind::kLeft, 1},
       {"closing", Kind::kLeft, 1},        {"object", Kind::kRecallRight, -1},
-      {"place", Kind::kRecallRight, -1},  {"name", Kind::kRecallRight, -1},
+      {"city", Kind::kRecallRight, -1},   {"name", Kind::kRecallRight, -1},
       {"colour", Kind::kRecallRight, -1}, {"object", Kind::kRecallLeft, 1},
-      {"place", Kind::kRecallLeft, 1},    {"name", Kind::kRecallLeft, 1},
+      {"city", Kind::kRecallLeft, 1},     {"name", Kind::kRecallLeft, 1},
       {"colour", Kind::kRecallLeft, 1},
   };
   for (const auto& c : cases) {
@@ -338,12 +355,12 @@ TEST(Language, TheOtherSideOfADocumentSaysNothing) {
     }
     // And the guess is no better than can be had: 0 to 2 other facts rule out so many words.
     const Reading reading = read_one_side(c.word_class, c.kind, c.blind_side, 1);
-    EXPECT_GE(reading.accuracy, 0.7 * reading.guess - reading.tolerance) << c.word_class;
+    EXPECT_GE(reading.accuracy, 0.6 * reading.guess - reading.tolerance) << c.word_class;
   }
   // The same reader sees it at once from the right side.
   EXPECT_GT(read_one_side("pronoun", Kind::kRight, 1, 3).accuracy, 0.95);
   EXPECT_GT(read_one_side("article", Kind::kRight, 1, 1).accuracy, 0.95);
-  EXPECT_GT(read_one_side("be", Kind::kLeft, -1, 5).accuracy, 0.95);
+  EXPECT_GT(read_one_side("be", Kind::kLeft, -1, 4).accuracy, 0.95);
 }
 
 TEST(Language, AchievableIsTheBestVisibleEvidenceElseTheGuess) {

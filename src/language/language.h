@@ -19,7 +19,7 @@ namespace hydramix {
 
 enum class Kind : uint8_t {
   kLocal,        // fixed by the phrase around it
-  kLeft,         // needs a word to its left: the dogs that saw the tree [are]
+  kLeft,         // needs a word to its left: the dogs that nina saw [are]
   kRight,        // needs a word to its right: before [she] left, anna
   kRecallLeft,   // repeats a fact that only earlier sentences state
   kRecallRight,  // states a fact that only later sentences repeat

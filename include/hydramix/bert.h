@@ -29,6 +29,7 @@ struct BertOptions {
   int64_t positions = 0;
   double dropout = 0;
   bool recompute = false;
+  double initial_deviation = 0.02;
   MlpOptions mlp;
   BlockOptions block;
 
@@ -46,6 +47,8 @@ struct BertOptions {
     v("dropout", self.dropout, Range{0.0, 0.99}, "share of embedding channels dropped in training");
     v("recompute", self.recompute,
       "keeps only the input of a layer for the backward pass and computes the rest anew");
+    v("initial_deviation", self.initial_deviation, Range{1e-6, 1.0},
+      "of linear and embedding weights, which start normal; BERT's is for a d_model of 768");
     v("mlp", self.mlp, "the MLP behind every block");
     v("block", self.block, "the block of every layer");
   }

@@ -1,38 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers by count: a stream is a pure function of its key, so whatever is drawn for
-// "sequence 17 of seed 3" can be drawn again at any time, on any machine, in any order. That is
-// what makes training resume exactly: no generator has a state to save.
+// Random numbers that are a pure function of a key: the same on every machine and library, and the
+// sequences of different keys are unrelated. (std::uniform_int_distribution differs by library.)
+// What is drawn for "sequence 17 of seed 3" can be drawn again at any time and in any order: that
+// is what makes training resume exactly, for no generator has a state to save.
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
+#include <utility>
+#include <vector>
 
 namespace hydramix {
 
-// SplitMix64's finaliser: every bit of the result depends on every bit of the argument.
-constexpr uint64_t scrambled(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+// The output function of SplitMix64: a bijection that scatters neighbouring inputs.
+constexpr uint64_t scatter(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
 
-class RandomStream {
+class Random {
  public:
-  // Keys that differ in any number give streams that have nothing in common.
-  constexpr explicit RandomStream(std::initializer_list<uint64_t> key) {
-    for (const uint64_t number : key) state_ = scrambled(state_ ^ scrambled(number));
+  Random(uint64_t seed, uint64_t stream, uint64_t index)
+      : state_(scatter(scatter(scatter(seed + kStep) + stream * kStep) + index * kStep)) {}
+
+  uint64_t next() {
+    state_ += kStep;
+    return scatter(state_);
+  }
+  // Uniform in [0, count), count < 2^32. The bias is below count / 2^32.
+  int64_t below(int64_t count) {
+    return static_cast<int64_t>(((next() >> 32) * static_cast<uint64_t>(count)) >> 32);
+  }
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }  // in [0, 1)
+  bool chance(int64_t part, int64_t whole) { return below(whole) < part; }
+
+  template <class T>
+  const T& pick(const std::vector<T>& list) {
+    return list[static_cast<std::size_t>(below(static_cast<int64_t>(list.size())))];
+  }
+  template <class T>
+  void shuffle(std::vector<T>& list) {
+    for (std::size_t i = list.size(); i > 1; --i)
+      std::swap(list[i - 1], list[static_cast<std::size_t>(below(static_cast<int64_t>(i)))]);
   }
 
-  constexpr uint64_t next() { return scrambled(state_ + count_++ * 0xd1342543de82ef95ULL); }
-  // In [0, 1), 53 bits.
-  constexpr double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
-  // In [0, bound), bound > 0. Of 2^64 numbers the last few fall on smaller results once more often:
-  // below anything that could be seen.
-  constexpr uint64_t below(uint64_t bound) { return next() % bound; }
-
  private:
-  uint64_t state_ = 0, count_ = 0;
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;
+  uint64_t state_;
 };
 
 }  // namespace hydramix

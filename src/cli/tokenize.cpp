@@ -7,9 +7,9 @@
 
 #include "base/cores.h"
 #include "base/formatted.h"
+#include "base/interrupt.h"
 #include "base/quotes.h"
 #include "cli/commands.h"
-#include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "data/token_shards.h"
 #include "data/tokenize_job.h"
@@ -143,9 +143,9 @@ int run_tokenize_command(const TokenizeOptions& o) {
               << escaped(inputs.passed_over.front()) << std::endl;
 
   TokenizeJob job = job_of(o, tokenizer, inputs);
-  const InterruptWatch watch;
+  const Interrupt interrupt;
   std::optional<Progress> progress;
-  job.interrupted = [&] { return watch.interrupted(); };
+  job.interrupted = [] { return Interrupt::signal() != 0; };
   job.progress = [&](const TokenizeProgress& now) {
     if (!progress) {  // the first call tells where the work begins
       progress.emplace("tokenize", now.total_bytes, "MB", 1e6, now.bytes);
@@ -164,7 +164,7 @@ int run_tokenize_command(const TokenizeOptions& o) {
   if (result.state == TokenizeResult::interrupted) {
     std::cerr << "interrupted; " << index.shards.size() << " shards with " << index.documents()
               << " documents are finished. The same command goes on from there." << std::endl;
-    return watch.exit_code();
+    return 128 + Interrupt::signal();
   }
   if (result.state == TokenizeResult::was_there)
     std::cerr << o.out << " holds this data set already; --overwrite makes it again." << std::endl;

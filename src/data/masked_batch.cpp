@@ -29,14 +29,13 @@ MaskedBatches::MaskedBatches(const Documents& documents, const Tokenizer& tokeni
 }
 
 void MaskedBatches::add(MaskedBatch& batch, int64_t document, bool window, double share,
-                        RandomStream& stream) const {
+                        Random& random) const {
   thread_local std::vector<int32_t> text;
   text.clear();
   documents_.read(document, text);
   const auto length = static_cast<int64_t>(text.size());
   const int64_t taken = std::min(length, options_.max_length - 2);
-  const int64_t begin =
-      window ? static_cast<int64_t>(stream.below(static_cast<uint64_t>(length - taken + 1))) : 0;
+  const int64_t begin = window ? random.below(length - taken + 1) : 0;
   batch.documents.push_back(document);
   batch.begins.push_back(begin);
   batch.ids.push_back(special_.cls);
@@ -44,14 +43,14 @@ void MaskedBatches::add(MaskedBatch& batch, int64_t document, bool window, doubl
     const int64_t id = text[static_cast<std::size_t>(i)];
     const bool special = id == special_.cls || id == special_.sep || id == special_.pad;
     int64_t shown = id;
-    if (!special && stream.uniform() < share) {
+    if (!special && random.uniform() < share) {
       batch.positions.push_back(static_cast<int64_t>(batch.ids.size()));
       batch.targets.push_back(id);
-      const double fate = stream.uniform();
+      const double fate = random.uniform();
       if (fate < 0.8)
         shown = special_.mask;
       else if (fate < 0.9)
-        shown = static_cast<int64_t>(stream.below(static_cast<uint64_t>(vocabulary_)));
+        shown = random.below(vocabulary_);
     }
     batch.ids.push_back(shown);
   }
@@ -67,8 +66,8 @@ MaskedBatch MaskedBatches::training(int64_t first, int64_t count) const {
   for (int64_t number = first; number < first + count; ++number) {
     const auto epoch = static_cast<uint64_t>(number / n);
     const int64_t document = Shuffle(n, seed_, epoch)(number % n);
-    RandomStream stream{seed_, kTraining, static_cast<uint64_t>(number)};
-    add(batch, document, options_.long_documents == "window", options_.mask, stream);
+    Random random(seed_, kTraining, static_cast<uint64_t>(number));
+    add(batch, document, options_.long_documents == "window", options_.mask, random);
   }
   return batch;
 }
@@ -79,8 +78,8 @@ MaskedBatch MaskedBatches::evaluation(int64_t first, int64_t count) const {
   batch.offsets.push_back(0);
   for (int64_t document = first; document < first + count; ++document) {
     // The seed is not part of the key: models of any seed are asked the same.
-    RandomStream stream{kEvaluation, static_cast<uint64_t>(document)};
-    add(batch, document, false, options_.evaluation_mask, stream);
+    Random random(0, kEvaluation, static_cast<uint64_t>(document));
+    add(batch, document, false, options_.evaluation_mask, random);
   }
   return batch;
 }

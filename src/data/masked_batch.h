@@ -63,8 +63,7 @@ class MaskedBatches {
   int64_t mask_id() const { return special_.mask; }
 
  private:
-  void add(MaskedBatch& batch, int64_t document, bool window, double share,
-           RandomStream& stream) const;
+  void add(MaskedBatch& batch, int64_t document, bool window, double share, Random& random) const;
 
   const Documents& documents_;
   SpecialTokens special_;

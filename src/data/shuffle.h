@@ -14,8 +14,8 @@ class Shuffle {
  public:
   Shuffle(int64_t n, uint64_t seed, uint64_t epoch) : n_(static_cast<uint64_t>(n)) {
     while ((uint64_t{1} << (2 * half_bits_)) < n_) ++half_bits_;
-    RandomStream stream{seed, epoch, 0x5348554646ULL};
-    for (uint64_t& key : keys_) key = stream.next();
+    Random random(seed, kStream, epoch);
+    for (uint64_t& key : keys_) key = random.next();
   }
 
   // The thing at `place`; every thing is at one place.
@@ -27,11 +27,12 @@ class Shuffle {
   }
 
  private:
+  static constexpr uint64_t kStream = 0x53485546;  // apart from what else is drawn from the seed
   uint64_t permuted(uint64_t x) const {
     const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
     uint64_t left = x >> half_bits_, right = x & mask;
     for (const uint64_t key : keys_) {
-      const uint64_t next = left ^ (scrambled(right ^ key) & mask);
+      const uint64_t next = left ^ (scatter(right ^ key) & mask);
       left = right;
       right = next;
     }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "language/random.h"
+#include "base/random.h"
 
 namespace hydramix {
 

@@ -50,6 +50,7 @@ struct Document {
 struct LanguageOptions {
   int64_t seed = 1;
   int64_t shortest = 40, longest = 120;
+  int64_t sorts = 2;
   int64_t facts = 1;
 
   template <class Self, class Visitor>
@@ -57,6 +58,9 @@ struct LanguageOptions {
     v("seed", self.seed, Range{0, 1LL << 53}, "seed of the language's documents");
     v("shortest", self.shortest, Range{20, 4096}, "fewest words of a document");
     v("longest", self.longest, Range{40, 4096}, "most words of a document");
+    v("sorts", self.sorts, Range{1, 2},
+      "sorts of facts: the colour of an object, then the city of a person; with one sort and one "
+      "fact all that changes is the colour");
     v("facts", self.facts, Range{1, 6},
       "most facts of each sort in a document; from 2 on, to recall one needs its key");
   }

@@ -2,8 +2,8 @@
 #include "language/language_documents.h"
 
 #include "base/formatted.h"
+#include "base/random.h"
 #include "hydramix/error.h"
-#include "language/random.h"
 
 namespace hydramix {
 

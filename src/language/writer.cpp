@@ -47,16 +47,19 @@ int64_t Writer::planned_words() const {
 
 // Keys and values of a sort are distinct, so that each tells the other. A fifth of the facts is
 // stated once only: what stands alone need not be the partner of what is hidden. The others are
-// stated two, three or four times.
+// stated two, three or four times, or up to seven times if there is no other.
 void Writer::plan_facts(int64_t words) {
-  const auto& sorts = grammar_.fact_patterns();
+  auto sorts = grammar_.fact_patterns();
+  sorts.resize(at(options_.sorts));
+  const int64_t most = single_fact() ? 7 : 4;
   std::vector<std::array<Choice, 2>> unused(sorts.size());
   for (std::size_t sort = 0; sort < sorts.size(); ++sort) {
     const Pattern& pattern = grammar_.patterns()[at(sorts[sort][0])];
     for (const std::size_t side : {0u, 1u}) {
       unused[sort][side].resize(pattern.places[slots_of_fact(pattern)[side]].words.size());
       std::iota(unused[sort][side].begin(), unused[sort][side].end(), std::size_t{0});
-      random_.shuffle(unused[sort][side]);
+      // A single fact is always about the same key, so that there is one word to recall.
+      if (side == 1 || !single_fact()) random_.shuffle(unused[sort][side]);
       unused[sort][side].resize(at(options_.facts));
     }
   }
@@ -71,7 +74,7 @@ void Writer::plan_facts(int64_t words) {
     facts_.push_back({sort, keys.back(), values.back()});
     keys.pop_back();
     values.pop_back();
-    const int64_t times = random_.chance(1, 5) ? 1 : 2 + random_.below(3);
+    const int64_t times = random_.chance(1, 5) ? 1 : 2 + random_.below(most - 1);
     for (int64_t i = 0; i < times && (i == 0 || planned_words() < words); ++i)
       sentences_.push_back({&grammar_.patterns()[at(random_.pick(sorts[sort]))],
                             static_cast<int64_t>(facts_.size()) - 1});
@@ -169,6 +172,11 @@ void Writer::explain_facts() {
     for (const auto& mention : fact.mentions) {
       for (const std::size_t side : {0u, 1u}) {
         Word& word = document_.words[at(mention[side])];
+        if (side == 0 && single_fact()) {
+          word.kind = Kind::kLocal;
+          word.guess = 1;
+          continue;
+        }
         word.guess = 1 / (1 / word.guess - static_cast<double>(same_sort - 1));
         const bool earlier = fact.mentions.front() != mention;
         const bool later = fact.mentions.back() != mention;

@@ -5,9 +5,9 @@
 
 #include <array>
 
+#include "base/random.h"
 #include "language/grammar.h"
 #include "language/language.h"
-#include "language/random.h"
 
 namespace hydramix {
 
@@ -30,6 +30,7 @@ class Writer {
   };
   using Choice = std::vector<std::size_t>;  // of each place's words
 
+  bool single_fact() const { return options_.sorts * options_.facts == 1; }
   void plan_facts(int64_t words);
   void plan_others(int64_t target);
   const Pattern& other_pattern();

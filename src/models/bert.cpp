@@ -13,7 +13,6 @@
 namespace hydramix {
 namespace {
 
-constexpr double kInitialDeviation = 0.02;  // of BERT: normal, biases zero
 
 // A module that only gives its children a name: "bert.embeddings.word_embeddings".
 std::shared_ptr<torch::nn::Module> scope(torch::nn::Module& parent, const std::string& name) {
@@ -135,12 +134,16 @@ BertForMaskedLMImpl::BertForMaskedLMImpl(const BertOptions& options) : options_(
 // linear layer or an embedding keeps what its module gave it.
 void BertForMaskedLMImpl::initialize() {
   torch::NoGradGuard no_grad;
+  const double deviation = options_.initial_deviation;
   for (const auto& module : modules(/*include_self=*/false)) {
     if (auto* linear = module->as<torch::nn::LinearImpl>()) {
-      linear->weight.normal_(0, kInitialDeviation);
+      linear->weight.normal_(0, deviation);
       if (linear->bias.defined()) linear->bias.zero_();
     } else if (auto* embedding = module->as<torch::nn::EmbeddingImpl>()) {
-      embedding->weight.normal_(0, kInitialDeviation);
+      embedding->weight.normal_(0, deviation);
+    } else if (auto* mlp = module->as<MlpImpl>()) {
+      for (auto& weight : mlp->parameters())
+        if (weight.dim() > 1) weight.normal_(0, deviation);
     }
   }
 }

@@ -146,8 +146,11 @@ void keep_config(const std::filesystem::path& folder, const PretrainOptions& opt
 PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& events) {
   validate(options);
   check_lengths(options);
-  // The device needs the rank's place on its machine before there is a communicator.
-  const auto device = choose_device(options.device, launch_environment().local_rank);
+  const auto launch = launch_environment();
+  HYDRAMIX_CHECK_USAGE(options.train.batch % launch.size == 0, "train.batch: ", options.train.batch,
+                       " sequences cannot be divided among ", launch.size,
+                       " ranks. Choose a batch that is a multiple of the number of ranks.");
+  const auto device = choose_device(options.device, launch.local_rank);
   const bool bfloat16 = choose_bfloat16(options.precision, device);
   const auto tokenizer = open_tokenizer(options.data);
   HYDRAMIX_CHECK_USAGE(tokenizer.size() <= options.model.vocab,
@@ -158,6 +161,10 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
   const auto seed = static_cast<uint64_t>(options.train.seed);
   const MaskedBatches training_batches(*training, tokenizer, options.data.sequences, seed);
   const MaskedBatches validation_batches(*validation, tokenizer, options.data.sequences, seed);
+
+  torch::manual_seed(seed);
+  BertForMaskedLM model(options.model);
+  model->to(device);
 
   const auto communicator = make_communicator({options.train.timeout}, device);
   try {
@@ -173,9 +180,6 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
       keep_config(folder, options, training->fingerprint() + " " + validation->fingerprint());
       tokenizer.save(folder / "tokenizer.json");
     }
-    torch::manual_seed(seed);
-    BertForMaskedLM model(options.model);
-    model->to(device);
     MaskedLm task(model, training_batches, *validation, validation_batches,
                   {options.train.micro_batch, options.data.evaluation_documents, options.train.seed,
                    device, bfloat16});

@@ -56,9 +56,8 @@ Trainer::Trainer(Task& task, const TrainOptions& options, Communicator& communic
       optimizer_(parameters_, options.optimizer),
       reducer_(communicator, parameters_.parameters(), parameters_.gradients(),
                options.bucket_megabytes << 20) {
-  HYDRAMIX_CHECK_USAGE(options.batch % communicator.size() == 0, "train.batch: ", options.batch,
-                       " sequences cannot be divided among ", communicator.size(),
-                       " ranks. Choose a batch that is a multiple of the number of ranks.");
+  HYDRAMIX_CHECK(options.batch % communicator.size() == 0, "train: a batch of ", options.batch,
+                 " cannot be divided among ", communicator.size(), " ranks.");
   if (is_first())
     checkpoints_ = std::make_unique<CheckpointFolder>(folder_ / "checkpoints", options.keep);
 }
@@ -196,24 +195,30 @@ void Trainer::write_metrics(nlohmann::ordered_json line) {
   tensorboard_->flush();
 }
 
+// The whole evaluation, over all ranks.
+nlohmann::ordered_json Trainer::evaluate() {
+  auto part = task_.evaluate(communicator_.rank(), communicator_.size());
+  auto sums = torch::tensor(part, torch::kFloat64).to(parameters_.values().device());
+  communicator_.sum(sums);
+  sums = sums.cpu();
+  part.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
+  auto summary = task_.summary(part);
+  if (is_first() && events_.evaluation) events_.evaluation(step_, summary);
+  return summary;
+}
+
 // Evaluation and checkpoints after step_ steps, where they are due.
 void Trainer::evaluate_and_save(bool leaving) {
   const bool end = step_ == options_.steps;
   bool best = false;
   if (end || (step_ % options_.evaluate_every == 0 && !leaving)) {
-    auto part = task_.evaluate(communicator_.rank(), communicator_.size());
-    auto sums = torch::tensor(part, torch::kFloat64).to(parameters_.values().device());
-    communicator_.sum(sums);
-    sums = sums.cpu();
-    part.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
-    const auto summary = task_.summary(part);
+    const auto summary = evaluate();
     const double loss = summary.at("loss").get<double>();
     best = loss < best_loss_;
     if (best) best_loss_ = loss;
     nlohmann::ordered_json line{{"step", step_}};
     for (const auto& [key, value] : summary.items()) line["evaluation/" + key] = value;
     write_metrics(line);
-    if (is_first() && events_.evaluation) events_.evaluation(step_, summary);
   }
   const bool due = end || best || leaving || step_ % options_.checkpoint_every == 0;
   if (is_first() && due && step_ != saved_step_) {
@@ -225,6 +230,7 @@ void Trainer::evaluate_and_save(bool leaving) {
 Trainer::End Trainer::run() {
   const Interrupt interrupt;
   resume();
+  if (step_ == options_.steps) evaluate();  // nothing is left to do but to say how good it is
   auto logged = std::chrono::steady_clock::now();
   Totals window;
   while (step_ < options_.steps) {

@@ -83,7 +83,7 @@ struct TrainEvents {
 
 class Trainer {
  public:
-  // `folder` gets checkpoints/ and metrics.jsonl. Throws a UsageError unless batch divides.
+  // `folder` gets checkpoints/ and metrics.jsonl. The batch must be a multiple of the ranks.
   Trainer(Task& task, const TrainOptions& options, Communicator& communicator,
           std::filesystem::path folder, TrainEvents events);
 
@@ -102,6 +102,7 @@ class Trainer {
   std::optional<Totals> accumulate();
   void count_skipped(double norm);
   void write_metrics(nlohmann::ordered_json line);
+  nlohmann::ordered_json evaluate();
   void evaluate_and_save(bool leaving);
 
   Task& task_;

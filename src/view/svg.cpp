@@ -60,11 +60,9 @@ std::string text_element(const PageText& text) {
 
 }  // namespace
 
-void write_svg(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,
-               const PageOptions& options) {
+std::string svg_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
   const Page page = layout_page(pictures, options);
   std::string out = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
       "viewBox=\"0 0 {0} {1}\" font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', "
       "monospace\">\n",
@@ -76,8 +74,12 @@ void write_svg(const std::filesystem::path& path, const std::vector<MatrixPictur
     out += fmt::format("<rect {} fill=\"{}\"/>\n", place(box.area), hex(box.colour));
   for (const PageImage& image : page.images) out += image_element(image);
   for (const PageText& text : page.texts) out += text_element(text);
-  out += "</svg>\n";
-  write_file(path, out);
+  return out + "</svg>\n";
+}
+
+void write_svg(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,
+               const PageOptions& options) {
+  write_file(path, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + svg_page(pictures, options));
 }
 
 }  // namespace hydramix

@@ -6,11 +6,15 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "view/matrix_plot.h"
 
 namespace hydramix {
+
+// The page as an SVG element, for instance to stand in an HTML page.
+std::string svg_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options = {});
 
 // Writes the page; the file appears whole or not at all.
 void write_svg(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,

@@ -10,21 +10,21 @@
 namespace hydramix {
 namespace {
 
-TEST(RandomStream, IsAFunctionOfItsKeyAndOfEveryNumberInIt) {
-  RandomStream a{1, 2, 3}, same{1, 2, 3};
+TEST(RandomTest, IsAFunctionOfItsKeyAndOfEveryNumberInIt) {
+  Random a(1, 2, 3), same(1, 2, 3);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(a.next(), same.next());
   std::set<uint64_t> firsts;
   for (uint64_t i = 0; i < 100; ++i)
-    for (uint64_t j = 0; j < 100; ++j) firsts.insert(RandomStream{i, j}.next());
+    for (uint64_t j = 0; j < 100; ++j) firsts.insert(Random(i, j, 0).next());
   EXPECT_EQ(firsts.size(), 10000u);
 }
 
-TEST(RandomStream, UniformIsUniform) {
-  RandomStream stream{7};
+TEST(RandomTest, UniformIsUniform) {
+  Random random(7, 0, 0);
   std::vector<double> counts(16);
   constexpr int kDraws = 160000;
   for (int i = 0; i < kDraws; ++i) {
-    const double u = stream.uniform();
+    const double u = random.uniform();
     ASSERT_GE(u, 0);
     ASSERT_LT(u, 1);
     counts[static_cast<std::size_t>(16 * u)] += 1;

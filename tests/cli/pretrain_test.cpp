@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix pretrain as a process: killed at any moment, starved of disk, run by several ranks; and
+// what one does with the model afterwards.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/random.h"
+#include "support/command.h"
+
+namespace hydramix {
+namespace {
+
+using test::contains;
+using test::run;
+using test::TemporaryFolder;
+
+// Small enough for a second, with a checkpoint nearly always being written.
+const std::string kTiny =
+    "pretrain --device cpu --model.vocab 300 --model.layers 2 --model.block.d-model 32 "
+    "--model.block.headdim 16 --model.block.mixer-options.d-state 8 --model.dropout 0.1 "
+    "--data.evaluation-documents 20 --data.language-documents 50 --train.steps 24 --train.batch 8 "
+    "--train.micro-batch 3 --train.log-every 1 --train.evaluate-every 7 --train.checkpoint-every 1 "
+    "--train.optimizer.ema 0.9 --train.optimizer.rate 1e-3 ";
+
+std::string tiny(const std::filesystem::path& out) { return kTiny + "--out " + out.string(); }
+
+// Starts the command without waiting for it.
+pid_t start(const std::string& arguments, const std::string& environment,
+            const std::filesystem::path& log) {
+  const std::string command = "exec env " + environment + " " + HYDRAMIX_COMMAND + " " + arguments +
+                              " >" + log.string() + " 2>&1";
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  return child;
+}
+
+// The exit code, or minus the signal that ended it.
+int wait_for(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+std::string weights(const std::filesystem::path& out) {
+  return read_file(out / "model/model.safetensors");
+}
+
+std::vector<nlohmann::json> metrics(const std::filesystem::path& out) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(read_file(out / "metrics.jsonl"));
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+// An uninterrupted run, made once: what all others have to arrive at.
+struct Reference {
+  TemporaryFolder folder;
+  std::filesystem::path out = folder / "run";
+  double seconds;
+  Reference() {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto r = run(tiny(out));
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_TRUE(contains(r.out, "depends on")) << r.out;
+  }
+};
+const Reference& reference() {
+  static const Reference made;
+  return made;
+}
+
+TEST(Pretrain, KilledAtAnyMomentItContinuesToTheSameBits) {
+  const auto& whole = reference();
+  TemporaryFolder folder;
+  Random random(1, 2, 3);
+  int kills = 0;
+  for (int attempt = 0; attempt < 12; ++attempt) {
+    const pid_t child = start(tiny(folder / "run"), "", folder / "log");
+    // From before the first checkpoint to after the last: half of a run is starting up.
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(whole.seconds * (0.3 + 0.7 * random.uniform())));
+    kill(child, SIGKILL);
+    const int code = wait_for(child);
+    if (code == 0) break;
+    ASSERT_EQ(code, -SIGKILL) << read_file(folder / "log");
+    ++kills;
+  }
+  EXPECT_GT(kills, 0);
+  const auto r = run(tiny(folder / "run"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(weights(folder / "run") == weights(whole.out)) << "after " << kills << " kills";
+  const auto lines = metrics(folder / "run"), expected = metrics(whole.out);
+  ASSERT_EQ(lines.size(), expected.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i]["step"], expected[i]["step"]);
+    for (const char* key : {"loss", "norm", "evaluation/loss"})
+      EXPECT_EQ(lines[i].value(key, 0.0), expected[i].value(key, 0.0)) << key;
+  }
+}
+
+TEST(Pretrain, ASignalSavesAndLeavesAndTheSameCommandGoesOn) {
+  TemporaryFolder folder;
+  const pid_t child = start(tiny(folder / "run"), "", folder / "log");
+  for (int i = 0; i < 400 && !std::filesystem::exists(folder / "run/metrics.jsonl"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  kill(child, SIGTERM);
+  const int code = wait_for(child);
+  EXPECT_EQ(code, 128 + SIGTERM) << read_file(folder / "log");
+  EXPECT_TRUE(contains(read_file(folder / "log"), "The same command continues."));
+  const auto r = run(tiny(folder / "run"));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(weights(folder / "run") == weights(reference().out));
+}
+
+TEST(Pretrain, ADamagedCheckpointIsPassedOverAndSaid) {
+  TemporaryFolder folder;
+  const auto out = folder / "run";
+  std::filesystem::copy(reference().out, out, std::filesystem::copy_options::recursive);
+  std::filesystem::remove(out / "model/model.safetensors");
+  const auto newest = out / "checkpoints/step-0000000024.safetensors";
+  auto bytes = read_file(newest);
+  bytes[bytes.size() - 100] = static_cast<char>(bytes[bytes.size() - 100] ^ 1);
+  std::ofstream(newest, std::ios::binary) << bytes;
+  const auto r = run(tiny(out));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(contains(r.err, "step-0000000024.safetensors: the checksum of")) << r.err;
+  EXPECT_TRUE(contains(r.err, "continuing after step 23")) << r.err;
+  EXPECT_TRUE(weights(out) == weights(reference().out));
+}
+
+TEST(Pretrain, AFullDiskStopsItAndLosesNothing) {
+  TemporaryFolder folder;
+  const auto out = folder / "run";
+  std::filesystem::copy(reference().out, out, std::filesystem::copy_options::recursive);
+  // Back to where only the older checkpoints are.
+  std::filesystem::remove(out / "checkpoints/step-0000000024.safetensors");
+  std::filesystem::remove(out / "checkpoints/step-0000000023.safetensors");
+  const auto left = read_file(out / "checkpoints/step-0000000022.safetensors");
+  const auto r = run(tiny(out), "trap '' XFSZ; ulimit -f 40;");  // files of 20 or 40 kB, no more
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(contains(r.err, "File too large")) << r.err;
+  EXPECT_TRUE(left == read_file(out / "checkpoints/step-0000000022.safetensors"));
+  EXPECT_EQ(run(tiny(out)).code, 0);
+  EXPECT_TRUE(weights(out) == weights(reference().out));
+}
+
+int free_port() { return 20000 + static_cast<int>(getpid() % 20000); }
+
+TEST(Pretrain, TwoRanksLearnTheSameAsOne) {
+#ifdef HYDRAMIX_NO_GLOO
+  GTEST_SKIP() << "built without Gloo's headers: no ranks on the CPU";
+#endif
+  TemporaryFolder folder;
+  const auto out = folder / "run";
+  const auto environment = [](int rank) {
+    return "RANK=" + std::to_string(rank) + " LOCAL_RANK=" + std::to_string(rank) +
+           " WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
+           std::to_string(free_port());
+  };
+  const std::string arguments = tiny(out) + " --train.timeout 60";
+  const pid_t second = start(arguments, environment(1), folder / "log1");
+  const pid_t first = start(arguments, environment(0), folder / "log0");
+  EXPECT_EQ(wait_for(first), 0) << read_file(folder / "log0");
+  EXPECT_EQ(wait_for(second), 0) << read_file(folder / "log1");
+  const auto lines = metrics(out), expected = metrics(reference().out);
+  ASSERT_EQ(lines.size(), expected.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const char* key = lines[i].contains("loss") ? "loss" : "evaluation/loss";
+    // Rounding of float32 sums, over 24 steps.
+    EXPECT_NEAR(lines[i][key].get<double>(), expected[i][key].get<double>(), 1e-4) << i;
+  }
+  // And one rank takes up what two have left.
+  std::filesystem::remove(out / "checkpoints/step-0000000024.safetensors");
+  std::filesystem::remove(out / "checkpoints/step-0000000023.safetensors");
+  const auto r = run(tiny(out));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(contains(r.err, "continuing after step 22")) << r.err;
+}
+
+TEST(Pretrain, WhatCannotWorkIsSaidBeforeAnyWork) {
+  TemporaryFolder folder;
+  const auto out = (folder / "run").string();
+  struct Case {
+    std::string arguments, environment;
+    int code;
+    std::string message;
+  };
+  std::ofstream(folder / "vocab.txt") << "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n";
+  std::ofstream(folder / "recipe.yaml") << "model:\n  layer: 3\n";
+  const std::string vocab = (folder / "vocab.txt").string();
+  for (const auto& [arguments, environment, code, message] : std::vector<Case>{
+           {"--model.vocab 100", "", 2, "model.vocab: 100 is less than the tokenizer's"},
+           {"--model.block.headdim 24", "", 2, "headdim"},
+           {"--model.positions 64", "", 2,
+            "data.sequences.max_length: 128 is more than model.positions, which is 64"},
+           {"--model.block.mixer dense --model.block.mixer-options.max-length 32", "", 2,
+            "is more than model.block.mixer_options.max_length, which is 32"},
+           {"--train.batch 9",
+            "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1", 2,
+            "train.batch: 9 sequences cannot be divided among 2 ranks"},
+           {"--data.train shards --data.validation shards", "", 2,
+            "data.vocab: name the vocab.txt"},
+           {"--data.train shards", "", 2, "train and validation must both be"},
+           {"--data.train " + out + " --data.validation " + out + " --data.vocab " + vocab, "", 1,
+            "[MASK]"},
+           {"--precision bfloat16", "", 2, "precision: bfloat16 is for GPUs"},
+           {(folder / "recipe.yaml").string(), "", 2, "recipe.yaml"},
+           {"--out " + vocab + "/run", "", 1, "vocab.txt/run"}}) {
+    const auto r = run(tiny(out) + " " + arguments, environment);
+    EXPECT_EQ(r.code, code) << arguments << "\n" << r.err;
+    EXPECT_TRUE(contains(r.err, message)) << arguments << "\n" << r.err;
+    EXPECT_FALSE(std::filesystem::exists(folder / "run")) << arguments;
+  }
+}
+
+TEST(Pretrain, ARunWithOtherOptionsIsNotWrittenOver) {
+  TemporaryFolder folder;
+  const auto out = folder / "run";
+  std::filesystem::copy(reference().out, out, std::filesystem::copy_options::recursive);
+  const auto before = read_file(out / "config.json");
+  const auto r = run(tiny(out) + " --train.optimizer.rate 2e-3");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_TRUE(contains(r.err, "train.optimizer.rate was 0.001, is 0.002")) << r.err;
+  EXPECT_EQ(before, read_file(out / "config.json"));
+}
+
+TEST(Trained, CanBeEvaluatedAskedAndUsedForVectors) {
+  const auto out = reference().out.string();
+  for (const std::string which : {"last", "best", "average"}) {
+    const auto r = run("evaluate " + out + " --documents 10 --json --which " + which);
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_GT(nlohmann::json::parse(r.out)["loss"].get<double>(), 0);
+  }
+  // The folder of the run and its model are the same.
+  EXPECT_EQ(run("evaluate " + out + " --documents 10").out,
+            run("evaluate " + out + "/model --documents 10").out);
+  const auto fill = run("fill-mask --model " + out + " --top 3 \"the [MASK] of [MASK]\"");
+  EXPECT_EQ(fill.code, 0) << fill.err;
+  EXPECT_TRUE(contains(fill.out, "[MASK] 2:")) << fill.out;
+  EXPECT_EQ(run("fill-mask --model " + out + " \"no mask\"").code, 2);
+  EXPECT_EQ(run("fill-mask --model " + out + "/absent \"[MASK]\"").code, 1);
+
+  TemporaryFolder folder;
+  std::ofstream(folder / "lines.txt") << "the map is green .\n\nanna ran .\n";
+  const auto lines = (folder / "lines.txt").string();
+  for (const std::string name : {"v.npy", "v.jsonl"}) {
+    const auto r = run("embed " + lines + " --model " + out + " --out " + (folder / name).string());
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_TRUE(contains(r.out, "3 vectors of 32")) << r.out;
+  }
+  std::istringstream vectors(read_file(folder / "v.jsonl"));
+  std::size_t count = 0;
+  for (std::string line; std::getline(vectors, line); ++count)
+    EXPECT_EQ(nlohmann::json::parse(line).size(), 32u);
+  EXPECT_EQ(count, 3u);
+  EXPECT_EQ(read_file(folder / "v.npy").size(), 128u + 3 * 32 * 4);
+  std::ofstream(folder / "bad.txt") << "good\n\xff\xfe\n";
+  const auto bad = run("embed " + (folder / "bad.txt").string() + " --model " + out + " --out " +
+                       (folder / "b.npy").string());
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_TRUE(contains(bad.err, "bad.txt, line 2")) << bad.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "b.npy"));
+}
+
+}  // namespace
+}  // namespace hydramix

@@ -87,8 +87,7 @@ std::vector<std::pair<std::string, std::string>> demo_columns() {
   return {{"left", "left"},
           {"right", "right"},
           {"recall_left", "recall, left"},
-          {"recall_right", "recall, right"},
-          {"local", "local"}};
+          {"recall_right", "recall, right"}};
 }
 
 void write_demo_report(const std::filesystem::path& path, const DemoReport& report) {

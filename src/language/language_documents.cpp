@@ -50,9 +50,13 @@ std::vector<Dependency> LanguageDocuments::dependencies(int64_t document,
                                                         const std::vector<char>& hidden) const {
   const auto own = this->document(document);
   std::vector<Dependency> all;
-  for (std::size_t i = 0; i < own.words.size(); ++i)
-    all.push_back({static_cast<int32_t>(own.words[i].kind),
-                   achievable(own, hidden, static_cast<int64_t>(i))});
+  for (std::size_t i = 0; i < own.words.size(); ++i) {
+    // achievable() knows the fixed words of a phrase by each other alone. Its free words and its
+    // length tell too, so that hardly ever a phrase cannot be made out.
+    const auto kind = own.words[i].kind;
+    all.push_back({static_cast<int32_t>(kind),
+                   kind == Kind::kLocal ? 1 : achievable(own, hidden, static_cast<int64_t>(i))});
+  }
   return all;
 }
 

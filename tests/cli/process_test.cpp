@@ -171,9 +171,21 @@ TEST(Config, PrintsAndReadsBackItsOwnOptions) {
 }
 
 TEST(Demo, LearnsWhatItCanInAFewSteps) {
-  const auto r = run("demo --steps 2 --batch 2");
+  test::TemporaryFolder folder;
+  const std::string demo = "demo --steps 2 --batch 2 --out " + folder.path().string();
+  const auto r = run(demo);
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_TRUE(contains(r.out, "hydra (quasiseparable)"));
+  for (const std::string part : {"hydra", "mamba", "attention", "best achievable", "[MASK]"})
+    EXPECT_TRUE(contains(r.out, part)) << r.out;
+  const auto page = read_file(folder / "report.html");
+  for (const std::string part : {"<polyline", "layer 2, head 4", "data:image/png;base64,"})
+    EXPECT_TRUE(contains(page, part)) << part;
+  // All in one file.
+  EXPECT_FALSE(contains(page, "src=\"http")) << "the page loads something";
+  EXPECT_FALSE(contains(page, "<script")) << "the page runs something";
+  // A demo that is complete is shown again, not trained again.
+  const auto again = run(demo);
+  EXPECT_EQ(again.out, r.out);
 }
 
 TEST(Help, GeneratesTheCommittedCommandReference) {

@@ -2,39 +2,29 @@
 // The recipes are the models of the paper's tables: their parameters are counted.
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "hydramix/bert.h"
 #include "hydramix/error.h"
+#include "language/language_documents.h"
 #include "support/expect.h"
 #include "support/models.h"
 #include "support/tensors.h"
+#include "train/pretrain.h"
 
 namespace hydramix {
 namespace {
 
 const std::filesystem::path kRecipes = std::filesystem::path(HYDRAMIX_SOURCE_DIR) / "recipes";
 
-// The lines of the top-level section `model`; others belong to other readers.
-std::string model_section(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line, section;
-  bool inside = false;
-  while (std::getline(file, line)) {
-    const bool key = !line.empty() && line[0] != ' ' && line[0] != '#';
-    if (inside && !key) section += line + "\n";
-    if (key) inside = line == "model:";
-  }
-  EXPECT_FALSE(section.empty()) << path << " has no section model";
-  return section;
-}
-
-BertOptions recipe(const std::string& name) {
-  BertOptions options;
-  parse_yaml(options, model_section(kRecipes / (name + ".yaml")), name);
+PretrainOptions whole_recipe(const std::string& name) {
+  PretrainOptions options;
+  load_yaml(options, kRecipes / (name + ".yaml"));
+  validate(options);
   return options;
 }
+
+BertOptions recipe(const std::string& name) { return whole_recipe(name).model; }
 
 struct Row {
   std::string recipe;
@@ -74,6 +64,31 @@ TEST(Recipes, HaveThePapersNumberOfParameters) {
     // The tables state whole millions.
     EXPECT_EQ(std::round(millions), row.millions) << row.recipe << " has " << millions << " M";
   }
+}
+
+TEST(Recipes, TrainAsThePaperDoes) {
+  for (const auto& row : kPaper) {
+    const auto options = whole_recipe(row.recipe);
+    EXPECT_EQ(options.out, "runs/" + row.recipe);
+    EXPECT_EQ(options.train.steps, row.recipe.starts_with("table2") ? 24000 : 70000);
+    EXPECT_EQ(options.train.batch, 4096);
+    EXPECT_EQ(options.train.optimizer.rate, row.recipe == "table4/bert" ? 5e-4 : 8e-4);
+    EXPECT_EQ(options.data.sequences.max_length, 128);
+    EXPECT_EQ(options.data.sequences.mask, 0.3);
+    EXPECT_EQ(options.data.sequences.evaluation_mask, 0.15);
+  }
+  const AdamWOptions optimizer;
+  EXPECT_EQ(optimizer.beta1, 0.9);
+  EXPECT_EQ(optimizer.beta2, 0.98);
+  EXPECT_EQ(optimizer.epsilon, 1e-6);
+  EXPECT_EQ(optimizer.decay, 1e-5);
+  EXPECT_EQ(optimizer.clip, 1);
+}
+
+TEST(Recipes, TheTinyOneFitsTheBuiltInLanguage) {
+  const auto options = whole_recipe("tiny");
+  EXPECT_EQ(options.model.vocab, language_tokenizer().size());
+  EXPECT_EQ(options.data.train, "language");
 }
 
 TEST(Recipes, EachFileIsARowOfATable) {

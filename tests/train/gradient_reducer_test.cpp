@@ -138,7 +138,8 @@ TEST(GradientReducer, RefusesASecondBackwardBehindASentBucket) {
 TEST(GradientReducer, RefusesGradientsThatAreNoViews) {
   Model s;
   EXPECT_THROW_WITH(GradientReducer(s.comm, s.params, s.flat, 0), Error, "0 bytes");
-  EXPECT_THROW_WITH(GradientReducer(s.comm, s.params, torch::zeros({99}), 1), Error, "100 numbers");
+  EXPECT_THROW_WITH(GradientReducer(s.comm, s.params, torch::zeros({99}), 1), Error,
+                    "of the flat gradient of 99 numbers");
   EXPECT_THROW_WITH(GradientReducer(s.comm, s.params, torch::zeros({10, 10}), 1), Error, "(n)");
   GradientReducer reducer(s.comm, s.params, s.flat, 1);
   EXPECT_THROW_WITH(reducer.finish(), Error, "without being armed");

@@ -169,8 +169,7 @@ std::vector<MatrixPicture> matrices_of(const TrainedModel& trained, const Docume
   return pictures;
 }
 
-// The sentence around a place, with [MASK] there; cut to the sentence for reading, while models get
-// the whole document.
+// The words of a document with [MASK] at one place.
 std::string masked_text(const Document& document, int64_t at, const Tokenizer& tokenizer) {
   std::string text;
   for (std::size_t i = 0; i < document.words.size(); ++i)
@@ -180,32 +179,39 @@ std::string masked_text(const Document& document, int64_t at, const Tokenizer& t
   return text;
 }
 
-// One word of each far-reaching kind, the first in a short document.
-std::vector<DemoFill> fill_masks(const std::vector<TrainedModel>& models) {
+// The likeliest word of each model at a place of a document that is masked.
+DemoFill fill_mask(const std::vector<TrainedModel>& models, const Document& document,
+                   std::size_t at, const std::string& kind) {
   torch::NoGradGuard no_grad;
   const auto& tokenizer = models.front().tokenizer;
+  const auto place = static_cast<int64_t>(at);
+  DemoFill fill{
+      masked_text(document, place, tokenizer), {}, tokenizer.token(document.words[at].id), kind};
+  auto ids = ids_of(document, tokenizer);
+  ids[0][place + 1] = tokenizer.special().mask;
+  for (const auto& trained : models) {
+    const auto hidden = trained.model->encode(ids, {})[0][place + 1];
+    fill.answers.push_back(
+        tokenizer.token(trained.model->predict(hidden).argmax().item<int32_t>()));
+  }
+  return fill;
+}
+
+// Two words of each far-reaching kind, each the first of its kind in a short document of its own.
+std::vector<DemoFill> fill_masks(const std::vector<TrainedModel>& models) {
+  constexpr std::size_t kLongest = 50, kExamples = 2;
   std::vector<DemoFill> fills;
+  int64_t number = 0;
   for (const auto& [kind, head] : demo_columns()) {
-    for (int64_t number = 0; fills.empty() || fills.back().kind != head; ++number) {
+    for (std::size_t found = 0; found < kExamples; ++number) {
       const auto document = example(number);
-      if (document.words.size() > 60) continue;
-      for (std::size_t i = 0; i < document.words.size(); ++i) {
-        const auto& word = document.words[i];
-        if (kind_name(word.kind) != kind) continue;
-        DemoFill fill{masked_text(document, static_cast<int64_t>(i), tokenizer),
-                      {},
-                      tokenizer.token(word.id),
-                      head};
-        auto ids = ids_of(document, tokenizer);
-        ids[0][static_cast<int64_t>(i) + 1] = tokenizer.special().mask;
-        for (const auto& trained : models) {
-          const auto hidden = trained.model->encode(ids, {})[0][static_cast<int64_t>(i) + 1];
-          fill.answers.push_back(
-              tokenizer.token(trained.model->predict(hidden).argmax().item<int32_t>()));
-        }
-        fills.push_back(std::move(fill));
-        break;
-      }
+      const auto word =
+          std::find_if(document.words.begin(), document.words.end(),
+                       [&, name = kind](const Word& w) { return kind_name(w.kind) == name; });
+      if (document.words.size() > kLongest || word == document.words.end()) continue;
+      const auto at = static_cast<std::size_t>(word - document.words.begin());
+      fills.push_back(fill_mask(models, document, at, head));
+      ++found;
     }
   }
   return fills;
@@ -273,7 +279,7 @@ int demo(const DemoOptions& options) {
   write_demo_report(page, report);
   std::printf(
       "\nCurves and learned matrices: %s\n"
-      "Next: hydramix fill-mask --model %s/hydra \"the [MASK] of anna\"; "
+      "Next: hydramix fill-mask --model %s/hydra \"before [MASK] left , anna was sad .\"; "
       "hydramix pretrain recipes/tiny.yaml\n",
       page.c_str(), options.out.c_str());
   return 0;

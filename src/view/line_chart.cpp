@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kWidth = 760, kHeight = 320, kLeft = 56, kRight = 150, kTop = 34, kBottom = 46;
 // Distinct for readers who confuse red and green too (Okabe and Ito).
-constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
+constexpr std::array kColours{"#0072b2", "#d55e00", "#cc79a7", "#009e73", "#e69f00", "#56b4e9"};
 
 struct Axis {
   double low, high, pixels_low, pixels_high;

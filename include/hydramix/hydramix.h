@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of HydraMix: sequence mixers as matrices, the block around them, models, weights, options.
+// All of HydraMix: sequence mixers as matrices, the block around them, models, weights, tokenizer,
+// options.
 #pragma once
 
 #include "hydramix/bert.h"
@@ -14,4 +15,5 @@
 #include "hydramix/registry.h"
 #include "hydramix/safetensors.h"
 #include "hydramix/tensor_file.h"
+#include "hydramix/tokenizer.h"
 #include "hydramix/weights.h"

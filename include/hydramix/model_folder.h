@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model on disk: a folder of
 //
-//   config.json         {"format": "hydramix-model", "version": 1, "model": every field of
-//   BertOptions} model.safetensors   the weights under their published names, and the same config
-//   as metadata
+//   config.json         {"format": "hydramix-model", "version": 1, "model": all of BertOptions}
+//   model.safetensors   the weights under their published names; the same config as metadata
+//
+// Training puts tokenizer.json beside them.
 //
 // Each file is written whole or not at all. Weights and options that do not belong together, as
 // after a crash between the two, are recognised by the copy of the config.

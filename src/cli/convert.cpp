@@ -135,8 +135,8 @@ void write_folder(const Checkpoint& checkpoint, const std::vector<TensorView>& v
     throw;
   } catch (const Error& error) {
     throw Error(concat(checkpoint.path.string(), ": ", error.what(),
-                       " What the weights cannot tell is given by --config with a recipe, or by "
-                       "--set model.block.mixer=NAME and the like."));
+                       " What the weights cannot tell is given by --set model.block.mixer=NAME and "
+                       "the like, or by --config with a file that has the section 'model' alone."));
   }
   print_notes(checkpoint, notes);
   load_model(o.out);  // throws unless the folder can be used

@@ -29,7 +29,8 @@ struct EmbedOptions {
     v("out", self.out, Required{},
       "file to write: .npy, an array (lines, d_model) of float32; or .jsonl, an array a line");
     v("max_length", self.max_length, Range{3, 1 << 24},
-      "tokens of a text with [CLS] and [SEP]; longer ones are cut");
+      "tokens of a text with [CLS] and [SEP]; longer ones are cut, as are those too long for the "
+      "model");
     v("batch_tokens", self.batch_tokens, Range{1, 1 << 28}, "tokens encoded at once, about");
   }
 };
@@ -67,6 +68,15 @@ std::string json_line(const float* row, int64_t width) {
   return line + "]\n";
 }
 
+// What the model can take, if that is less than was asked for.
+int64_t longest(const EmbedOptions& options, const BertOptions& model) {
+  int64_t length = options.max_length;
+  if (model.positions > 0) length = std::min(length, model.positions);
+  if (!mixer_info(model.block.mixer).extendable)
+    length = std::min(length, model.block.mixer_options.max_length);
+  return length;
+}
+
 int embed(const EmbedOptions& options) {
   const bool npy = options.out.ends_with(".npy");
   HYDRAMIX_CHECK_USAGE(npy || options.out.ends_with(".jsonl"), "embed: --out ", options.out,
@@ -75,12 +85,13 @@ int embed(const EmbedOptions& options) {
   const auto trained = open_trained_model(options.model, options.which);
   const auto lines = read_lines(options.file);
   const int64_t width = trained.model->options().block.d_model;
+  const int64_t max_length = longest(options, trained.model->options());
   std::vector<float> vectors;
   std::vector<int64_t> ids, offsets{0};
   Progress progress("embed", static_cast<int64_t>(lines.size()), "lines");
   for (std::size_t i = 0; i < lines.size(); ++i) {
     try {
-      const auto encoding = trained.tokenizer.encode(lines[i], options.max_length);
+      const auto encoding = trained.tokenizer.encode(lines[i], max_length);
       ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
     } catch (const Error& error) {
       throw Error(concat(options.file, ", line ", i + 1, ": ", error.what()));

@@ -2,6 +2,7 @@
 // hydramix evaluate: how well a model predicts masked tokens.
 #include <cstdio>
 
+#include "base/atomic_file.h"
 #include "cli/commands.h"
 #include "cli/evaluation_table.h"
 #include "data/masked_batch.h"
@@ -35,19 +36,37 @@ struct EvaluateOptions {
     v("max_length", self.max_length, Range{3, 1 << 24},
       "tokens of a sequence with [CLS] and [SEP]; the rest of a document is left out");
     v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences at once");
-    v("language", self.language, "the built-in language");
+    v("language", self.language, "the built-in language; by default that of the run");
     v("json", self.json, "print the numbers as JSON");
   }
 };
+
+// The language of the run, unless another was asked for.
+LanguageOptions language_of(const EvaluateOptions& options) {
+  LanguageOptions language = options.language;
+  const auto config = std::filesystem::path(options.model) / "config.json";
+  if (to_json(language) != to_json(LanguageOptions{}) || !std::filesystem::exists(config))
+    return language;
+  const auto run = nlohmann::json::parse(read_file(config), nullptr, false);
+  if (run.contains("data") && run["data"].contains("language"))
+    parse_yaml(language, run["data"]["language"].dump(), config.string());
+  return language;
+}
+
+std::unique_ptr<Documents> open_shards(const EvaluateOptions& options, const Tokenizer& tokenizer) {
+  auto shards = std::make_unique<TokenShards>(options.data);
+  shards->check_tokenizer(tokenizer.fingerprint(), "the tokenizer of " + options.model);
+  return shards;
+}
 
 int evaluate(const EvaluateOptions& options) {
   const auto trained = open_trained_model(options.model, options.which);
   std::unique_ptr<Documents> documents;
   if (options.data == "language")
-    documents = std::make_unique<LanguageDocuments>(options.language, Split::kValidation,
+    documents = std::make_unique<LanguageDocuments>(language_of(options), Split::kValidation,
                                                     options.documents);
   else
-    documents = std::make_unique<TokenShards>(options.data);
+    documents = open_shards(options, trained.tokenizer);
   SequenceOptions sequences;
   sequences.max_length = options.max_length;
   sequences.evaluation_mask = options.mask;

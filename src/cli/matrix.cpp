@@ -5,6 +5,7 @@
 
 #include "base/spelling.h"
 #include "cli/commands.h"
+#include "cli/matrix_scale.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
 #include "hydramix/tensor_file.h"
@@ -67,14 +68,6 @@ torch::Tensor random_matrix(const std::string& name, const MatrixOptions& o) {
   torch::NoGradGuard no_grad;
   return mixer->materialize(torch::randn({1, o.length, mixer->params_width()}, torch::kFloat64),
                             o.length)[0];
-}
-
-// What 99 % of the entries off the diagonal stay below: a residual on the diagonal, or a few
-// spikes, would drown everything else.
-double usual_magnitude(const torch::Tensor& M) {
-  if (M.size(0) == 1) return M.abs().max().item<double>();
-  const auto off = M.abs().masked_select(~torch::eye(M.size(0), torch::kBool));
-  return std::get<0>(off.kthvalue(1 + (off.numel() - 1) * 99 / 100)).item<double>();
 }
 
 void add_pictures(const std::string& name, const torch::Tensor& matrices, const MatrixOptions& o,

@@ -177,7 +177,7 @@ torch::Tensor BertForMaskedLMImpl::embed(const torch::Tensor& ids, const torch::
                    layout.longest(ids.size(1)),
                    " has places beyond positions = ", options_.positions,
                    ". Cut it, or train a model with more positions.");
-    e = e + in_places(position_embeddings->weight.index_select(0, place));
+    e = e + in_places(torch::embedding(position_embeddings->weight, place));
   }
   e = normalized(embedding_norm, e);
   if (!dropping) return e;

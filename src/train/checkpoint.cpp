@@ -82,6 +82,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   checkpoint.step = whole_number(path, file, "step");
   checkpoint.updates = whole_number(path, file, "updates");
   checkpoint.skipped = whole_number(path, file, "skipped");
+  checkpoint.evaluated = whole_number(path, file, "evaluated");
   checkpoint.best_loss = from_bits(file.metadata.at("best_loss"));
   for (const auto& [name, tensor] : file.tensors) {
     const auto sum = file.metadata.find("crc32 " + name);
@@ -97,6 +98,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
                                  {"step", std::to_string(checkpoint.step)},
                                  {"updates", std::to_string(checkpoint.updates)},
                                  {"skipped", std::to_string(checkpoint.skipped)},
+                                 {"evaluated", std::to_string(checkpoint.evaluated)},
                                  {"best_loss", bits_of(checkpoint.best_loss)}};
   for (const auto& [name, tensor] : checkpoint.tensors) {
     HYDRAMIX_CHECK(tensor.is_cpu() && tensor.is_contiguous(), "checkpoint: '", name,
@@ -108,11 +110,12 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
 }
 
 CheckpointFolder::CheckpointFolder(std::filesystem::path folder, int64_t keep)
-    : folder_(std::move(folder)), keep_(keep) {
+    : folder_(std::move(folder)), keep_(keep) {}
+
+void CheckpointFolder::prepare() const {
   std::error_code failure;
   std::filesystem::create_directories(folder_, failure);
   HYDRAMIX_CHECK(!failure, folder_.string(), ": cannot make this folder: ", failure.message(), ".");
-  // What a run left that was killed while it wrote. Nobody else writes here: a run has one writer.
   for (const auto& entry : std::filesystem::directory_iterator(folder_))
     if (entry.path().filename().string().find(".safetensors.tmp.") != std::string::npos)
       ::unlink(entry.path().c_str());
@@ -124,6 +127,7 @@ CheckpointFolder::~CheckpointFolder() {
 
 std::vector<std::filesystem::path> CheckpointFolder::files() const {
   std::vector<std::filesystem::path> found;
+  if (!std::filesystem::is_directory(folder_)) return found;
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     const auto name = entry.path().filename().string();
     if (name.starts_with("step-") && name.ends_with(".safetensors")) found.push_back(entry.path());
@@ -134,34 +138,47 @@ std::vector<std::filesystem::path> CheckpointFolder::files() const {
 
 std::optional<Checkpoint> CheckpointFolder::newest(
     const std::function<void(const std::string&)>& say) const {
-  for (const auto& path : files()) {
+  auto candidates = files();
+  if (std::filesystem::exists(best())) candidates.push_back(best());  // the last resort
+  for (const auto& path : candidates) {
     try {
       return read_checkpoint(path);
     } catch (const Error& error) {
       say(concat("passing over a checkpoint that cannot be used: ", error.what()));
     }
   }
+  if (!candidates.empty()) say("no checkpoint is sound: starting from the beginning");
   return std::nullopt;
 }
 
 void CheckpointFolder::write(const Checkpoint& checkpoint, bool best) const {
   const auto path = folder_ / formatted("step-%010lld.safetensors", checkpoint.step);
-  write_checkpoint(path, checkpoint);
+  // The best one is put in place first: a run that is killed between the two evaluates again, finds
+  // it best again, and nothing is lost. Then one file has both names, where links can be made.
+  bool linked = false;
   if (best) {
-    // A second name for the same file, put in place by renaming: there is always one best.
-    const auto fresh = folder_ / "best.new";
+    write_checkpoint(this->best(), checkpoint);
+    const auto fresh = folder_ / "step.new";
     ::unlink(fresh.c_str());
     std::error_code failure;
-    std::filesystem::create_hard_link(path, fresh, failure);
-    if (failure) {  // file systems without links: a copy
-      write_checkpoint(this->best(), checkpoint);
-    } else {
-      std::filesystem::rename(fresh, this->best());
+    std::filesystem::create_hard_link(this->best(), fresh, failure);
+    if (!failure) std::filesystem::rename(fresh, path, failure);
+    linked = !failure;
+  }
+  if (!linked) write_checkpoint(path, checkpoint);
+  // What has a greater number was passed over when this run began, and must not outrank what is
+  // sound.
+  const auto all = files();
+  std::size_t sound = 0;
+  for (const auto& file : all) {
+    if (file.filename() > path.filename()) {
+      auto aside = file;
+      aside += ".damaged";
+      std::filesystem::rename(file, aside);
+    } else if (++sound > static_cast<std::size_t>(keep_)) {
+      ::unlink(file.c_str());
     }
   }
-  const auto all = files();
-  for (std::size_t i = static_cast<std::size_t>(keep_); i < all.size(); ++i)
-    ::unlink(all[i].c_str());
 }
 
 void CheckpointFolder::save(Checkpoint checkpoint, bool best) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of a run: one .safetensors file each, with everything that the next step depends on.
 //
-//   checkpoints/step-00000400.safetensors   weights.*, mean.*, square.*, average.* by weight name;
+//   checkpoints/step-0000000400.safetensors  weights.*, mean.*, square.*, average.* by weight name;
 //                                           metadata: step, counters, checksums of every tensor
 //   checkpoints/best.safetensors            the one with the lowest loss in evaluation (a link)
 //
@@ -23,10 +23,11 @@
 namespace hydramix {
 
 struct Checkpoint {
-  int64_t step = 0;      // steps done, skipped ones included
-  int64_t updates = 0;   // steps that changed the weights
-  int64_t skipped = 0;   // steps without a finite loss and gradient
-  double best_loss = 0;  // in evaluation so far; infinite before the first
+  int64_t step = 0;       // steps done, skipped ones included
+  int64_t updates = 0;    // steps that changed the weights
+  int64_t skipped = 0;    // steps without a finite loss and gradient
+  int64_t evaluated = 0;  // step of the last evaluation; 0 before the first
+  double best_loss = 0;   // in evaluation so far; infinite before the first
   std::map<std::string, torch::Tensor> tensors;
 };
 
@@ -38,11 +39,15 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
 // once, so the tensors handed over must be copies that nobody writes to.
 class CheckpointFolder {
  public:
+  // Looks at nothing and changes nothing: readers of a run that goes on make one too.
   CheckpointFolder(std::filesystem::path folder, int64_t keep);
+  // For the one writer of a run: makes the folder, and removes what a writer left that was killed.
+  void prepare() const;
   // Waits for the last write; what went wrong is lost unless wait() was called.
   ~CheckpointFolder();
 
-  // The newest checkpoint that is sound. `say` is told of each newer one that is not.
+  // The newest checkpoint that is sound, or the best one if no other is. `say` is told of each
+  // newer one that is not.
   std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& say) const;
   // Waits for the write before, throwing if that failed; then writes this one in the background,
   // as the best too if `best`, and removes all but the newest `keep`.

@@ -182,7 +182,7 @@ std::string MaskedLm::find_fault(Slice slice) {
   model_->train();
   std::string where = "every layer's output is finite, the gradient is not";
   int64_t layer = 0;
-  model_->encode(t.ids, {}, t.layout, t.dropout, [&](const torch::Tensor& x) {
+  const auto hidden = model_->encode(t.ids, {}, t.layout, t.dropout, [&](const torch::Tensor& x) {
     if (!torch::isfinite(x).all().item<bool>() && layer >= 0) {
       where = layer == 0 ? std::string("the embedding's output is not finite")
                          : concat("the output of layer ", layer - 1, " is the first not finite");
@@ -190,6 +190,9 @@ std::string MaskedLm::find_fault(Slice slice) {
     }
     if (layer >= 0) ++layer;
   });
+  const double loss = model_->masked_loss(hidden, t.positions, t.targets).sum.item<double>();
+  if (layer >= 0 && !std::isfinite(loss))
+    where = "every layer's output is finite, the head's loss is not";
   std::string documents;
   for (std::size_t i = 0; i < masked.documents.size() && i < 8; ++i)
     documents += (i > 0 ? ", " : "") + std::to_string(masked.documents[i]);

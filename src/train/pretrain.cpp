@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 
 #include "base/atomic_file.h"
@@ -30,7 +31,12 @@ torch::Device choose_device(const std::string& name, int64_t local_rank) {
       "device: cuda was asked for, but this LibTorch finds no GPU. Use device=cpu, "
       "or a LibTorch with CUDA on a machine with a GPU.");
   if (name == "cpu" || !cuda) return torch::kCPU;
-  return {torch::kCUDA, static_cast<c10::DeviceIndex>(local_rank)};
+  // A launcher may show every rank its own GPU alone.
+  const auto count = static_cast<int64_t>(torch::cuda::device_count());
+  HYDRAMIX_CHECK_USAGE(count == 1 || local_rank < count, "device: this machine runs more ranks (",
+                       local_rank + 1, " or more) than it has GPUs (", count,
+                       "). Start as many ranks as GPUs.");
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(count == 1 ? 0 : local_rank)};
 }
 
 bool choose_bfloat16(const std::string& name, torch::Device device) {
@@ -69,12 +75,14 @@ Tokenizer open_tokenizer(const DataOptions& data) {
 }
 
 std::unique_ptr<Documents> open_documents(const std::string& name, const DataOptions& data,
-                                          Split split) {
+                                          Split split, const Tokenizer& tokenizer) {
   if (name == kLanguage)
     return std::make_unique<LanguageDocuments>(
         data.language, split,
         split == Split::kTrain ? data.language_documents : data.evaluation_documents);
-  return std::make_unique<TokenShards>(name);
+  auto shards = std::make_unique<TokenShards>(name);
+  shards->check_tokenizer(tokenizer.fingerprint(), "data.vocab " + data.vocab);
+  return shards;
 }
 
 // ---- the folder ----
@@ -87,7 +95,9 @@ class FolderLock {
     descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     HYDRAMIX_CHECK(descriptor_ >= 0, path.string(),
                    ": cannot be opened. Check that the folder is writable.");
-    HYDRAMIX_CHECK(flock(descriptor_, LOCK_EX | LOCK_NB) == 0, folder.string(),
+    // A file system without locks is no reason to refuse.
+    HYDRAMIX_CHECK(flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
+                   folder.string(),
                    ": another run is writing into this folder. Wait for it, or choose another "
                    "--out.");
   }
@@ -124,9 +134,8 @@ std::string difference(const nlohmann::ordered_json& a, const nlohmann::ordered_
 }
 
 void keep_config(const std::filesystem::path& folder, const PretrainOptions& options,
-                 const std::string& data) {
-  auto config = to_json(options);
-  config["data_fingerprint"] = data;
+                 const nlohmann::json& data) {
+  const auto config = to_json(options);
   const auto path = folder / "config.json";
   if (std::filesystem::exists(path)) {
     const auto before =
@@ -138,7 +147,16 @@ void keep_config(const std::filesystem::path& folder, const PretrainOptions& opt
                          ": holds a run with other options: ", differs,
                          ". Give the same options to continue it, or choose another --out.");
   }
+  const auto data_path = folder / "data.json";
+  if (std::filesystem::exists(data_path)) {
+    const auto before = nlohmann::json::parse(read_file(data_path), nullptr, false);
+    HYDRAMIX_CHECK(before == data, data_path.string(),
+                   ": the data that this run began with had other fingerprints than '",
+                   options.data.train, "' and '", options.data.validation,
+                   "' have now. Bring it back, or choose another --out.");
+  }
   write_file(path, config.dump(2) + "\n");
+  write_file(data_path, data.dump(2) + "\n");
 }
 
 }  // namespace
@@ -156,8 +174,9 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
   HYDRAMIX_CHECK_USAGE(tokenizer.size() <= options.model.vocab,
                        "model.vocab: ", options.model.vocab, " is less than the tokenizer's ",
                        tokenizer.size(), " tokens. Set model.vocab=", tokenizer.size(), ".");
-  const auto training = open_documents(options.data.train, options.data, Split::kTrain);
-  const auto validation = open_documents(options.data.validation, options.data, Split::kValidation);
+  const auto training = open_documents(options.data.train, options.data, Split::kTrain, tokenizer);
+  const auto validation =
+      open_documents(options.data.validation, options.data, Split::kValidation, tokenizer);
   const auto seed = static_cast<uint64_t>(options.train.seed);
   const MaskedBatches training_batches(*training, tokenizer, options.data.sequences, seed);
   const MaskedBatches validation_batches(*validation, tokenizer, options.data.sequences, seed);
@@ -169,6 +188,8 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
   const auto communicator = make_communicator({options.train.timeout}, device);
   try {
     communicator->agree("the options", to_json(options).dump());
+    communicator->agree("the data", concat(training->fingerprint(), " ", validation->fingerprint(),
+                                           " ", tokenizer.fingerprint()));
     const std::filesystem::path folder = options.out;
     std::unique_ptr<FolderLock> lock;
     if (communicator->rank() == 0) {
@@ -177,7 +198,8 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
       HYDRAMIX_CHECK(!failure, folder.string(), ": cannot make this folder: ", failure.message(),
                      ". Choose another --out.");
       lock = std::make_unique<FolderLock>(folder);
-      keep_config(folder, options, training->fingerprint() + " " + validation->fingerprint());
+      keep_config(folder, options,
+                  {{"train", training->fingerprint()}, {"validation", validation->fingerprint()}});
       tokenizer.save(folder / "tokenizer.json");
     }
     MaskedLm task(model, training_batches, *validation, validation_batches,
@@ -194,7 +216,8 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     Trainer trainer(task, options.train, *communicator, folder, forwarded);
     if (communicator->rank() == 0 && events.ready)
       events.ready(result.parameters,
-                   gemm_rate(device, bfloat16 ? torch::kBFloat16 : torch::kFloat32));
+                   gemm_rate(device, bfloat16 ? torch::kBFloat16 : torch::kFloat32) *
+                       static_cast<double>(communicator->size()));
     result.end = trainer.run();
     if (communicator->rank() == 0 && result.end == Trainer::End::kDone) {
       save_model(folder / "model", model);

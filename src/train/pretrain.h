@@ -3,6 +3,8 @@
 // data and schedule, M2's hyperparameters).
 //
 // A run is a folder:  config.json     the options, complete: the run can be repeated from it alone
+//                     data.json       fingerprints of the data
+//                     tokenizer.json  the tokenizer
 //                     metrics.jsonl   losses and rates, step by step
 //                     checkpoints/    the state; the same call again continues from it
 //                     model/          the trained model, its tokenizer beside it

@@ -58,8 +58,10 @@ Trainer::Trainer(Task& task, const TrainOptions& options, Communicator& communic
                options.bucket_megabytes << 20) {
   HYDRAMIX_CHECK(options.batch % communicator.size() == 0, "train: a batch of ", options.batch,
                  " cannot be divided among ", communicator.size(), " ranks.");
-  if (is_first())
+  if (is_first()) {
     checkpoints_ = std::make_unique<CheckpointFolder>(folder_ / "checkpoints", options.keep);
+    checkpoints_->prepare();
+  }
 }
 
 void Trainer::say(const std::string& message) const {
@@ -71,6 +73,7 @@ Checkpoint Trainer::snapshot() {
   checkpoint.step = step_;
   checkpoint.updates = optimizer_.steps;
   checkpoint.skipped = skipped_;
+  checkpoint.evaluated = evaluated_;
   checkpoint.best_loss = best_loss_;
   add_parts(checkpoint.tensors, "weights.", parameters_, parameters_.values());
   add_parts(checkpoint.tensors, "mean.", parameters_, optimizer_.mean());
@@ -83,7 +86,7 @@ Checkpoint Trainer::snapshot() {
 // Rank 0 reads; the others get what it has, so that they need not share its disk.
 void Trainer::resume() {
   torch::NoGradGuard no_grad;
-  auto counters = torch::zeros({4}, torch::kFloat64);
+  auto counters = torch::zeros({5}, torch::kFloat64);
   if (is_first()) {
     if (const auto found = checkpoints_->newest([&](const std::string& m) { say(m); })) {
       take_parts(found->tensors, "weights.", parameters_, parameters_.values());
@@ -93,7 +96,8 @@ void Trainer::resume() {
         take_parts(found->tensors, "average.", parameters_, optimizer_.average());
       counters =
           torch::tensor({static_cast<double>(found->step), static_cast<double>(found->updates),
-                         static_cast<double>(found->skipped), found->best_loss},
+                         static_cast<double>(found->skipped), found->best_loss,
+                         static_cast<double>(found->evaluated)},
                         torch::kFloat64);
     } else {
       counters[3] = std::numeric_limits<double>::infinity();
@@ -107,6 +111,7 @@ void Trainer::resume() {
   optimizer_.steps = static_cast<int64_t>(counters[1].item<double>());
   skipped_ = static_cast<int64_t>(counters[2].item<double>());
   best_loss_ = counters[3].item<double>();
+  evaluated_ = static_cast<int64_t>(counters[4].item<double>());
   communicator_.broadcast(parameters_.values());
   communicator_.broadcast(optimizer_.mean());
   communicator_.broadcast(optimizer_.square());
@@ -131,7 +136,6 @@ std::optional<Totals> Trainer::accumulate() {
   const int64_t first = step_ * options_.batch + communicator_.rank() * share;
   const int64_t following = first + options_.batch;  // where this rank's next step begins
   Totals totals;
-  faulty_ = {};
   for (int64_t done = 0; done < share; done += options_.micro_batch) {
     // Weights change at the end of a step only, so one that is left can simply be done again. With
     // others waiting for this rank's gradients it has to be finished.
@@ -145,10 +149,7 @@ std::optional<Totals> Trainer::accumulate() {
     else if (step_ + 1 < options_.steps)
       next = Slice{following, std::min(options_.micro_batch, share)};
     if (last) reducer_.arm();
-    const Totals part = task_.accumulate(slice, next);
-    if (faulty_.count == 0 && !std::isfinite(part.loss)) faulty_ = slice;
-    if (last) last_slice_ = slice;
-    totals.add(part);
+    totals.add(task_.accumulate(slice, next));
   }
   reducer_.finish();
   auto sums = torch::tensor({totals.loss, totals.terms, totals.correct, totals.tokens, totals.flops,
@@ -166,23 +167,46 @@ std::optional<Totals> Trainer::accumulate() {
 void Trainer::count_skipped(double norm) {
   ++skipped_;
   ++skipped_in_a_row_;
-  std::string weight = "none";
-  for (const auto& range : parameters_.ranges())
-    if (!torch::isfinite(parameters_.part(parameters_.gradients(), range)).all().item<bool>()) {
-      weight = range.name;
-      break;
-    }
-  say(concat("step ", step_,
-             " skipped: ", std::isfinite(norm) ? "its loss" : "the gradient of '" + weight + "'",
-             " is not finite (", skipped_in_a_row_, " in a row)"));
+  // What is not finite spreads towards the input: the last weight is the nearest to its origin.
+  std::string weight;
+  const auto& ranges = parameters_.ranges();
+  for (auto range = ranges.rbegin(); range != ranges.rend() && weight.empty(); ++range)
+    if (!torch::isfinite(parameters_.part(parameters_.gradients(), *range)).all().item<bool>())
+      weight = range->name;
+  const std::string what =
+      std::isfinite(norm) || weight.empty() ? "its loss" : "the gradient of '" + weight + "'";
+  say(concat("step ", step_, " skipped: ", what, " is not finite (", skipped_in_a_row_,
+             " in a row)"));
   if (skipped_in_a_row_ < options_.most_skipped) return;
-  const Slice where = faulty_.count > 0 ? faulty_ : last_slice_;
+  const std::string fault = find_fault();
   throw Error(concat("training gave up at step ", step_, ": ", skipped_in_a_row_,
-                     " steps in a row without a finite loss and gradient. The gradient of '",
-                     weight, "' is not finite; on rank ", communicator_.rank(), ", ",
-                     task_.find_fault(where),
-                     " The weights are those of the last sound step. Lower optimizer.rate, or look "
-                     "at these documents."));
+                     " steps in a row without a finite loss and gradient. In this one ", what,
+                     " is not finite; ", fault, " The last checkpoint, of step ",
+                     std::max<int64_t>(saved_step_, 0),
+                     ", stays. Lower train.optimizer.rate, or look at these documents."));
+}
+
+// Which of this step's micro-batches is at fault, on whichever rank it is, and where in the model.
+std::string Trainer::find_fault() {
+  const int64_t share = options_.batch / communicator_.size();
+  const int64_t first = step_ * options_.batch + communicator_.rank() * share;
+  Slice faulty;
+  for (int64_t done = 0; done < share && faulty.count == 0; done += options_.micro_batch) {
+    const Slice slice{first + done, std::min(options_.micro_batch, share - done)};
+    parameters_.zero_gradients();
+    const Totals totals = task_.accumulate(slice, std::nullopt);
+    if (!std::isfinite(totals.loss) || !torch::isfinite(parameters_.gradients()).all().item<bool>())
+      faulty = slice;
+  }
+  auto found = torch::zeros({communicator_.size()}, torch::kFloat64);
+  found[communicator_.rank()] = faulty.count > 0 ? 1.0 : 0.0;
+  found = found.to(parameters_.values().device());
+  communicator_.sum(found);
+  if (faulty.count > 0)
+    return concat("on rank ", communicator_.rank(), ", ", task_.find_fault(faulty));
+  if (found.sum().item<double>() > 0)
+    return concat("rank ", found.argmax().item<int64_t>(), " says where.");
+  return "each micro-batch by itself is finite, their sum is not.";
 }
 
 void Trainer::write_metrics(nlohmann::ordered_json line) {
@@ -213,6 +237,7 @@ void Trainer::evaluate_and_save(bool leaving) {
   bool best = false;
   if (end || (step_ % options_.evaluate_every == 0 && !leaving)) {
     const auto summary = evaluate();
+    evaluated_ = step_;
     const double loss = summary.at("loss").get<double>();
     best = loss < best_loss_;
     if (best) best_loss_ = loss;
@@ -221,7 +246,7 @@ void Trainer::evaluate_and_save(bool leaving) {
     write_metrics(line);
   }
   const bool due = end || best || leaving || step_ % options_.checkpoint_every == 0;
-  if (is_first() && due && step_ != saved_step_) {
+  if (is_first() && due && (step_ != saved_step_ || best)) {
     checkpoints_->save(snapshot(), best);
     saved_step_ = step_;
   }
@@ -230,7 +255,10 @@ void Trainer::evaluate_and_save(bool leaving) {
 Trainer::End Trainer::run() {
   const Interrupt interrupt;
   resume();
-  if (step_ == options_.steps) evaluate();  // nothing is left to do but to say how good it is
+  if (step_ == options_.steps)
+    evaluate();  // nothing is left to do but to say how good it is
+  else if (step_ > 0 && step_ % options_.evaluate_every == 0 && evaluated_ != step_)
+    evaluate_and_save(/*leaving=*/false);  // a signal came before it could be done
   auto logged = std::chrono::steady_clock::now();
   Totals window;
   while (step_ < options_.steps) {
@@ -272,7 +300,9 @@ Trainer::End Trainer::run() {
       window = {};
       logged = std::chrono::steady_clock::now();
     }
+    const auto before = std::chrono::steady_clock::now();
     evaluate_and_save(interrupted_);
+    logged += std::chrono::steady_clock::now() - before;  // not what the rate is about
     if (interrupted_) break;
   }
   if (interrupted_ && step_ < options_.steps) evaluate_and_save(/*leaving=*/true);

@@ -101,6 +101,7 @@ class Trainer {
   void resume();
   std::optional<Totals> accumulate();
   void count_skipped(double norm);
+  std::string find_fault();
   void write_metrics(nlohmann::ordered_json line);
   nlohmann::ordered_json evaluate();
   void evaluate_and_save(bool leaving);
@@ -120,10 +121,10 @@ class Trainer {
 
   int64_t step_ = 0;         // steps done
   int64_t saved_step_ = -1;  // of the newest checkpoint
+  int64_t evaluated_ = 0;    // step of the last evaluation
   int64_t skipped_ = 0, skipped_in_a_row_ = 0;
   double best_loss_ = kInfinity;
-  bool interrupted_ = false;   // a rank got a signal
-  Slice faulty_, last_slice_;  // of this step and rank: the first without a finite loss; the last
+  bool interrupted_ = false;  // a rank got a signal
 };
 
 }  // namespace hydramix

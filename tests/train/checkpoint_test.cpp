@@ -19,6 +19,7 @@ Checkpoint example(int64_t step) {
   checkpoint.step = step;
   checkpoint.updates = step - 1;
   checkpoint.skipped = 1;
+  checkpoint.evaluated = step / 2;
   checkpoint.best_loss = 0.1 + 0.2;  // has no short decimal form
   checkpoint.tensors = {{"weights.a", torch::randn({3, 5})}, {"mean.a", torch::randn({3, 5})}};
   return checkpoint;
@@ -28,6 +29,7 @@ void expect_same(const Checkpoint& a, const Checkpoint& b) {
   EXPECT_EQ(a.step, b.step);
   EXPECT_EQ(a.updates, b.updates);
   EXPECT_EQ(a.skipped, b.skipped);
+  EXPECT_EQ(a.evaluated, b.evaluated);
   EXPECT_EQ(a.best_loss, b.best_loss);
   ASSERT_EQ(a.tensors.size(), b.tensors.size());
   for (const auto& [name, tensor] : a.tensors)
@@ -88,10 +90,40 @@ TEST(CheckpointFolderTest, ADamagedNewestIsPassedOverAndSaid) {
   EXPECT_NE(said[0].find("step-0000000003.safetensors"), std::string::npos) << said[0];
 }
 
+TEST(CheckpointFolderTest, WhatIsWrittenLaterOutranksWhatWasDamaged) {
+  test::TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), 1);
+  checkpoints.save(example(9), true);
+  checkpoints.wait();
+  for (const std::string name : {"step-0000000009.safetensors", "best.safetensors"})
+    std::ofstream(folder / name, std::ios::binary) << "damaged";
+  std::vector<std::string> said;
+  EXPECT_FALSE(checkpoints.newest([&](const std::string& m) { said.push_back(m); }));
+  ASSERT_EQ(said.size(), 3u);
+  EXPECT_EQ(said[2], "no checkpoint is sound: starting from the beginning");
+  checkpoints.save(example(4), false);
+  checkpoints.wait();
+  expect_same(*checkpoints.newest([](const std::string& m) { FAIL() << m; }), example(4));
+  EXPECT_TRUE(std::filesystem::exists(folder / "step-0000000009.safetensors.damaged"));
+}
+
+TEST(CheckpointFolderTest, TheBestIsTheLastResort) {
+  test::TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), 1);
+  checkpoints.save(example(3), true);
+  checkpoints.save(example(5), false);
+  checkpoints.wait();
+  std::filesystem::resize_file(folder / "step-0000000005.safetensors", 10);
+  expect_same(*checkpoints.newest([](const std::string&) {}), example(3));
+}
+
 TEST(CheckpointFolderTest, WhatAKilledWriterLeftIsRemoved) {
   test::TemporaryFolder folder;
   std::ofstream(folder / "step-0000000003.safetensors.tmp.123.0") << "half";
   const CheckpointFolder checkpoints(folder.path(), 3);
+  EXPECT_TRUE(std::filesystem::exists(folder / "step-0000000003.safetensors.tmp.123.0"))
+      << "a reader must not disturb a writer";
+  checkpoints.prepare();
   EXPECT_FALSE(std::filesystem::exists(folder / "step-0000000003.safetensors.tmp.123.0"));
   EXPECT_FALSE(checkpoints.newest([](const std::string& m) { FAIL() << m; }));
 }

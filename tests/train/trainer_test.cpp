@@ -186,7 +186,7 @@ TEST(TrainerTest, AStepThatIsNotFiniteIsSkippedAndCounted) {
   const auto run = train(task, quick_options(), folder.path());
   EXPECT_TRUE(torch::isfinite(run.weights).all().item<bool>());
   ASSERT_EQ(run.messages.size(), 2u);
-  EXPECT_EQ(run.messages[0], "step 3 skipped: the gradient of 'weight' is not finite (1 in a row)");
+  EXPECT_EQ(run.messages[0], "step 3 skipped: the gradient of 'bias' is not finite (1 in a row)");
   const auto text = read_file(folder / "metrics.jsonl");
   EXPECT_NE(text.find("\"skipped\":2"), std::string::npos) << text;
 }

@@ -408,5 +408,30 @@ TEST(Lexicon, TheVocabularyBeginsAsBertsAndHasNoWordTwice) {
     EXPECT_EQ(word_class(name).words.size() % 2, 0u) << name;
 }
 
+TEST(Language, WithOneSortAndOneFactASingleWordIsRecalled) {
+  LanguageOptions options;
+  options.sorts = 1;
+  const Language language(options);
+  std::set<int32_t> values;
+  for (int64_t index = 0; index < 200; ++index) {
+    const auto document = language.document(index);
+    std::set<int32_t> recalled;
+    for (const auto& word : document.words) {
+      if (word.kind != Kind::kRecallLeft && word.kind != Kind::kRecallRight &&
+          word.kind != Kind::kRecallBoth)
+        continue;
+      recalled.insert(word.id);
+      for (const auto& evidence : word.evidence) {
+        if (evidence.accuracy < 1) continue;
+        for (const int32_t place : evidence.places)
+          EXPECT_EQ(document.words[static_cast<std::size_t>(place)].id, word.id);
+      }
+    }
+    EXPECT_LE(recalled.size(), 1u) << "document " << index;
+    values.insert(recalled.begin(), recalled.end());
+  }
+  EXPECT_EQ(values.size(), 8u);  // all colours
+}
+
 }  // namespace
 }  // namespace hydramix

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix pretrain as a process: killed at any moment, starved of disk, run by several ranks; and
 // what one does with the model afterwards.
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -13,6 +11,7 @@
 
 #include "base/random.h"
 #include "support/command.h"
+#include "support/ports.h"
 
 namespace hydramix {
 namespace {
@@ -155,23 +154,10 @@ TEST(Pretrain, AFullDiskStopsItAndLosesNothing) {
   EXPECT_TRUE(weights(out) == weights(reference().out));
 }
 
-// One that nobody listened at a moment ago.
-int free_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(listener);
-  return ntohs(address.sin_port);
-}
-
 TEST(Pretrain, TwoRanksLearnTheSameAsOne) {
   TemporaryFolder folder;
   const auto out = folder / "run";
-  const auto environment = [port = free_port()](int rank) {
+  const auto environment = [port = test::free_port()](int rank) {
     return "RANK=" + std::to_string(rank) + " LOCAL_RANK=" + std::to_string(rank) +
            " WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
            std::to_string(port);

@@ -4,10 +4,7 @@
 // use LibTorch: it would start threads, which a fork does not take along.
 #include "train/communicator.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +19,7 @@
 #include "base/atomic_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
+#include "support/ports.h"
 #include "train/gradient_reducer.h"
 #include "train/process_group.h"
 
@@ -172,18 +170,6 @@ int play(const std::string& part, double timeout_s) {
 // ---------------------------------------------------------------------------------------------
 // The tests' side
 
-int free_port() {
-  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  EXPECT_EQ(bind(descriptor, reinterpret_cast<sockaddr*>(&address), length), 0);
-  EXPECT_EQ(getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  close(descriptor);
-  return ntohs(address.sin_port);
-}
-
 struct Outcome {
   int code = 0;  // exit code, or minus the signal
   pid_t pid = 0;
@@ -252,7 +238,7 @@ std::vector<std::vector<Outcome>> run(const std::vector<Cast>& casts) {
   const auto begin = Clock::now();
   std::cout.flush();
   for (std::size_t c = 0; c < casts.size(); ++c) {
-    const auto port = std::to_string(free_port());
+    const auto port = std::to_string(test::free_port());
     outcomes.emplace_back(casts[c].starting);
     if (casts[c].agent) {
       agents.push_back(fork());

@@ -12,7 +12,7 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
-#include "io/checkpoint.h"
+#include "io/stored_weights.h"
 #include "io/tensor_views.h"
 #include "io/torch_archive.h"
 #include "models/import_weights.h"
@@ -69,7 +69,7 @@ torch::ScalarType scalar_type(const std::string& name) {
 }
 
 // The tensors as they will be written. `keep` gets those that are new.
-std::vector<TensorView> converted(const Checkpoint& checkpoint, const ConvertOptions& o,
+std::vector<TensorView> converted(const StoredWeights& checkpoint, const ConvertOptions& o,
                                   std::vector<torch::Tensor>& keep) {
   const bool turns = o.reference_toeplitz != "keep";
   int64_t turned = 0;
@@ -118,12 +118,12 @@ void print_table(const std::vector<TensorView>& views) {
   std::fputs(formatted("%lld tensors, %.1f MB\n", views.size(), megabytes(views)).c_str(), stdout);
 }
 
-void print_notes(const Checkpoint& checkpoint, const std::vector<std::string>& notes) {
+void print_notes(const StoredWeights& checkpoint, const std::vector<std::string>& notes) {
   for (const auto& note : notes)
     std::fprintf(stderr, "%s: %s\n", checkpoint.path.c_str(), note.c_str());
 }
 
-void write_folder(const Checkpoint& checkpoint, const std::vector<TensorView>& views,
+void write_folder(const StoredWeights& checkpoint, const std::vector<TensorView>& views,
                   const ConvertOptions& o) {
   std::map<std::string, torch::Tensor> weights;
   for (const auto& view : views)
@@ -151,8 +151,8 @@ int convert(const ConvertOptions& o) {
                        "convert: --dtype ", o.dtype,
                        " does not go with a model folder, whose weights are float32. Leave it out, "
                        "or write a .safetensors or .pt file.");
-  const auto checkpoint = open_checkpoint(o.in, o.everything ? torch_archive::Selection::kEverything
-                                                             : torch_archive::Selection::kWeights);
+  const auto checkpoint = open_weights(o.in, o.everything ? torch_archive::Selection::kEverything
+                                                          : torch_archive::Selection::kWeights);
   print_notes(checkpoint, checkpoint.notes);
   std::vector<torch::Tensor> keep;
   const auto views = converted(checkpoint, o, keep);

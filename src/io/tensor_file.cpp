@@ -3,7 +3,7 @@
 
 #include "base/spelling.h"
 #include "hydramix/error.h"
-#include "io/checkpoint.h"
+#include "io/stored_weights.h"
 #include "io/tensor_views.h"
 #include "io/torch_archive.h"
 
@@ -37,7 +37,7 @@ TensorFile load_tensors(const std::filesystem::path& path) {
 }
 
 TensorFile load_checkpoint(const std::filesystem::path& path) {
-  const auto checkpoint = open_checkpoint(path);
+  const auto checkpoint = open_weights(path);
   TensorFile result{checkpoint.path, {}, checkpoint.metadata, checkpoint.notes};
   for (const auto& view : checkpoint.tensors)
     result.tensors.emplace(view.name, to_tensor(checkpoint.path, view, checkpoint.storage));

@@ -9,7 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "hydramix/error.h"
-#include "io/checkpoint.h"
+#include "io/stored_weights.h"
 #include "io/zip_archive.h"
 #include "support/expect.h"
 
@@ -307,9 +307,9 @@ TEST(TorchArchive, WhatIsWrittenComesBackBitForBit) {
   const auto views = every_dtype(data);
   const safetensors::Metadata metadata = {{"format", "pt"}, {"é", "\"\n"}};
   safetensors::write(folder / "a.safetensors", views, metadata);
-  const auto first = open_checkpoint(folder / "a.safetensors");
+  const auto first = open_weights(folder / "a.safetensors");
   torch_archive::write(folder / "b.pt", first.tensors, first.metadata);
-  const auto second = open_checkpoint(folder / "b.pt");
+  const auto second = open_weights(folder / "b.pt");
   ASSERT_EQ(second.tensors.size(), views.size());
   safetensors::write(folder / "c.safetensors", second.tensors, second.metadata);
   EXPECT_TRUE(read_file(folder / "a.safetensors") == read_file(folder / "c.safetensors"));
@@ -336,17 +336,16 @@ TEST(Checkpoint, IsToldApartByItsContents) {
   const std::vector<TensorView> views = {{"a", DType::kF32, {1}, bytes_of(data)}};
   torch_archive::write(folder / "misnamed.safetensors", views);
   safetensors::write(folder / "misnamed.pt", views);
-  EXPECT_EQ(open_checkpoint(folder / "misnamed.safetensors").tensors.at(0).name, "a");
-  EXPECT_EQ(open_checkpoint(folder / "misnamed.pt").tensors.at(0).name, "a");
-  EXPECT_THROW_WITH(open_checkpoint(folder.path()), Error, "is a folder without model.safetensors");
+  EXPECT_EQ(open_weights(folder / "misnamed.safetensors").tensors.at(0).name, "a");
+  EXPECT_EQ(open_weights(folder / "misnamed.pt").tensors.at(0).name, "a");
+  EXPECT_THROW_WITH(open_weights(folder.path()), Error, "is a folder without model.safetensors");
   torch_archive::write(folder / "pytorch_model.bin", views);
-  EXPECT_EQ(open_checkpoint(folder.path()).path.filename(), "pytorch_model.bin");
+  EXPECT_EQ(open_weights(folder.path()).path.filename(), "pytorch_model.bin");
   safetensors::write(folder / "model.safetensors", views);
-  EXPECT_EQ(open_checkpoint(folder.path()).path.filename(), "model.safetensors");
+  EXPECT_EQ(open_weights(folder.path()).path.filename(), "model.safetensors");
   write_file(folder / "page.pt", "<!DOCTYPE html>");
-  EXPECT_THROW_WITH(open_checkpoint(folder / "page.pt"), Error,
-                    "is neither a safetensors file nor");
-  EXPECT_THROW_WITH(open_checkpoint(folder / "absent.pt"), Error, "cannot be opened");
+  EXPECT_THROW_WITH(open_weights(folder / "page.pt"), Error, "is neither a safetensors file nor");
+  EXPECT_THROW_WITH(open_weights(folder / "absent.pt"), Error, "cannot be opened");
 }
 
 TEST(TorchArchive, ReadsExactlyTheValidFilesOfTheFuzzersCorpus) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/checkpoint.h"
+#include "io/stored_weights.h"
 
 #include <fstream>
 #include <span>
@@ -34,7 +34,7 @@ std::string first_bytes(const std::filesystem::path& path) {
 
 }  // namespace
 
-Checkpoint open_checkpoint(const std::filesystem::path& path, torch_archive::Selection selection) {
+StoredWeights open_weights(const std::filesystem::path& path, torch_archive::Selection selection) {
   const auto file = std::filesystem::is_directory(path) ? file_in(path) : path;
   const std::string start = first_bytes(file);
   // Behind the length of its header a safetensors file has a brace, where a zip archive has a zero.

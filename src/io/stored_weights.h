@@ -12,7 +12,7 @@
 
 namespace hydramix {
 
-struct Checkpoint {
+struct StoredWeights {
   std::filesystem::path path;  // the file that was read
   std::vector<safetensors::TensorView> tensors;
   safetensors::Metadata metadata;
@@ -21,7 +21,7 @@ struct Checkpoint {
 };
 
 // `selection` matters for PyTorch's files only: the others hold nothing but weights.
-Checkpoint open_checkpoint(const std::filesystem::path& path,
+StoredWeights open_weights(const std::filesystem::path& path,
                            torch_archive::Selection selection = torch_archive::Selection::kWeights);
 
 }  // namespace hydramix

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# Kernels for NVIDIA GPUs. Where LibTorch has CUDA they are part of the library; elsewhere, where there is at least
+# a compiler for them, the tests compile them so that they cannot rot.
+set(HYDRAMIX_HAS_GPU OFF)  # whether the library has them
+set(HYDRAMIX_COMPILES_CUDA OFF)
+if(TORCH_CUDA_LIBRARIES OR HYDRAMIX_BUILD_TESTS)
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12)
+      message(STATUS "HydraMix: CUDA ${CMAKE_CUDA_COMPILER_VERSION} is too old for the GPU kernels; 12 is needed")
+    else()
+      set(HYDRAMIX_COMPILES_CUDA ON)
+      find_package(CUDAToolkit REQUIRED)
+    endif()
+  elseif(TORCH_CUDA_LIBRARIES)
+    message(STATUS "HydraMix: no CUDA compiler, so models on a GPU run without our kernels, on LibTorch's operations")
+  endif()
+endif()
+if(NOT HYDRAMIX_COMPILES_CUDA)
+  return()
+endif()
+if(TORCH_CUDA_LIBRARIES)
+  set(HYDRAMIX_HAS_GPU ON)
+endif()
+
+# LibTorch's package puts architectures of its own into the flags of every CUDA file; ours are on the target.
+string(REGEX REPLACE "-gencode[ ;]arch=[^ ;]*" "" CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS}")
+set(HYDRAMIX_CUDA_ARCHITECTURES "80;90a-real" CACHE STRING
+    "architectures of the GPU kernels: Ampere, also as PTX for whatever comes later, and Hopper")
+
+add_library(hydramix_cuda_kernels OBJECT
+  )
+target_compile_features(hydramix_cuda_kernels PUBLIC cxx_std_17 cuda_std_17)
+target_compile_options(hydramix_cuda_kernels PRIVATE
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-Wall,-Wextra --expt-relaxed-constexpr
+  $<$<BOOL:${HYDRAMIX_WERROR}>:--Werror=all-warnings>>)
+set_target_properties(hydramix_cuda_kernels PROPERTIES CUDA_ARCHITECTURES "${HYDRAMIX_CUDA_ARCHITECTURES}"
+                      CUDA_STANDARD 17 CUDA_EXTENSIONS OFF)
+target_include_directories(hydramix_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(hydramix_cuda_kernels PUBLIC CUDA::cudart)

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of the scan's passes, and where each finds its memory.
+#include "kernels/cuda/scan_parts.cuh"
+
+namespace hydramix::cuda {
+namespace {
+
+// Hands out pieces of a buffer, or with no buffer only counts them.
+class Pieces {
+ public:
+  explicit Pieces(void* buffer) : base_(static_cast<uint8_t*>(buffer)) {}
+  template <typename T>
+  T* take(std::size_t count) {
+    const std::size_t at = used_;
+    used_ += ceil_div<std::size_t>(count * sizeof(T), 256) * 256;
+    return base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + at);
+  }
+  std::size_t bytes() const { return used_; }
+
+ private:
+  uint8_t* base_;
+  std::size_t used_ = 0;
+};
+
+struct Saved {
+  Decays decays;
+  BFloat16* states = nullptr;
+  std::size_t bytes;
+
+  Saved(const ScanShape& shape, const ScanLayout& layout, void* buffer) {
+    const Parts parts(shape);
+    Pieces pieces(buffer);
+    decays = {pieces.take<float>(4 * static_cast<std::size_t>(shape.H) * layout.n), shape.H,
+              layout.n};
+    if (layout.states)
+      states = pieces.take<BFloat16>(2 * static_cast<std::size_t>(layout.tiles) * parts.count *
+                                     parts.state());
+    bytes = pieces.bytes();
+  }
+};
+
+// What a pass over states needs where sequences are longer than a segment.
+void take_carries(const ScanShape& shape, const ScanLayout& layout, Pieces& pieces,
+                  StatePass& pass) {
+  if (!layout.carries) return;
+  const Parts parts(shape);
+  const std::size_t walks = 2 * static_cast<std::size_t>(layout.segments()) * parts.count;
+  pass.ends = pieces.take<float>(walks * parts.state());
+  pass.totals = pieces.take<float>(walks);
+  pass.before = pieces.take<float>(2 * static_cast<std::size_t>(layout.tiles) * parts.count);
+}
+
+struct Scratch {
+  StatePass pass{};  // of the gradients of states
+  Gathered gathered{};
+  float* sums;
+  std::size_t bytes;
+
+  Scratch(const ScanShape& shape, const ScanLayout& layout, void* buffer) {
+    const Parts parts(shape);
+    const auto tiles = static_cast<std::size_t>(layout.tiles);
+    const auto n = static_cast<std::size_t>(layout.n);
+    Pieces pieces(buffer);
+    gathered.runs = tile_gradient_runs(shape, layout);
+    gathered.places = pieces.take<float>(5 * parts.count * n);
+    gathered.shares = pieces.take<float>((gathered.runs + (layout.states ? 1 : 0)) * n * shape.G *
+                                         4 * shape.N);
+    sums = pieces.take<float>(3 * tiles * shape.H);
+    if (layout.states) {
+      gathered.dots = pieces.take<float>(2 * tiles * parts.count);
+      pass.states = pieces.take<BFloat16>(2 * tiles * parts.count * parts.state());
+      take_carries(shape, layout, pieces, pass);
+    }
+    bytes = pieces.bytes();
+  }
+};
+
+}  // namespace
+
+int multiprocessors() {
+  // Asked once for every device: a kernel's cut into blocks follows it.
+  static int known[64] = {};
+  int device = 0, count = 132;
+  if (cudaGetDevice(&device) != cudaSuccess || device >= 64) return count;
+  if (known[device] == 0) {
+    if (cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+      return 132;
+    known[device] = count;
+  }
+  return known[device];
+}
+
+bool scan_fits(const ScanShape& s) {
+  const bool states = s.N == 16 || s.N == 32 || s.N == 64 || s.N == 128;
+  // Without a shift both directions have a diagonal, and one matrix cannot hold two.
+  return s.P % 32 == 0 && s.P > 0 && states && s.G > 0 && s.H % s.G == 0 &&
+         (s.shift == 1 || !(s.on[0] && s.on[1]));
+}
+
+std::size_t scan_saved_bytes(const ScanShape& shape, const ScanLayout& layout) {
+  return Saved(shape, layout, nullptr).bytes;
+}
+
+std::size_t scan_forward_bytes(const ScanShape& shape, const ScanLayout& layout) {
+  Pieces pieces(nullptr);
+  StatePass pass{};
+  take_carries(shape, layout, pieces, pass);
+  return pieces.bytes();
+}
+
+std::size_t scan_backward_bytes(const ScanShape& shape, const ScanLayout& layout) {
+  return Scratch(shape, layout, nullptr).bytes;
+}
+
+cudaError_t scan_forward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
+                         void* saved, void* scratch, BFloat16* y, int64_t y_row,
+                         cudaStream_t stream) {
+  if (layout.n == 0) return cudaSuccess;
+  const Saved kept(shape, layout, saved);
+  if (const auto e = scan_prepare(shape, layout, in, kept.decays, stream); e != cudaSuccess)
+    return e;
+  if (layout.states) {
+    Pieces pieces(scratch);
+    StatePass pass{};
+    pass.u = in.x;
+    pass.u_row = in.x_row;
+    for (const int d : {0, 1}) {
+      pass.v[d] = in.direction[d].b;
+      pass.v_row[d] = in.direction[d].b_row;
+    }
+    pass.states = kept.states;
+    take_carries(shape, layout, pieces, pass);
+    if (const auto e = scan_states(shape, layout, kept.decays, pass, stream); e != cudaSuccess)
+      return e;
+  }
+  return scan_output(shape, layout, in, kept.decays, kept.states, y, y_row, stream);
+}
+
+cudaError_t scan_backward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
+                          const void* saved, void* scratch, const BFloat16* dy, int64_t dy_row,
+                          const ScanGradients& out, cudaStream_t stream) {
+  if (layout.n == 0) return cudaSuccess;
+  const Saved kept(shape, layout, const_cast<void*>(saved));
+  Scratch work(shape, layout, scratch);
+  if (layout.states) {
+    work.pass.gradient = true;
+    work.pass.u = dy;
+    work.pass.u_row = dy_row;
+    for (const int d : {0, 1}) {
+      work.pass.v[d] = in.direction[d].c;
+      work.pass.v_row[d] = in.direction[d].c_row;
+    }
+    if (const auto e = scan_states(shape, layout, kept.decays, work.pass, stream);
+        e != cudaSuccess)
+      return e;
+  }
+  if (const auto e = scan_tile_gradient(shape, layout, in, kept.decays, dy, dy_row,
+                                        work.pass.states, work.gathered, out.x, out.x_row, stream);
+      e != cudaSuccess)
+    return e;
+  if (layout.states)
+    if (const auto e = scan_state_gradient(shape, layout, in, kept.decays, dy, dy_row, kept.states,
+                                           work.pass.states, work.gathered, stream);
+        e != cudaSuccess)
+      return e;
+  return scan_finish(shape, layout, in, kept.decays, work.gathered, work.sums, out, stream);
+}
+
+}  // namespace hydramix::cuda

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scan's output. A block owns a tile and some heads of one group. c . b of its places is
+// computed once, as one matrix whose lower triangle is of the forward and whose upper triangle of
+// the backward direction, and stays in registers; each head then scales it by its decays, puts delta
+// on the diagonal, multiplies by x, and adds what comes through the states.
+//
+// Floor: x is read and y written once, 4 bytes a channel; with states another P N / kTile values a
+// channel and direction.
+#include "kernels/cuda/scan_parts.cuh"
+
+namespace hydramix::cuda {
+namespace {
+
+struct Arguments {
+  ScanLayout layout;
+  Decays decays;
+  Parts parts;
+  ScanInputs in;
+  const BFloat16* states;
+  BFloat16* y;
+  int64_t y_row;
+  int shift, runs;
+  bool on[2], delta_is_float;
+};
+
+template <int P, int N, bool kStates>
+struct Plan {
+  static constexpr int kRows = Tile<N>::bytes(kTile);   // of b or c
+  static constexpr int kState = kStates ? P * N * 2 : 0;  // of one direction
+  static constexpr int kStage = Tile<P>::bytes(kTile) + 2 * kState;
+  // c stays for the states; b is needed in the beginning only, where later the stages are.
+  static constexpr int kStages = 2 * kRows + 2 * kStage;
+  static constexpr int kBytes = kStages > 4 * kRows ? kStages : 4 * kRows;
+};
+
+template <int P, int N, bool kStates>
+__global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Arguments a) {
+  using Plan = Plan<P, N, kStates>;
+  extern __shared__ __align__(128) uint8_t shared[];
+  __shared__ float reach[2][2][kTile], entry[2][2][kTile];  // [stage][direction]
+
+  const int tile = blockIdx.x, group = blockIdx.y / a.runs, run = blockIdx.y % a.runs;
+  const int length = ceil_div(a.parts.per_group, a.runs);
+  const int first_part = group * a.parts.per_group + run * length;
+  const int last_part = min(first_part + length, (group + 1) * a.parts.per_group);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
+  const Span s = tile_span(a.layout, tile);
+  const uint32_t base = shared_address(shared);
+  const uint32_t c_tile[2] = {base, base + Plan::kRows};
+  const uint32_t stages = base + 2 * Plan::kRows;
+  const int row0 = 16 * warp + g, row1 = row0 + 8;
+
+#pragma unroll
+  for (int d = 0; d < 2; ++d) {
+    const auto& in = a.in.direction[d];
+    const bool on = a.on[d];
+    load_rows<N>(c_tile[d], on ? in.c + group * N : nullptr, in.c_row, s, a.layout,
+                 a.shift == 1 ? d : -1);
+    load_rows<N>(stages + d * Plan::kRows, on ? in.b + group * N : nullptr, in.b_row, s, a.layout,
+                 -1);
+  }
+  commit_copies();
+  wait_copies<0>();
+  __syncthreads();
+
+  // Which entries of the diagonal block belong to a direction: those with a column of at most (at
+  // least) the row less (plus) the shift.
+  const auto in_direction = [&](int d, int row, int column) {
+    return a.on[d] && (d == 0 ? column <= row - a.shift : column >= row + a.shift);
+  };
+
+  uint32_t products[kTile / 16][4];  // c . b, as A of the 16 x 16 block of columns k
+  {
+#pragma unroll
+    for (int k = 0; k < kTile / 16; ++k) {
+      float both[2][2][4], sum[2][4];
+      // The lower direction's, the upper direction's, or both on the diagonal.
+#pragma unroll
+      for (int d = 0; d < 2; ++d) {
+#pragma unroll
+        for (int t = 0; t < 2; ++t)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) both[d][t][e] = 0;
+        if ((d == 0 && k > warp) || (d == 1 && k < warp)) continue;
+#pragma unroll
+        for (int step = 0; step < N / 16; ++step) {
+          uint32_t m[4], b[4];
+          Tile<N>::a(m, c_tile[d], 16 * warp, 2 * step, lane);
+          Tile<N>::b_of_rows(b, stages + d * Plan::kRows, 16 * k, 2 * step, lane);
+          multiply(both[d][0], m, b[0], b[1]);
+          multiply(both[d][1], m, b[2], b[3]);
+        }
+      }
+#pragma unroll
+      for (int t = 0; t < 2; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int row = e < 2 ? row0 : row1, column = 16 * k + 8 * t + 2 * c + (e & 1);
+          float v = k < warp ? both[0][t][e] : both[1][t][e];
+          if (k == warp)
+            v = in_direction(0, row, column)   ? both[0][t][e]
+                : in_direction(1, row, column) ? both[1][t][e]
+                                               : 0.0f;
+          sum[t][e] = v;
+        }
+      products[k][0] = pack(sum[0][0], sum[0][1]);
+      products[k][1] = pack(sum[0][2], sum[0][3]);
+      products[k][2] = pack(sum[1][0], sum[1][1]);
+      products[k][3] = pack(sum[1][2], sum[1][3]);
+    }
+  }
+  __syncthreads();  // b is read: its place is the stages' from here on
+
+  const auto start_copies = [&](int part, int stage) {
+    const uint32_t to = stages + stage * Plan::kStage;
+    load_rows<P>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
+    if constexpr (kStates)
+      for (int d = 0; d < 2; ++d)
+        if (a.on[d])
+          load_state<P, N>(to + Tile<P>::bytes(kTile) + d * Plan::kState,
+                           a.states + ((static_cast<int64_t>(d) * a.layout.tiles + tile) *
+                                           a.parts.count + part) * (P * N));
+    commit_copies();
+  };
+  // Thread i looks after row i % 128 of direction i / 128.
+  const int own_row = threadIdx.x % kTile, own_d = threadIdx.x / kTile;
+  const auto own_logs = [&](int part, float& own_reach, float& own_entry) {
+    const int head = part / a.parts.per_head;
+    own_reach = a.on[own_d] ? reach_of(a.decays.sums(own_d, head), own_d, a.shift, s, own_row)
+                            : -kNever;
+    own_entry = a.on[own_d] ? entry_of(a.decays.entries(own_d, head), s, own_row) : kNever;
+  };
+
+  float next_reach, next_entry;
+  start_copies(first_part, 0);
+  own_logs(first_part, next_reach, next_entry);
+  for (int part = first_part; part < last_part; ++part) {
+    const int stage = (part - first_part) & 1;
+    reach[stage][own_d][own_row] = next_reach;
+    entry[stage][own_d][own_row] = next_entry;
+    wait_copies<0>();
+    __syncthreads();
+    if (part + 1 < last_part) {
+      start_copies(part + 1, stage ^ 1);
+      own_logs(part + 1, next_reach, next_entry);
+    }
+    const uint32_t x = stages + stage * Plan::kStage;
+    const float r[2][2] = {{reach[stage][0][row0], reach[stage][0][row1]},
+                           {reach[stage][1][row0], reach[stage][1][row1]}};
+    float acc[P / 8][4] = {};
+#pragma unroll
+    for (int k = 0; k < kTile / 16; ++k) {
+      if (16 * k >= s.rows) break;
+      float m[2][4];
+      if (k != warp) {
+        const float* entries = entry[stage][k < warp ? 0 : 1] + 16 * k + 2 * c;
+        const float reach0 = k < warp ? r[0][0] : r[1][0], reach1 = k < warp ? r[0][1] : r[1][1];
+#pragma unroll
+        for (int t = 0; t < 2; ++t) {
+          const float2 e = *reinterpret_cast<const float2*>(entries + 8 * t);
+          m[t][0] = low(products[k][2 * t]) * power_of_two(reach0 - e.x);
+          m[t][1] = high(products[k][2 * t]) * power_of_two(reach0 - e.y);
+          m[t][2] = low(products[k][2 * t + 1]) * power_of_two(reach1 - e.x);
+          m[t][3] = high(products[k][2 * t + 1]) * power_of_two(reach1 - e.y);
+        }
+      } else {
+        const int head = part / a.parts.per_head;
+#pragma unroll
+        for (int t = 0; t < 2; ++t)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int row = e < 2 ? row0 : row1, column = 16 * k + 8 * t + 2 * c + (e & 1);
+            const uint32_t both = products[k][2 * t + (e >> 1)];
+            const float product = e & 1 ? high(both) : low(both);
+            float v = 0;
+#pragma unroll
+            for (int d = 0; d < 2; ++d)
+              if (in_direction(d, row, column))
+                v = product * power_of_two(r[d][e >> 1] - entry[stage][d][column]);
+            if (row == column && row < s.rows) {
+              if (a.in.diagonal != nullptr) v += a.in.diagonal[head];
+              if (a.in.delta != nullptr) {
+                const int64_t at = (s.begin + row) * a.in.delta_row + head;
+                v += a.delta_is_float ? static_cast<const float*>(a.in.delta)[at]
+                                      : widen(static_cast<const BFloat16*>(a.in.delta)[at]);
+              }
+            }
+            m[t][e] = v;
+          }
+      }
+      const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
+                                  pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
+#pragma unroll
+      for (int j = 0; j < P / 16; ++j) {
+        uint32_t b[4];
+        Tile<P>::b(b, x, 16 * k, 2 * j, lane);
+        multiply(acc[2 * j], matrix, b[0], b[1]);
+        multiply(acc[2 * j + 1], matrix, b[2], b[3]);
+      }
+    }
+    if constexpr (kStates)
+#pragma unroll
+      for (int d = 0; d < 2; ++d)
+        if (a.on[d])
+          add_state_product<P, N>(acc, c_tile[d], 16 * warp, power_of_two(r[d][0]),
+                                  power_of_two(r[d][1]),
+                                  x + Tile<P>::bytes(kTile) + d * Plan::kState, lane);
+    __syncthreads();  // everybody has read x: its rows may be written
+    store_rows<P>(acc, shared + 2 * Plan::kRows + stage * Plan::kStage, 16 * warp,
+                  a.y + s.begin * a.y_row + part * P, a.y_row, s.rows, lane);
+  }
+}
+
+}  // namespace
+
+cudaError_t scan_output(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
+                        const Decays& decays, const BFloat16* states, BFloat16* y, int64_t y_row,
+                        cudaStream_t stream) {
+  const Parts parts(shape);
+  return with_sizes(parts, [&](auto p, auto n) {
+    constexpr int P = decltype(p)::value, N = decltype(n)::value;
+    const int slots = multiprocessors() * (N <= 64 ? 2 : 1);
+    const int runs = best_runs(static_cast<int64_t>(layout.tiles) * parts.G, parts.per_group, slots,
+                               /*overhead=*/2);
+    const Arguments a{layout, decays, parts,       in,   states,
+                      y,      y_row,  shape.shift, runs, {shape.on[0], shape.on[1]},
+                      shape.delta_is_float};
+    const auto launch = [&](auto* kernel, int bytes) {
+      if (const auto e = allow_shared(kernel, bytes); e != cudaSuccess) return e;
+      kernel<<<dim3(layout.tiles, parts.G * runs), 256, bytes, stream>>>(a);
+      return cudaGetLastError();
+    };
+    return layout.states ? launch(output_kernel<P, N, true>, Plan<P, N, true>::kBytes)
+                         : launch(output_kernel<P, N, false>, Plan<P, N, false>::kBytes);
+  });
+}
+
+}  // namespace hydramix::cuda

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of the scan share. Notation, for one direction, one head and one tile (all
+// logarithms to base 2):
+//
+//   sum_t     log of the decay from the tile's border through token t: a_first + ... + a_t forward,
+//             a_t + ... + a_last backward
+//   entry_t   sum_t - log dt_t
+//   reach_i   log of the decay from the border to where row i looks: sum_{i-1} forward, sum_{i+1}
+//             backward, 0 at the border itself; sum_i without a shift
+//   far       the token at the other border: the last one forward, the first one backward
+//
+//   M_ij = (c_{i-1} . b_j) 2^(reach_i - entry_j),   state' = 2^sum_far state + sum_j 2^(sum_far -
+//   entry_j) x_j b_j^T,   y_i = 2^reach_i state c_{i-1}
+//
+// A head wider than 64 channels is cut into parts of 64 (or 32): everything is linear in them.
+#pragma once
+
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/scan.h"
+
+namespace hydramix::cuda {
+
+constexpr float kReset = -160;  // in front of a sequence: no decay is stronger than this one
+constexpr float kNever = 1e30f;
+constexpr float kLog2e = 1.4426950408889634f;
+
+// Heads as the kernels see them.
+struct Parts {
+  int P, N, G;
+  int count;      // parts of all heads
+  int per_head;   // parts of a head
+  int per_group;  // parts of a group
+
+  explicit Parts(const ScanShape& s)
+      : P(s.P % 64 == 0 ? 64 : 32),
+        N(s.N),
+        G(s.G),
+        count(s.H * (s.P / P)),
+        per_head(s.P / P),
+        per_group(count / s.G) {}
+  __host__ __device__ int state() const { return P * N; }
+};
+
+// sum and entry of every direction, head and token: (2, 2, H, n).
+struct Decays {
+  float* data;
+  int H;
+  int64_t n;
+
+  __host__ __device__ float* sums(int d, int h) const {
+    return data + ((static_cast<int64_t>(d) * 2) * H + h) * n;
+  }
+  __host__ __device__ float* entries(int d, int h) const {
+    return data + ((static_cast<int64_t>(d) * 2 + 1) * H + h) * n;
+  }
+  static std::size_t bytes(const ScanShape& s, int64_t n) { return sizeof(float) * 4 * s.H * n; }
+};
+
+struct Span {
+  int begin, rows;
+};
+__device__ __forceinline__ Span tile_span(const ScanLayout& layout, int tile) {
+  const int begin = layout.begins[tile];
+  return {begin, layout.begins[tile + 1] - begin};
+}
+
+__device__ __forceinline__ int far_token(int d, const Span& s) {
+  return d == 0 ? s.begin + s.rows - 1 : s.begin;
+}
+
+// Row r of the tile: 2^reach is 0 for a row that is not there.
+__device__ __forceinline__ float reach_of(const float* sums, int d, int shift, const Span& s,
+                                          int r) {
+  if (r >= s.rows) return -kNever;
+  if (shift == 0) return sums[s.begin + r];
+  if (d == 0) return r == 0 ? 0.0f : sums[s.begin + r - 1];
+  return r == s.rows - 1 ? 0.0f : sums[s.begin + r + 1];
+}
+
+__device__ __forceinline__ float entry_of(const float* entries, const Span& s, int r) {
+  return r < s.rows ? entries[s.begin + r] : kNever;
+}
+
+// Whether the first (last) token of a sequence, where a direction starts.
+__device__ __forceinline__ bool starts(const ScanLayout& layout, int d, int t) {
+  const int2 bounds = layout.bounds[t];
+  return d == 0 ? bounds.x == t : bounds.y == t + 1;
+}
+
+// The rows of a tile into shared memory: token begin + r in row r, zeros behind the last. With
+// `looks` >= 0 rather the token that row r looks at in that direction: the one before or behind it,
+// or none where its sequence starts.
+template <int W>
+__device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int64_t row_stride,
+                                          const Span& s, const ScanLayout& layout, int looks) {
+  for (int i = threadIdx.x; i < kTile * Tile<W>::kPieces; i += blockDim.x) {
+    const int r = i / Tile<W>::kPieces, piece = i % Tile<W>::kPieces;
+    bool valid = from != nullptr && r < s.rows;
+    int t = s.begin + r;
+    if (valid && looks >= 0) {
+      valid = !starts(layout, looks, t);
+      t += looks == 0 ? -1 : 1;
+    }
+    const BFloat16* source = valid ? from + t * row_stride + piece * 8 : from;
+    copy_async(to + Tile<W>::offset(r, piece), source, valid);
+  }
+}
+
+// A state as it lies in memory: 8 x 8 blocks of P x N, the blocks row by row, each 128 bytes.
+template <int P, int N>
+__device__ __forceinline__ void load_state(uint32_t to, const BFloat16* from) {
+  for (int i = threadIdx.x; i < P * N / 8; i += blockDim.x) copy_async(to + i * 16, from + i * 8, true);
+}
+
+// acc (16 x P) += rows (16 x N, of a tile in shared memory, each scaled) state^T (N x P).
+template <int P, int N>
+__device__ __forceinline__ void add_state_product(float (&acc)[P / 8][4], uint32_t rows,
+                                                  int first_row, float scale0, float scale1,
+                                                  uint32_t state, int lane) {
+  constexpr int kSteps = N / 16;
+  uint32_t a[kSteps][4];
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+    Tile<N>::a(a[k], rows, first_row, 2 * k, lane);
+    a[k][0] = pack(low(a[k][0]) * scale0, high(a[k][0]) * scale0);
+    a[k][1] = pack(low(a[k][1]) * scale1, high(a[k][1]) * scale1);
+    a[k][2] = pack(low(a[k][2]) * scale0, high(a[k][2]) * scale0);
+    a[k][3] = pack(low(a[k][3]) * scale1, high(a[k][3]) * scale1);
+  }
+  // Blocks 4 q .. 4 q + 3: two steps of one column of P / 8, or both columns when N is 16.
+#pragma unroll
+  for (int q = 0; q < P / 8 * (N / 8) / 4; ++q) {
+    uint32_t b[4];
+    load_matrices(b, state + (q * 32 + lane) * 16);
+    if constexpr (kSteps == 1) {
+      multiply(acc[2 * q], a[0], b[0], b[1]);
+      multiply(acc[2 * q + 1], a[0], b[2], b[3]);
+    } else {
+      const int column = q / (kSteps / 2), k = q % (kSteps / 2) * 2;
+      multiply(acc[column], a[k], b[0], b[1]);
+      multiply(acc[column], a[k + 1], b[2], b[3]);
+    }
+  }
+}
+
+// Rows first .. first + 15 of (rows, P), held by a warp as sums of products, to global memory, by
+// way of the same rows of a tile in shared memory that nobody else reads.
+template <int P>
+__device__ __forceinline__ void store_rows(const float (&acc)[P / 8][4], uint8_t* tile, int first,
+                                           BFloat16* to, int64_t row_stride, int rows, int lane) {
+  const int g = lane >> 2, c = lane & 3;
+#pragma unroll
+  for (int j = 0; j < P / 8; ++j) {
+    *reinterpret_cast<uint32_t*>(tile + Tile<P>::pair(first + g, 8 * j + 2 * c)) =
+        pack(acc[j][0], acc[j][1]);
+    *reinterpret_cast<uint32_t*>(tile + Tile<P>::pair(first + g + 8, 8 * j + 2 * c)) =
+        pack(acc[j][2], acc[j][3]);
+  }
+  __syncwarp();
+  constexpr int kPieces = Tile<P>::kPieces;
+#pragma unroll
+  for (int i = lane; i < 16 * kPieces; i += 32) {
+    const int r = first + i / kPieces, piece = i % kPieces;
+    if (r < rows)
+      *reinterpret_cast<uint4*>(to + r * row_stride + piece * 8) =
+          *reinterpret_cast<const uint4*>(tile + Tile<P>::offset(r, piece));
+  }
+}
+
+// The shared memory that a kernel needs beyond what every kernel may have.
+template <typename Kernel>
+inline cudaError_t allow_shared(Kernel* kernel, int bytes) {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
+
+// Into how many runs to cut `parts` parts of `blocks` blocks of work so that `slots` blocks at a
+// time finish soonest; every run begins with the work of `overhead` parts.
+inline int best_runs(int64_t blocks, int parts, int slots, double overhead) {
+  int best = 1;
+  double best_cost = 1e300;
+  for (int runs = 1; runs <= parts; ++runs) {
+    const int run = (parts + runs - 1) / runs;
+    if ((parts + run - 1) / run != runs) continue;
+    const int64_t waves = (blocks * runs + slots - 1) / slots;
+    const double cost = static_cast<double>(waves) * (run + overhead);
+    if (cost < best_cost * 0.999) best = runs, best_cost = cost;
+  }
+  return best;
+}
+
+int multiprocessors();
+
+// Calls f(std::integral_constant P, N) for the sizes of `parts`.
+template <int V>
+struct Int {
+  static constexpr int value = V;
+};
+template <typename F>
+cudaError_t with_sizes(const Parts& parts, const F& f) {
+  const auto with_n = [&](auto p) {
+    switch (parts.N) {
+      case 16: return f(p, Int<16>{});
+      case 32: return f(p, Int<32>{});
+      case 64: return f(p, Int<64>{});
+      case 128: return f(p, Int<128>{});
+      default: return cudaErrorInvalidValue;
+    }
+  };
+  return parts.P == 64 ? with_n(Int<64>{}) : with_n(Int<32>{});
+}
+
+// The passes, in the order of their files.
+
+cudaError_t scan_prepare(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
+                         const Decays& decays, cudaStream_t stream);
+
+// States at the borders of tiles: (2, tiles, parts, P N) bfloat16.
+struct StatePass {
+  bool gradient;     // of the states, from dy and c, walking the other way
+  const BFloat16* u;  // x, or dy
+  int64_t u_row;
+  const BFloat16* v[2];  // b, or c
+  int64_t v_row[2];
+  BFloat16* states;
+  // Only where layout.carries:
+  float* ends;    // (2, segments, parts, P N)
+  float* totals;  // (2, segments, parts): log of the decay of a segment
+  float* before;  // (2, tiles, parts): ... of what of a segment is before a tile
+};
+cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const Decays& decays,
+                        const StatePass& pass, cudaStream_t stream);
+
+cudaError_t scan_output(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
+                        const Decays& decays, const BFloat16* states, BFloat16* y, int64_t y_row,
+                        cudaStream_t stream);
+
+// What the backward pass gathers before it becomes gradients.
+struct Gathered {
+  float* places;  // (5, parts, n): of reach and entry of either direction, and of delta
+  float* shares;  // (slots, n, G, 4, N): of b and looked-at c, forward, then backward
+  float* dots;    // (2, tiles, parts): of the decay of a whole tile
+  int runs;       // slots that scan_tile_gradient fills; the one behind them is of the states
+};
+__host__ __device__ inline float* place(const Gathered& g, const Parts& parts, int64_t n, int kind,
+                                        int part) {
+  return g.places + (static_cast<int64_t>(kind) * parts.count + part) * n;
+}
+int tile_gradient_runs(const ScanShape& shape, const ScanLayout& layout);
+cudaError_t scan_tile_gradient(const ScanShape& shape, const ScanLayout& layout,
+                               const ScanInputs& in, const Decays& decays, const BFloat16* dy,
+                               int64_t dy_row, const BFloat16* dstates, const Gathered& gathered,
+                               BFloat16* dx, int64_t dx_row, cudaStream_t stream);
+cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout,
+                                const ScanInputs& in, const Decays& decays, const BFloat16* dy,
+                                int64_t dy_row, const BFloat16* states, const BFloat16* dstates,
+                                const Gathered& gathered, cudaStream_t stream);
+// sums: (3, tiles, H), scratch.
+cudaError_t scan_finish(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
+                        const Decays& decays, const Gathered& gathered, float* sums,
+                        const ScanGradients& out, cudaStream_t stream);
+
+}  // namespace hydramix::cuda

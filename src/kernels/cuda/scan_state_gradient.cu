@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of what passes through states. For one direction and tile, with the state that comes in
+// and the gradient of the one that goes out, both P x N, a head adds
+//
+//   dc_i += 2^reach_i state^T dy_i,              dreach_i += c_i . (that)
+//   db_j += 2^(sum_far - entry_j) dstate^T x_j,  dentry_j += b_j . (that), and so does sum_far
+//   dsum_far += 2^sum_far <dstate, state>
+//
+// A block owns a tile, a direction and a group; b and c gather in registers over the heads. It runs
+// after the gradients inside the tile, to which it adds.
+//
+// Floor: x and dy and two states are read once per direction.
+#include "kernels/cuda/scan_parts.cuh"
+
+namespace hydramix::cuda {
+namespace {
+
+struct Arguments {
+  ScanLayout layout;
+  Decays decays;
+  Parts parts;
+  ScanInputs in;
+  const BFloat16* dy;
+  int64_t dy_row;
+  const BFloat16 *states, *dstates;
+  Gathered gathered;
+  int shift;
+  bool on[2];
+};
+
+template <int P, int N>
+struct Plan {
+  static constexpr int kRows = Tile<N>::bytes(kTile);
+  static constexpr int kX = Tile<P>::bytes(kTile);
+  static constexpr int kState = P * N * 2;
+  static constexpr int kBytes = 2 * kRows + 2 * kX + 2 * kState;
+};
+
+// sum (16 x N) = rows (16 x P, of a tile) state (P x N).
+template <int P, int N>
+__device__ __forceinline__ void through_state(float (&sum)[N / 8][4], uint32_t tile, int first_row,
+                                              uint32_t state, int lane) {
+#pragma unroll
+  for (int j = 0; j < N / 8; ++j)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sum[j][e] = 0;
+#pragma unroll
+  for (int k = 0; k < P / 16; ++k) {
+    uint32_t m[4];
+    Tile<P>::a(m, tile, first_row, 2 * k, lane);
+#pragma unroll
+    for (int j = 0; j < N / 16; ++j) {
+      // Blocks (2 k, 2 j), (2 k + 1, 2 j), (2 k, 2 j + 1), (2 k + 1, 2 j + 1), each transposed.
+      const int block = (2 * k + ((lane >> 3) & 1)) * (N / 8) + 2 * j + (lane >> 4);
+      uint32_t b[4];
+      load_transposed(b, state + (block * 8 + (lane & 7)) * 16);
+      multiply(sum[2 * j], m, b[0], b[1]);
+      multiply(sum[2 * j + 1], m, b[2], b[3]);
+    }
+  }
+}
+
+// total += scale * sum, row by row; what is returned, for either row, is scale * (sum . with), `with`
+// being rows of a tile. Of a row the four lanes of equal g have the whole each.
+template <int N>
+__device__ __forceinline__ float2 gather_rows(float (&total)[N / 8][4], const float (&sum)[N / 8][4],
+                                              float scale0, float scale1, const uint8_t* with,
+                                              int row0, int row1, int c) {
+  float dot0 = 0, dot1 = 0;
+#pragma unroll
+  for (int j = 0; j < N / 8; ++j) {
+    total[j][0] += scale0 * sum[j][0];
+    total[j][1] += scale0 * sum[j][1];
+    total[j][2] += scale1 * sum[j][2];
+    total[j][3] += scale1 * sum[j][3];
+    const uint32_t w0 =
+        *reinterpret_cast<const uint32_t*>(with + Tile<N>::pair(row0, 8 * j + 2 * c));
+    const uint32_t w1 =
+        *reinterpret_cast<const uint32_t*>(with + Tile<N>::pair(row1, 8 * j + 2 * c));
+    dot0 += sum[j][0] * low(w0) + sum[j][1] * high(w0);
+    dot1 += sum[j][2] * low(w1) + sum[j][3] * high(w1);
+  }
+#pragma unroll
+  for (int step = 1; step < 4; step *= 2) {
+    dot0 += __shfl_xor_sync(0xffffffffu, dot0, step);
+    dot1 += __shfl_xor_sync(0xffffffffu, dot1, step);
+  }
+  return make_float2(scale0 * dot0, scale1 * dot1);
+}
+
+template <int P, int N>
+__global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) state_gradient_kernel(const Arguments a) {
+  using Plan = Plan<P, N>;
+  extern __shared__ __align__(128) uint8_t shared[];
+  __shared__ float warp_sums[8];
+  const int tile = blockIdx.x, d = blockIdx.y, group = blockIdx.z;
+  if (!a.on[d]) return;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
+  const Span s = tile_span(a.layout, tile);
+  const uint32_t base = shared_address(shared);
+  constexpr int kB = Plan::kRows, kX = 2 * Plan::kRows, kDy = kX + Plan::kX, kIn = kDy + Plan::kX,
+                kOut = kIn + Plan::kState;
+  const int row0 = 16 * warp + g, row1 = row0 + 8;
+  const auto& in = a.in.direction[d];
+  load_rows<N>(base, in.c + group * N, in.c_row, s, a.layout, a.shift == 1 ? d : -1);
+  load_rows<N>(base + kB, in.b + group * N, in.b_row, s, a.layout, -1);
+
+  float dc[N / 8][4] = {}, db[N / 8][4] = {};
+  for (int part = group * a.parts.per_group; part < (group + 1) * a.parts.per_group; ++part) {
+    const int head = part / a.parts.per_head;
+    const int64_t at = (static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part;
+    load_rows<P>(base + kX, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
+    load_rows<P>(base + kDy, a.dy + part * P, a.dy_row, s, a.layout, -1);
+    load_state<P, N>(base + kIn, a.states + at * (P * N));
+    load_state<P, N>(base + kOut, a.dstates + at * (P * N));
+    commit_copies();
+    const float *sums = a.decays.sums(d, head), *entries = a.decays.entries(d, head);
+    const float far = sums[far_token(d, s)];
+    const float w0 = power_of_two(reach_of(sums, d, a.shift, s, row0));
+    const float w1 = power_of_two(reach_of(sums, d, a.shift, s, row1));
+    const float u0 = power_of_two(far - entry_of(entries, s, row0));
+    const float u1 = power_of_two(far - entry_of(entries, s, row1));
+    wait_copies<0>();
+    __syncthreads();
+
+    float sum[N / 8][4];
+    through_state<P, N>(sum, base + kDy, 16 * warp, base + kIn, lane);
+    const float2 dreach = gather_rows<N>(dc, sum, w0, w1, shared, row0, row1, c);
+    through_state<P, N>(sum, base + kX, 16 * warp, base + kOut, lane);
+    const float2 dentry = gather_rows<N>(db, sum, u0, u1, shared + kB, row0, row1, c);
+    if (c == 0) {
+      float* reaches = place(a.gathered, a.parts, a.layout.n, 2 * d, part) + s.begin;
+      float* all_entries = place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part) + s.begin;
+      if (row0 < s.rows) reaches[row0] += dreach.x, all_entries[row0] += dentry.x;
+      if (row1 < s.rows) reaches[row1] += dreach.y, all_entries[row1] += dentry.y;
+    }
+    float dot = 0;
+    for (int i = threadIdx.x; i < P * N / 2; i += 256) {
+      const uint32_t v = reinterpret_cast<const uint32_t*>(shared + kIn)[i];
+      const uint32_t dv = reinterpret_cast<const uint32_t*>(shared + kOut)[i];
+      dot += low(v) * low(dv) + high(v) * high(dv);
+    }
+    // Of a row four lanes have the same: one of them counts.
+    dot = warp_sum(power_of_two(far) * dot + (c == 0 ? dentry.x + dentry.y : 0.0f));
+    if (lane == 0) warp_sums[warp] = dot;
+    __syncthreads();  // also: all have read x, dy and the states
+    if (threadIdx.x == 0) {
+      float all = 0;
+      for (int w = 0; w < 8; ++w) all += warp_sums[w];
+      a.gathered.dots[at] = all;
+    }
+  }
+
+  float* shares = a.gathered.shares +
+                  ((static_cast<int64_t>(a.gathered.runs) * a.layout.n + s.begin) * a.parts.G +
+                   group) * 4 * N + 2 * d * N;
+  const int64_t share_row = static_cast<int64_t>(a.parts.G) * 4 * N;
+#pragma unroll
+  for (int j = 0; j < N / 8; ++j) {
+    const int column = 8 * j + 2 * c;
+    if (row0 < s.rows) {
+      *reinterpret_cast<float2*>(shares + row0 * share_row + column) =
+          make_float2(db[j][0], db[j][1]);
+      *reinterpret_cast<float2*>(shares + row0 * share_row + N + column) =
+          make_float2(dc[j][0], dc[j][1]);
+    }
+    if (row1 < s.rows) {
+      *reinterpret_cast<float2*>(shares + row1 * share_row + column) =
+          make_float2(db[j][2], db[j][3]);
+      *reinterpret_cast<float2*>(shares + row1 * share_row + N + column) =
+          make_float2(dc[j][2], dc[j][3]);
+    }
+  }
+}
+
+}  // namespace
+
+cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout,
+                                const ScanInputs& in, const Decays& decays, const BFloat16* dy,
+                                int64_t dy_row, const BFloat16* states, const BFloat16* dstates,
+                                const Gathered& gathered, cudaStream_t stream) {
+  const Parts parts(shape);
+  const Arguments a{layout, decays,  parts,    in,          dy,
+                    dy_row, states,  dstates,  gathered,    shape.shift,
+                    {shape.on[0], shape.on[1]}};
+  return with_sizes(parts, [&](auto p, auto n) {
+    constexpr int P = decltype(p)::value, N = decltype(n)::value;
+    auto* kernel = state_gradient_kernel<P, N>;
+    constexpr int bytes = Plan<P, N>::kBytes;
+    if (const auto e = allow_shared(kernel, bytes); e != cudaSuccess) return e;
+    kernel<<<dim3(layout.tiles, 2, parts.G), 256, bytes, stream>>>(a);
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace hydramix::cuda

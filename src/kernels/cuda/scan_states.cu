@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// States at the borders of tiles. A block walks through the tiles of a segment with the state of one
+// part of a head in its registers, and leaves the state that comes into each tile in memory,
+// rounded. The same walk serves four times: from x and b up (forward direction) and down (backward
+// direction), and for the gradients of the states from dy and c the other way.
+//
+// A very long sequence has several segments, each of which starts at zero; then a second kernel
+// carries the ends of segments on, and a third adds what they missed.
+//
+// Floor: u is read once per direction, (P N) / (kTile P) of it written: 3 bytes a value of u, twice.
+#include "kernels/cuda/scan_parts.cuh"
+
+namespace hydramix::cuda {
+namespace {
+
+struct Arguments {
+  ScanLayout layout;
+  Decays decays;
+  Parts parts;
+  StatePass pass;
+  int shift;
+  bool on[2];
+  bool carries;
+};
+
+__device__ __forceinline__ int64_t index(const Parts& parts, int blocks, int d, int block,
+                                         int part) {
+  return (static_cast<int64_t>(d) * blocks + block) * parts.count + part;
+}
+
+// Tile i of a walk through a segment.
+struct Walk {
+  int first, count;
+  bool up;
+  __device__ int tile(int i) const { return up ? first + i : first + count - 1 - i; }
+};
+__device__ __forceinline__ Walk walk_of(const ScanLayout& layout, int segment, int d,
+                                        bool gradient) {
+  const int first = segment * layout.segment;
+  return {first, min(layout.segment, layout.tiles - first), (d == 0) != gradient};
+}
+
+template <int P, int N>
+__global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
+  constexpr int kThreads = 2 * P, kEach = kTile / kThreads;
+  constexpr int kU = Tile<P>::bytes(kTile), kStage = kU + Tile<N>::bytes(kTile);
+  extern __shared__ __align__(128) uint8_t shared[];
+  __shared__ float weights[2][kTile];
+
+  const int part = blockIdx.x, d = blockIdx.z;
+  if (!a.on[d]) return;
+  const int head = part / a.parts.per_head, group = part / a.parts.per_group;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
+  const Walk walk = walk_of(a.layout, blockIdx.y, d, a.pass.gradient);
+  const float* sums = a.decays.sums(d, head);
+  const float* entries = a.decays.entries(d, head);
+  const BFloat16* u = a.pass.u + part * P;
+  const BFloat16* v = a.pass.v[d] + group * N;
+  const int looks = a.pass.gradient && a.shift == 1 ? d : -1;
+
+  const auto start_copies = [&](int i) {
+    const Span s = tile_span(a.layout, walk.tile(i));
+    const uint32_t stage = shared_address(shared) + (i & 1) * kStage;
+    load_rows<P>(stage, u, a.pass.u_row, s, a.layout, -1);
+    load_rows<N>(stage + kU, v, a.pass.v_row[d], s, a.layout, looks);
+    commit_copies();
+  };
+  // The logarithm of the weight of each token that this thread looks after.
+  const auto log_weights = [&](int i, float (&w)[kEach]) {
+    const Span s = tile_span(a.layout, walk.tile(i));
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      const int r = threadIdx.x + e * kThreads;
+      w[e] = a.pass.gradient ? reach_of(sums, d, a.shift, s, r)
+                             : sums[far_token(d, s)] - entry_of(entries, s, r);
+    }
+  };
+  const auto store_weights = [&](int i, const float (&w)[kEach]) {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) weights[i & 1][threadIdx.x + e * kThreads] = power_of_two(w[e]);
+  };
+
+  float state[N / 8][4] = {};  // rows 16 warp + g and + 8, columns 8 j + 2 c and + 1
+  float total = 0;             // log of the decay so far
+  float w[kEach];
+  start_copies(0);
+  log_weights(0, w);
+  store_weights(0, w);
+  for (int i = 0; i < walk.count; ++i) {
+    wait_copies<0>();
+    __syncthreads();
+    const int tile = walk.tile(i);
+    const float decay = sums[far_token(d, tile_span(a.layout, tile))];
+    if (i + 1 < walk.count) {
+      start_copies(i + 1);
+      log_weights(i + 1, w);
+    }
+    BFloat16* out = a.pass.states +
+                    index(a.parts, a.layout.tiles, d, tile, part) * (P * N);
+#pragma unroll
+    for (int j = 0; j < N / 8; ++j) {
+      reinterpret_cast<uint32_t*>(out + ((2 * warp) * (N / 8) + j) * 64)[lane] =
+          pack(state[j][0], state[j][1]);
+      reinterpret_cast<uint32_t*>(out + ((2 * warp + 1) * (N / 8) + j) * 64)[lane] =
+          pack(state[j][2], state[j][3]);
+    }
+    if (a.carries && threadIdx.x == 0)
+      a.pass.before[index(a.parts, a.layout.tiles, d, tile, part)] = total;
+    total += decay;
+
+    const float factor = power_of_two(decay);
+#pragma unroll
+    for (int j = 0; j < N / 8; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) state[j][e] *= factor;
+    const uint32_t tile_u = shared_address(shared) + (i & 1) * kStage, tile_v = tile_u + kU;
+    const float* weight = weights[i & 1];
+#pragma unroll
+    for (int k = 0; k < kTile / 16; ++k) {
+      uint32_t m[4];
+      Tile<P>::a_transposed(m, tile_u, 16 * k, 2 * warp, lane);
+      const float2 w0 = *reinterpret_cast<const float2*>(weight + 16 * k + 2 * c);
+      const float2 w1 = *reinterpret_cast<const float2*>(weight + 16 * k + 2 * c + 8);
+      m[0] = pack(low(m[0]) * w0.x, high(m[0]) * w0.y);
+      m[1] = pack(low(m[1]) * w0.x, high(m[1]) * w0.y);
+      m[2] = pack(low(m[2]) * w1.x, high(m[2]) * w1.y);
+      m[3] = pack(low(m[3]) * w1.x, high(m[3]) * w1.y);
+#pragma unroll
+      for (int j = 0; j < N / 16; ++j) {
+        uint32_t b[4];
+        Tile<N>::b(b, tile_v, 16 * k, 2 * j, lane);
+        multiply(state[2 * j], m, b[0], b[1]);
+        multiply(state[2 * j + 1], m, b[2], b[3]);
+      }
+    }
+    if (i + 1 < walk.count) store_weights(i + 1, w);
+  }
+  if (!a.carries) return;
+  const int64_t end = index(a.parts, a.layout.segments(), d, blockIdx.y, part);
+  if (threadIdx.x == 0) a.pass.totals[end] = total;
+  float* ends = a.pass.ends + end * (P * N);
+#pragma unroll
+  for (int j = 0; j < N / 8; ++j) {
+    *reinterpret_cast<float2*>(ends + ((2 * warp) * (N / 8) + j) * 64 + g * 8 + 2 * c) =
+        make_float2(state[j][0], state[j][1]);
+    *reinterpret_cast<float2*>(ends + ((2 * warp + 1) * (N / 8) + j) * 64 + g * 8 + 2 * c) =
+        make_float2(state[j][2], state[j][3]);
+  }
+}
+
+// In the place of a segment's end: what comes into the segment.
+__global__ void carry_kernel(const Arguments a) {
+  const int d = blockIdx.z, part = blockIdx.y, segments = a.layout.segments();
+  const int e = blockIdx.x * blockDim.x + threadIdx.x;
+  if (!a.on[d] || e >= a.parts.state()) return;
+  const bool up = (d == 0) != a.pass.gradient;
+  float carried = 0;
+#pragma unroll 8
+  for (int i = 0; i < segments; ++i) {
+    const int64_t at = index(a.parts, segments, d, up ? i : segments - 1 - i, part);
+    float* end = a.pass.ends + at * a.parts.state() + e;
+    const float own = *end;
+    *end = carried;
+    carried = carried * power_of_two(a.pass.totals[at]) + own;
+  }
+}
+
+__global__ void __launch_bounds__(128) add_kernel(const Arguments a) {
+  const int tile = blockIdx.x, part = blockIdx.y, d = blockIdx.z;
+  if (!a.on[d]) return;
+  const int64_t at = index(a.parts, a.layout.tiles, d, tile, part);
+  const float factor = power_of_two(a.pass.before[at]);
+  if (factor == 0) return;
+  BFloat16* states = a.pass.states + at * a.parts.state();
+  const float* carried =
+      a.pass.ends + index(a.parts, a.layout.segments(), d, tile / a.layout.segment, part) *
+                        a.parts.state();
+  for (int e = threadIdx.x * 8; e < a.parts.state(); e += 8 * blockDim.x) {
+    float own[8], in0[4], in1[4];
+    load<8>(states + e, own);
+    load<4>(carried + e, in0);
+    load<4>(carried + e + 4, in1);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      own[i] += factor * in0[i];
+      own[i + 4] += factor * in1[i];
+    }
+    store<8>(states + e, own);
+  }
+}
+
+}  // namespace
+
+cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const Decays& decays,
+                        const StatePass& pass, cudaStream_t stream) {
+  const Parts parts(shape);
+  const Arguments a{layout,      decays, parts, pass, shape.shift, {shape.on[0], shape.on[1]},
+                    layout.carries};
+  const auto error = with_sizes(parts, [&](auto p, auto n) {
+    constexpr int P = decltype(p)::value, N = decltype(n)::value;
+    constexpr int bytes = 2 * (Tile<P>::bytes(kTile) + Tile<N>::bytes(kTile));
+    if (const auto e = allow_shared(walk_kernel<P, N>, bytes); e != cudaSuccess) return e;
+    walk_kernel<P, N><<<dim3(parts.count, layout.segments(), 2), 2 * P, bytes, stream>>>(a);
+    return cudaGetLastError();
+  });
+  if (error != cudaSuccess || !layout.carries) return error;
+  carry_kernel<<<dim3(ceil_div(parts.state(), 128), parts.count, 2), 128, 0, stream>>>(a);
+  add_kernel<<<dim3(layout.tiles, parts.count, 2), 128, 0, stream>>>(a);
+  return cudaGetLastError();
+}
+
+}  // namespace hydramix::cuda

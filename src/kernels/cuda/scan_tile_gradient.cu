@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients inside a tile. With M as in the forward pass (L the decays, so M = (c . b) L off the
+// diagonal) and dM_ij = dy_i . x_j, a head gives
+//
+//   dx_j  = sum_i M_ij dy_i  + 2^(sum_far - entry_j) dstate b_j
+//   d(c . b)_ij += dM_ij L_ij                  summed over the heads of a group, in registers
+//   dreach_i = sum_j dM_ij M_ij,  dentry_j = the same summed over i,   ddelta_j = dM_jj
+//
+// Everything is transposed: a warp owns 16 rows j and walks over columns i, so that dx and the sums
+// over i are its own; sums over j are left in shared memory by every warp and added in order. When
+// all heads are through, d(c . b) gives the tile's gradients of b and of the looked-at c.
+//
+// Floor: x and dy are read, dx is written, 6 bytes a channel.
+#include "kernels/cuda/scan_parts.cuh"
+
+namespace hydramix::cuda {
+namespace {
+
+struct Arguments {
+  ScanLayout layout;
+  Decays decays;
+  Parts parts;
+  ScanInputs in;
+  const BFloat16* dy;
+  int64_t dy_row;
+  const BFloat16* dstates;
+  Gathered gathered;
+  BFloat16* dx;
+  int64_t dx_row;
+  int shift;
+  bool on[2], delta_is_float;
+};
+
+template <int P, int N, bool kStates>
+struct Plan {
+  static constexpr int kRows = Tile<N>::bytes(kTile);
+  static constexpr int kX = Tile<P>::bytes(kTile);
+  static constexpr int kState = kStates ? P * N * 2 : 0;
+  static constexpr int kStage = 2 * kX + 2 * kState;
+  static constexpr int kStages = N <= 64 ? 2 : 1;
+  static constexpr int kMatrix = Tile<kTile>::bytes(kTile);  // d(c . b), in the place of the stages
+  static constexpr int kRest = kStages * kStage > kMatrix ? kStages * kStage : kMatrix;
+  static constexpr int kBytes = 4 * kRows + kRest;
+};
+
+// Sums over the eight lanes that hold the same columns: of v[2 t + e] for column 8 t + 2 c + e, left
+// in the lane whose bits 4 and 3 are t and e.
+__device__ __forceinline__ float sum_columns(const float (&v)[4], int lane) {
+  const bool t = lane & 16, e = lane & 8;
+  float first = t ? v[2] : v[0], second = t ? v[3] : v[1];
+  first += __shfl_xor_sync(0xffffffffu, t ? v[0] : v[2], 16);
+  second += __shfl_xor_sync(0xffffffffu, t ? v[1] : v[3], 16);
+  float sum = e ? second : first;
+  sum += __shfl_xor_sync(0xffffffffu, e ? first : second, 8);
+  return sum + __shfl_xor_sync(0xffffffffu, sum, 4);
+}
+
+template <int P, int N, bool kStates>
+__global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a) {
+  using Plan = Plan<P, N, kStates>;
+  constexpr int kBlocks = kTile / 16;
+  extern __shared__ __align__(128) uint8_t shared[];
+  __shared__ float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
+  __shared__ float column_sums[2][kBlocks][kTile];  // [direction][warp]
+
+  const int tile = blockIdx.x, runs = a.gathered.runs;
+  const int group = blockIdx.y / runs, run = blockIdx.y % runs;
+  const int length = ceil_div(a.parts.per_group, runs);
+  const int first_part = group * a.parts.per_group + run * length;
+  const int last_part = min(first_part + length, (group + 1) * a.parts.per_group);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
+  const Span s = tile_span(a.layout, tile);
+  const uint32_t base = shared_address(shared);
+  const uint32_t stages = base + 4 * Plan::kRows;
+  const auto b_tile = [&](int d) { return base + (2 * d) * Plan::kRows; };
+  const auto c_tile = [&](int d) { return base + (2 * d + 1) * Plan::kRows; };
+  const int row0 = 16 * warp + g, row1 = row0 + 8;  // rows j
+  // Whether M_ij, row i and column j of M, belongs to direction d.
+  const auto in_direction = [&](int d, int i, int j) {
+    return a.on[d] && (d == 0 ? j <= i - a.shift : j >= i + a.shift);
+  };
+
+#pragma unroll
+  for (int d = 0; d < 2; ++d) {
+    const auto& in = a.in.direction[d];
+    const bool on = a.on[d];
+    load_rows<N>(b_tile(d), on ? in.b + group * N : nullptr, in.b_row, s, a.layout, -1);
+    load_rows<N>(c_tile(d), on ? in.c + group * N : nullptr, in.c_row, s, a.layout,
+                 a.shift == 1 ? d : -1);
+  }
+  commit_copies();
+
+  const auto start_copies = [&](int part, int stage) {
+    const uint32_t to = stages + stage * Plan::kStage;
+    load_rows<P>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
+    load_rows<P>(to + Plan::kX, a.dy + part * P, a.dy_row, s, a.layout, -1);
+    if constexpr (kStates)
+#pragma unroll
+      for (int d = 0; d < 2; ++d)
+        if (a.on[d])
+          load_state<P, N>(to + 2 * Plan::kX + d * Plan::kState,
+                           a.dstates + ((static_cast<int64_t>(d) * a.layout.tiles + tile) *
+                                            a.parts.count + part) * (P * N));
+    commit_copies();
+  };
+  // Thread i looks after row i % 128 of direction i / 128.
+  const int own_row = threadIdx.x % kTile, own_d = threadIdx.x / kTile;
+  const auto own_logs = [&](int part, float& own_reach, float& own_entry) {
+    const int head = part / a.parts.per_head;
+    own_reach = a.on[own_d] ? reach_of(a.decays.sums(own_d, head), own_d, a.shift, s, own_row)
+                            : -kNever;
+    own_entry = a.on[own_d] ? entry_of(a.decays.entries(own_d, head), s, own_row) : kNever;
+  };
+  float next_reach, next_entry;
+  start_copies(first_part, 0);
+  own_logs(first_part, next_reach, next_entry);
+  wait_copies<1>();
+  __syncthreads();
+
+  // (c_i . b_j) at [j, i], and what becomes its gradient.
+  uint32_t products[kBlocks][4];
+  float dproducts[kBlocks][2][4];
+#pragma unroll
+  for (int k = 0; k < kBlocks; ++k) {
+    float both[2][2][4], sum[2][4];
+#pragma unroll
+    for (int d = 0; d < 2; ++d) {
+#pragma unroll
+      for (int t = 0; t < 2; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) both[d][t][e] = 0;
+      // Columns i behind the rows j are the forward direction's.
+      if ((d == 0 && k < warp) || (d == 1 && k > warp)) continue;
+#pragma unroll
+      for (int step = 0; step < N / 16; ++step) {
+        uint32_t m[4], b[4];
+        Tile<N>::a(m, b_tile(d), 16 * warp, 2 * step, lane);
+        Tile<N>::b_of_rows(b, c_tile(d), 16 * k, 2 * step, lane);
+        multiply(both[d][0], m, b[0], b[1]);
+        multiply(both[d][1], m, b[2], b[3]);
+      }
+    }
+#pragma unroll
+    for (int t = 0; t < 2; ++t)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int j = e < 2 ? row0 : row1, i = 16 * k + 8 * t + 2 * c + (e & 1);
+        float v = k > warp ? both[0][t][e] : both[1][t][e];
+        if (k == warp)
+          v = in_direction(0, i, j) ? both[0][t][e] : in_direction(1, i, j) ? both[1][t][e] : 0.0f;
+        sum[t][e] = v;
+        dproducts[k][t][e] = 0;
+      }
+    products[k][0] = pack(sum[0][0], sum[0][1]);
+    products[k][1] = pack(sum[0][2], sum[0][3]);
+    products[k][2] = pack(sum[1][0], sum[1][1]);
+    products[k][3] = pack(sum[1][2], sum[1][3]);
+  }
+
+  for (int part = first_part; part < last_part; ++part) {
+    const int stage = Plan::kStages == 2 ? (part - first_part) & 1 : 0;
+    const int head = part / a.parts.per_head;
+    if (Plan::kStages == 1 && part > first_part) {
+      __syncthreads();
+      start_copies(part, 0);
+      own_logs(part, next_reach, next_entry);
+    }
+    reach[stage][own_d][own_row] = next_reach;
+    entry[stage][own_d][own_row] = next_entry;
+    wait_copies<0>();
+    __syncthreads();
+    if (Plan::kStages == 2 && part + 1 < last_part) {
+      start_copies(part + 1, stage ^ 1);
+      own_logs(part + 1, next_reach, next_entry);
+    }
+    const uint32_t x = stages + stage * Plan::kStage, dy = x + Plan::kX;
+    uint32_t rows_x[P / 16][4];
+#pragma unroll
+    for (int k = 0; k < P / 16; ++k) Tile<P>::a(rows_x[k], x, 16 * warp, 2 * k, lane);
+    const float e0f = entry[stage][0][row0], e1f = entry[stage][0][row1];
+    const float e0b = entry[stage][1][row0], e1b = entry[stage][1][row1];
+
+    float acc[P / 8][4] = {};         // dx
+    float row_sums[2][2] = {};        // [direction][row]
+#pragma unroll
+    for (int k = 0; k < kBlocks; ++k) {
+      if (16 * k >= s.rows) break;
+      float dm[2][4] = {};
+#pragma unroll
+      for (int step = 0; step < P / 16; ++step) {
+        uint32_t b[4];
+        Tile<P>::b_of_rows(b, dy, 16 * k, 2 * step, lane);
+        multiply(dm[0], rows_x[step], b[0], b[1]);
+        multiply(dm[1], rows_x[step], b[2], b[3]);
+      }
+      float m[2][4];
+      if (k != warp) {
+        const bool forward = k > warp;
+        const float* reaches = reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
+        const float e0 = forward ? e0f : e0b, e1 = forward ? e1f : e1b;
+        float columns[4] = {}, sum0 = 0, sum1 = 0;
+#pragma unroll
+        for (int t = 0; t < 2; ++t) {
+          const float2 r = *reinterpret_cast<const float2*>(reaches + 8 * t);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const float decay = power_of_two((e & 1 ? r.y : r.x) - (e < 2 ? e0 : e1));
+            const uint32_t two = products[k][2 * t + (e >> 1)];
+            const float scaled = dm[t][e] * decay;
+            m[t][e] = (e & 1 ? high(two) : low(two)) * decay;
+            dproducts[k][t][e] += scaled;
+            const float q = scaled * (e & 1 ? high(two) : low(two));
+            columns[2 * t + (e & 1)] += q;
+            (e < 2 ? sum0 : sum1) += q;
+          }
+        }
+        if (forward)
+          row_sums[0][0] += sum0, row_sums[0][1] += sum1;
+        else
+          row_sums[1][0] += sum0, row_sums[1][1] += sum1;
+        const float column = sum_columns(columns, lane);
+        if ((lane & 4) == 0)
+          column_sums[forward ? 0 : 1][warp]
+                     [16 * k + (lane & 16) / 2 + 2 * c + ((lane & 8) >> 3)] = column;
+      } else {
+        float columns[2][4] = {};
+#pragma unroll
+        for (int t = 0; t < 2; ++t)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int j = e < 2 ? row0 : row1, i = 16 * k + 8 * t + 2 * c + (e & 1);
+            const uint32_t two = products[k][2 * t + (e >> 1)];
+            const float product = e & 1 ? high(two) : low(two);
+            float decay[2];
+            decay[0] = in_direction(0, i, j)
+                           ? power_of_two(reach[stage][0][i] - (e < 2 ? e0f : e1f))
+                           : 0.0f;
+            decay[1] = in_direction(1, i, j)
+                           ? power_of_two(reach[stage][1][i] - (e < 2 ? e0b : e1b))
+                           : 0.0f;
+            m[t][e] = product * (decay[0] + decay[1]);
+            dproducts[k][t][e] += dm[t][e] * (decay[0] + decay[1]);
+#pragma unroll
+            for (int d = 0; d < 2; ++d) {
+              const float q = dm[t][e] * decay[d] * product;
+              columns[d][2 * t + (e & 1)] += q;
+              row_sums[d][e >> 1] += q;
+            }
+            if (i == j && j < s.rows) {
+              place(a.gathered, a.parts, a.layout.n, 4, part)[s.begin + j] = dm[t][e];
+              if (a.in.diagonal != nullptr) m[t][e] += a.in.diagonal[head];
+              if (a.in.delta != nullptr) {
+                const int64_t at = (s.begin + j) * a.in.delta_row + head;
+                m[t][e] += a.delta_is_float ? static_cast<const float*>(a.in.delta)[at]
+                                            : widen(static_cast<const BFloat16*>(a.in.delta)[at]);
+              }
+            }
+          }
+#pragma unroll
+        for (int d = 0; d < 2; ++d) {
+          const float column = sum_columns(columns[d], lane);
+          if ((lane & 4) == 0)
+            column_sums[d][warp][16 * k + (lane & 16) / 2 + 2 * c + ((lane & 8) >> 3)] = column;
+        }
+      }
+      const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
+                                  pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
+#pragma unroll
+      for (int j = 0; j < P / 16; ++j) {
+        uint32_t b[4];
+        Tile<P>::b(b, dy, 16 * k, 2 * j, lane);
+        multiply(acc[2 * j], matrix, b[0], b[1]);
+        multiply(acc[2 * j + 1], matrix, b[2], b[3]);
+      }
+    }
+    if constexpr (kStates)
+#pragma unroll
+      for (int d = 0; d < 2; ++d)
+        if (a.on[d]) {
+          const float far = a.decays.sums(d, head)[far_token(d, s)];
+          add_state_product<P, N>(acc, b_tile(d), 16 * warp,
+                                  power_of_two(far - (d == 0 ? e0f : e0b)),
+                                  power_of_two(far - (d == 0 ? e1f : e1b)),
+                                  x + 2 * Plan::kX + d * Plan::kState, lane);
+        }
+    __syncwarp();
+    store_rows<P>(acc, shared + 4 * Plan::kRows + stage * Plan::kStage, 16 * warp,
+                  a.dx + s.begin * a.dx_row + part * P, a.dx_row, s.rows, lane);
+#pragma unroll
+    for (int d = 0; d < 2; ++d)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float sum = row_sums[d][r];
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        const int j = r == 0 ? row0 : row1;
+        if (c == 0 && j < s.rows && a.on[d])
+          place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part)[s.begin + j] = sum;
+      }
+    __syncthreads();  // all column sums are there
+    if (own_row < s.rows && a.on[own_d]) {
+      const int block = own_row / 16;
+      float sum = 0;
+      for (int w = own_d == 0 ? 0 : block; w <= (own_d == 0 ? block : (s.rows - 1) / 16); ++w)
+        sum += column_sums[own_d][w][own_row];
+      place(a.gathered, a.parts, a.layout.n, 2 * own_d, part)[s.begin + own_row] = sum;
+    }
+  }
+
+  // d(c . b) to shared memory, as [j, i], for those who own rows i.
+  __syncthreads();
+  uint8_t* matrix = shared + 4 * Plan::kRows;
+#pragma unroll
+  for (int k = 0; k < kBlocks; ++k)
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      *reinterpret_cast<uint32_t*>(matrix + Tile<kTile>::pair(row0, 16 * k + 8 * t + 2 * c)) =
+          pack(dproducts[k][t][0], dproducts[k][t][1]);
+      *reinterpret_cast<uint32_t*>(matrix + Tile<kTile>::pair(row1, 16 * k + 8 * t + 2 * c)) =
+          pack(dproducts[k][t][2], dproducts[k][t][3]);
+    }
+  __syncthreads();
+  float* shares = a.gathered.shares +
+                  ((static_cast<int64_t>(run) * a.layout.n + s.begin) * a.parts.G + group) * 4 * N;
+  const int64_t share_row = static_cast<int64_t>(a.parts.G) * 4 * N;
+#pragma unroll 1
+  for (int kind = 0; kind < 4; ++kind) {
+    const int d = kind / 2;
+    const bool of_b = kind % 2 == 0;  // rows are j; else they are i
+    if (!a.on[d]) continue;
+    float sum[N / 8][4] = {};
+#pragma unroll
+    for (int k = 0; k < kBlocks; ++k) {
+      // of b forward: columns i from the own rows on; of c forward: columns j up to the own rows
+      const bool upper = of_b == (d == 0);
+      if (upper ? k < warp : k > warp) continue;
+      uint32_t m[4];
+      if (of_b)
+        Tile<kTile>::a(m, stages, 16 * warp, 2 * k, lane);
+      else
+        Tile<kTile>::a_transposed(m, stages, 16 * k, 2 * warp, lane);
+      if (k == warp)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int row = e & 1 ? row1 : row0, column = 16 * k + 2 * c + (e & 2 ? 8 : 0);
+          const bool first = of_b ? in_direction(d, column, row) : in_direction(d, row, column);
+          const bool second =
+              of_b ? in_direction(d, column + 1, row) : in_direction(d, row, column + 1);
+          m[e] &= (first ? 0x0000ffffu : 0u) | (second ? 0xffff0000u : 0u);
+        }
+      const uint32_t other = of_b ? c_tile(d) : b_tile(d);
+#pragma unroll
+      for (int j = 0; j < N / 16; ++j) {
+        uint32_t b[4];
+        Tile<N>::b(b, other, 16 * k, 2 * j, lane);
+        multiply(sum[2 * j], m, b[0], b[1]);
+        multiply(sum[2 * j + 1], m, b[2], b[3]);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < N / 8; ++j) {
+      const int column = kind * N + 8 * j + 2 * c;
+      if (row0 < s.rows)
+        *reinterpret_cast<float2*>(shares + row0 * share_row + column) =
+            make_float2(sum[j][0], sum[j][1]);
+      if (row1 < s.rows)
+        *reinterpret_cast<float2*>(shares + row1 * share_row + column) =
+            make_float2(sum[j][2], sum[j][3]);
+    }
+  }
+}
+
+}  // namespace
+
+int tile_gradient_runs(const ScanShape& shape, const ScanLayout& layout) {
+  const Parts parts(shape);
+  return best_runs(static_cast<int64_t>(layout.tiles) * parts.G, parts.per_group, multiprocessors(),
+                   /*overhead=*/3);
+}
+
+cudaError_t scan_tile_gradient(const ScanShape& shape, const ScanLayout& layout,
+                               const ScanInputs& in, const Decays& decays, const BFloat16* dy,
+                               int64_t dy_row, const BFloat16* dstates, const Gathered& gathered,
+                               BFloat16* dx, int64_t dx_row, cudaStream_t stream) {
+  const Parts parts(shape);
+  const Arguments a{layout,  decays,   parts, in,     dy,          dy_row,
+                    dstates, gathered, dx,    dx_row, shape.shift, {shape.on[0], shape.on[1]},
+                    shape.delta_is_float};
+  return with_sizes(parts, [&](auto p, auto n) {
+    constexpr int P = decltype(p)::value, N = decltype(n)::value;
+    const auto launch = [&](auto* kernel, int bytes) {
+      if (const auto e = allow_shared(kernel, bytes); e != cudaSuccess) return e;
+      kernel<<<dim3(layout.tiles, parts.G * gathered.runs), 256, bytes, stream>>>(a);
+      return cudaGetLastError();
+    };
+    return layout.states ? launch(tile_gradient_kernel<P, N, true>, Plan<P, N, true>::kBytes)
+                         : launch(tile_gradient_kernel<P, N, false>, Plan<P, N, false>::kBytes);
+  });
+}
+
+}  // namespace hydramix::cuda

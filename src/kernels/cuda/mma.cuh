@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of bfloat16 tiles in shared memory with float32 sums, by the warp-wide instruction
-// mma.m16n8k16 that every GPU since Ampere has. In the comments a lane is (g, c): g = lane / 4,
-// c = lane % 4. It holds of
+// Matrix products of bfloat16 tiles in shared memory with float32 sums, by the warp-wide
+// instruction mma.m16n8k16 that every GPU since Ampere has. In the comments a lane is (g, c): g =
+// lane / 4, c = lane % 4. It holds of
 //
 //   A (16 x 16)  a0 = (g, 2c 2c+1)  a1 = (g+8, 2c ..)  a2 = (g, 2c+8 ..)  a3 = (g+8, 2c+8 ..)
 //   B (16 x 8)   b0 = (2c 2c+1, g)  b1 = (2c+8 .., g)
@@ -94,15 +94,15 @@ struct Tile {
   // A of the transposed: A's rows are columns of the tile.
   static __device__ __forceinline__ void a_transposed(uint32_t (&r)[4], uint32_t tile, int row,
                                                       int piece, int lane) {
-    load_transposed(r, tile + offset(row + (lane & 7) + ((lane >> 4) << 3),
-                                     piece + ((lane >> 3) & 1)));
+    load_transposed(
+        r, tile + offset(row + (lane & 7) + ((lane >> 4) << 3), piece + ((lane >> 3) & 1)));
   }
   // Two B (16 x 8) side by side whose columns are 16 rows of the tile, from `row` on: {r0, r1} and
   // {r2, r3}.
   static __device__ __forceinline__ void b_of_rows(uint32_t (&r)[4], uint32_t tile, int row,
                                                    int piece, int lane) {
-    load_matrices(r, tile + offset(row + (lane & 7) + ((lane >> 4) << 3),
-                                   piece + ((lane >> 3) & 1)));
+    load_matrices(r,
+                  tile + offset(row + (lane & 7) + ((lane >> 4) << 3), piece + ((lane >> 3) & 1)));
   }
   // Two B whose rows are 16 rows of the tile, columns 8 `piece` .. 8 `piece` + 15.
   static __device__ __forceinline__ void b(uint32_t (&r)[4], uint32_t tile, int row, int piece,

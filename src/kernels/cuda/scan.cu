@@ -63,8 +63,8 @@ struct Scratch {
     Pieces pieces(buffer);
     gathered.runs = tile_gradient_runs(shape, layout);
     gathered.places = pieces.take<float>(5 * parts.count * n);
-    gathered.shares = pieces.take<float>((gathered.runs + (layout.states ? 1 : 0)) * n * shape.G *
-                                         4 * shape.N);
+    gathered.shares =
+        pieces.take<float>((gathered.runs + (layout.states ? 1 : 0)) * n * shape.G * 4 * shape.N);
     sums = pieces.take<float>(3 * tiles * shape.H);
     if (layout.states) {
       gathered.dots = pieces.take<float>(2 * tiles * parts.count);
@@ -150,8 +150,7 @@ cudaError_t scan_backward(const ScanShape& shape, const ScanLayout& layout, cons
       work.pass.v[d] = in.direction[d].c;
       work.pass.v_row[d] = in.direction[d].c_row;
     }
-    if (const auto e = scan_states(shape, layout, kept.decays, work.pass, stream);
-        e != cudaSuccess)
+    if (const auto e = scan_states(shape, layout, kept.decays, work.pass, stream); e != cudaSuccess)
       return e;
   }
   if (const auto e = scan_tile_gradient(shape, layout, in, kept.decays, dy, dy_row,

@@ -51,7 +51,7 @@ struct ScanShape {
 
 // Rows are tokens; *_row is the distance of rows, in values.
 struct ScanDirectionInputs {
-  const void* dt = nullptr;  // (n, H) before softplus
+  const void* dt = nullptr;                        // (n, H) before softplus
   const __nv_bfloat16 *b = nullptr, *c = nullptr;  // (n, G, N)
   int64_t dt_row = 0, b_row = 0, c_row = 0;
 };

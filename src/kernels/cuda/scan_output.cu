@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scan's output. A block owns a tile and some heads of one group. c . b of its places is
 // computed once, as one matrix whose lower triangle is of the forward and whose upper triangle of
-// the backward direction, and stays in registers; each head then scales it by its decays, puts delta
-// on the diagonal, multiplies by x, and adds what comes through the states.
+// the backward direction, and stays in registers; each head then scales it by its decays, puts
+// delta on the diagonal, multiplies by x, and adds what comes through the states.
 //
 // Floor: x is read and y written once, 4 bytes a channel; with states another P N / kTile values a
 // channel and direction.
@@ -25,7 +25,7 @@ struct Arguments {
 
 template <int P, int N, bool kStates>
 struct Plan {
-  static constexpr int kRows = Tile<N>::bytes(kTile);   // of b or c
+  static constexpr int kRows = Tile<N>::bytes(kTile);     // of b or c
   static constexpr int kState = kStates ? P * N * 2 : 0;  // of one direction
   static constexpr int kStage = Tile<P>::bytes(kTile) + 2 * kState;
   // c stays for the states; b is needed in the beginning only, where later the stages are.
@@ -117,17 +117,19 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
     if constexpr (kStates)
       for (int d = 0; d < 2; ++d)
         if (a.on[d])
-          load_state<P, N>(to + Tile<P>::bytes(kTile) + d * Plan::kState,
-                           a.states + ((static_cast<int64_t>(d) * a.layout.tiles + tile) *
-                                           a.parts.count + part) * (P * N));
+          load_state<P, N>(
+              to + Tile<P>::bytes(kTile) + d * Plan::kState,
+              a.states +
+                  ((static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part) *
+                      (P * N));
     commit_copies();
   };
   // Thread i looks after row i % 128 of direction i / 128.
   const int own_row = threadIdx.x % kTile, own_d = threadIdx.x / kTile;
   const auto own_logs = [&](int part, float& own_reach, float& own_entry) {
     const int head = part / a.parts.per_head;
-    own_reach = a.on[own_d] ? reach_of(a.decays.sums(own_d, head), own_d, a.shift, s, own_row)
-                            : -kNever;
+    own_reach =
+        a.on[own_d] ? reach_of(a.decays.sums(own_d, head), own_d, a.shift, s, own_row) : -kNever;
     own_entry = a.on[own_d] ? entry_of(a.decays.entries(own_d, head), s, own_row) : kNever;
   };
 
@@ -222,8 +224,16 @@ cudaError_t scan_output(const ScanShape& shape, const ScanLayout& layout, const 
     const int slots = multiprocessors() * (N <= 64 ? 2 : 1);
     const int runs = best_runs(static_cast<int64_t>(layout.tiles) * parts.G, parts.per_group, slots,
                                /*overhead=*/2);
-    const Arguments a{layout, decays, parts,       in,   states,
-                      y,      y_row,  shape.shift, runs, {shape.on[0], shape.on[1]},
+    const Arguments a{layout,
+                      decays,
+                      parts,
+                      in,
+                      states,
+                      y,
+                      y_row,
+                      shape.shift,
+                      runs,
+                      {shape.on[0], shape.on[1]},
                       shape.delta_is_float};
     const auto launch = [&](auto* kernel, int bytes) {
       if (const auto e = allow_shared(kernel, bytes); e != cudaSuccess) return e;

@@ -109,7 +109,8 @@ __device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int
 // A state as it lies in memory: 8 x 8 blocks of P x N, the blocks row by row, each 128 bytes.
 template <int P, int N>
 __device__ __forceinline__ void load_state(uint32_t to, const BFloat16* from) {
-  for (int i = threadIdx.x; i < P * N / 8; i += blockDim.x) copy_async(to + i * 16, from + i * 8, true);
+  for (int i = threadIdx.x; i < P * N / 8; i += blockDim.x)
+    copy_async(to + i * 16, from + i * 8, true);
 }
 
 // acc (16 x P) += rows (16 x N, of a tile in shared memory, each scaled) state^T (N x P).
@@ -200,11 +201,16 @@ template <typename F>
 cudaError_t with_sizes(const Parts& parts, const F& f) {
   const auto with_n = [&](auto p) {
     switch (parts.N) {
-      case 16: return f(p, Int<16>{});
-      case 32: return f(p, Int<32>{});
-      case 64: return f(p, Int<64>{});
-      case 128: return f(p, Int<128>{});
-      default: return cudaErrorInvalidValue;
+      case 16:
+        return f(p, Int<16>{});
+      case 32:
+        return f(p, Int<32>{});
+      case 64:
+        return f(p, Int<64>{});
+      case 128:
+        return f(p, Int<128>{});
+      default:
+        return cudaErrorInvalidValue;
     }
   };
   return parts.P == 64 ? with_n(Int<64>{}) : with_n(Int<32>{});
@@ -217,7 +223,7 @@ cudaError_t scan_prepare(const ScanShape& shape, const ScanLayout& layout, const
 
 // States at the borders of tiles: (2, tiles, parts, P N) bfloat16.
 struct StatePass {
-  bool gradient;     // of the states, from dy and c, walking the other way
+  bool gradient;      // of the states, from dy and c, walking the other way
   const BFloat16* u;  // x, or dy
   int64_t u_row;
   const BFloat16* v[2];  // b, or c

@@ -34,19 +34,23 @@ __device__ __forceinline__ float softplus(float v) { return v > 20.0f ? v : log1
 // One token's step, and what its gradient needs.
 struct Step {
   float dt;
-  float rate;    // A dt as a logarithm to base 2, not below kReset
-  float slope;   // d dt / d raw; 0 where dt is limited
-  float ratio;   // slope / dt, which has a limit where dt vanishes
-  bool reset;    // rate is kReset, whatever dt
+  float rate;   // A dt as a logarithm to base 2, not below kReset
+  float slope;  // d dt / d raw; 0 where dt is limited
+  float ratio;  // slope / dt, which has a limit where dt vanishes
+  bool reset;   // rate is kReset, whatever dt
 };
 __device__ __forceinline__ Step step_of(const Arguments& a, int d, int h, int t) {
-  const float raw = load_any(a.in.direction[d].dt, t * a.in.direction[d].dt_row + h,
-                             a.shape.dt_is_float) + a.in.dt_bias[h];
+  const float raw =
+      load_any(a.in.direction[d].dt, t * a.in.direction[d].dt_row + h, a.shape.dt_is_float) +
+      a.in.dt_bias[h];
   const float free = softplus(raw), dt = fminf(fmaxf(free, a.shape.dt_low), a.shape.dt_high);
   const float rate = a.in.A[h] * dt * kLog2e;
   const float slope = dt == free ? 1.0f / (1.0f + expf(-raw)) : 0.0f;
   const bool reset = starts(a.layout, d, t) || !(rate > kReset);
-  return {dt, reset ? kReset : rate, slope, dt != free ? 0.0f : raw < -15.0f ? 1.0f : slope / dt,
+  return {dt, reset ? kReset : rate, slope,
+          dt != free     ? 0.0f
+          : raw < -15.0f ? 1.0f
+                         : slope / dt,
           reset};
 }
 
@@ -140,8 +144,9 @@ __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
       float whole = 0;
       if (a.layout.states)
         for (int part = h * f.parts.per_head; part < (h + 1) * f.parts.per_head; ++part)
-          whole += f.gathered.dots[(static_cast<int64_t>(d) * a.layout.tiles + tile) *
-                                       f.parts.count + part];
+          whole +=
+              f.gathered
+                  .dots[(static_cast<int64_t>(d) * a.layout.tiles + tile) * f.parts.count + part];
       // From the far border back: the gradient of a_q is that of all sums from q on.
       float later[kLaneTokens], entry[kLaneTokens];
 #pragma unroll
@@ -175,8 +180,10 @@ __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
     A_sum = warp_sum(A_sum);
     delta_sum = warp_sum(delta_sum);
     if (lane < 3)
-      f.sums[(static_cast<int64_t>(lane) * a.layout.tiles + tile) * H + h] =
-          lane == 0 ? bias_sum : lane == 1 ? A_sum : delta_sum;
+      f.sums[(static_cast<int64_t>(lane) * a.layout.tiles + tile) * H + h] = lane == 0 ? bias_sum
+                                                                             : lane == 1
+                                                                                 ? A_sum
+                                                                                 : delta_sum;
   }
 }
 

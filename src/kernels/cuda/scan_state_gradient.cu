@@ -60,12 +60,13 @@ __device__ __forceinline__ void through_state(float (&sum)[N / 8][4], uint32_t t
   }
 }
 
-// total += scale * sum, row by row; what is returned, for either row, is scale * (sum . with), `with`
-// being rows of a tile. Of a row the four lanes of equal g have the whole each.
+// total += scale * sum, row by row; what is returned, for either row, is scale * (sum . with),
+// `with` being rows of a tile. Of a row the four lanes of equal g have the whole each.
 template <int N>
-__device__ __forceinline__ float2 gather_rows(float (&total)[N / 8][4], const float (&sum)[N / 8][4],
-                                              float scale0, float scale1, const uint8_t* with,
-                                              int row0, int row1, int c) {
+__device__ __forceinline__ float2 gather_rows(float (&total)[N / 8][4],
+                                              const float (&sum)[N / 8][4], float scale0,
+                                              float scale1, const uint8_t* with, int row0, int row1,
+                                              int c) {
   float dot0 = 0, dot1 = 0;
 #pragma unroll
   for (int j = 0; j < N / 8; ++j) {
@@ -151,9 +152,10 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) state_gradient_kernel(co
     }
   }
 
-  float* shares = a.gathered.shares +
-                  ((static_cast<int64_t>(a.gathered.runs) * a.layout.n + s.begin) * a.parts.G +
-                   group) * 4 * N + 2 * d * N;
+  float* shares =
+      a.gathered.shares +
+      ((static_cast<int64_t>(a.gathered.runs) * a.layout.n + s.begin) * a.parts.G + group) * 4 * N +
+      2 * d * N;
   const int64_t share_row = static_cast<int64_t>(a.parts.G) * 4 * N;
 #pragma unroll
   for (int j = 0; j < N / 8; ++j) {
@@ -180,8 +182,16 @@ cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout
                                 int64_t dy_row, const BFloat16* states, const BFloat16* dstates,
                                 const Gathered& gathered, cudaStream_t stream) {
   const Parts parts(shape);
-  const Arguments a{layout, decays,  parts,    in,          dy,
-                    dy_row, states,  dstates,  gathered,    shape.shift,
+  const Arguments a{layout,
+                    decays,
+                    parts,
+                    in,
+                    dy,
+                    dy_row,
+                    states,
+                    dstates,
+                    gathered,
+                    shape.shift,
                     {shape.on[0], shape.on[1]}};
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// States at the borders of tiles. A block walks through the tiles of a segment with the state of one
-// part of a head in its registers, and leaves the state that comes into each tile in memory,
+// States at the borders of tiles. A block walks through the tiles of a segment with the state of
+// one part of a head in its registers, and leaves the state that comes into each tile in memory,
 // rounded. The same walk serves four times: from x and b up (forward direction) and down (backward
 // direction), and for the gradients of the states from dy and c the other way.
 //
 // A very long sequence has several segments, each of which starts at zero; then a second kernel
 // carries the ends of segments on, and a third adds what they missed.
 //
-// Floor: u is read once per direction, (P N) / (kTile P) of it written: 3 bytes a value of u, twice.
+// Floor: u is read once per direction, (P N) / (kTile P) of it written: 3 bytes a value of u,
+// twice.
 #include "kernels/cuda/scan_parts.cuh"
 
 namespace hydramix::cuda {
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
     commit_copies();
   };
   // The logarithm of the weight of each token that this thread looks after.
-  const auto log_weights = [&](int i, float (&w)[kEach]) {
+  const auto log_weights = [&](int i, float(&w)[kEach]) {
     const Span s = tile_span(a.layout, walk.tile(i));
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
                              : sums[far_token(d, s)] - entry_of(entries, s, r);
     }
   };
-  const auto store_weights = [&](int i, const float (&w)[kEach]) {
+  const auto store_weights = [&](int i, const float(&w)[kEach]) {
 #pragma unroll
     for (int e = 0; e < kEach; ++e) weights[i & 1][threadIdx.x + e * kThreads] = power_of_two(w[e]);
   };
@@ -95,8 +96,7 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
       start_copies(i + 1);
       log_weights(i + 1, w);
     }
-    BFloat16* out = a.pass.states +
-                    index(a.parts, a.layout.tiles, d, tile, part) * (P * N);
+    BFloat16* out = a.pass.states + index(a.parts, a.layout.tiles, d, tile, part) * (P * N);
 #pragma unroll
     for (int j = 0; j < N / 8; ++j) {
       reinterpret_cast<uint32_t*>(out + ((2 * warp) * (N / 8) + j) * 64)[lane] =
@@ -173,8 +173,8 @@ __global__ void __launch_bounds__(128) add_kernel(const Arguments a) {
   if (factor == 0) return;
   BFloat16* states = a.pass.states + at * a.parts.state();
   const float* carried =
-      a.pass.ends + index(a.parts, a.layout.segments(), d, tile / a.layout.segment, part) *
-                        a.parts.state();
+      a.pass.ends +
+      index(a.parts, a.layout.segments(), d, tile / a.layout.segment, part) * a.parts.state();
   for (int e = threadIdx.x * 8; e < a.parts.state(); e += 8 * blockDim.x) {
     float own[8], in0[4], in1[4];
     load<8>(states + e, own);
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(128) add_kernel(const Arguments a) {
 cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const Decays& decays,
                         const StatePass& pass, cudaStream_t stream) {
   const Parts parts(shape);
-  const Arguments a{layout,      decays, parts, pass, shape.shift, {shape.on[0], shape.on[1]},
+  const Arguments a{layout,        decays, parts, pass, shape.shift, {shape.on[0], shape.on[1]},
                     layout.carries};
   const auto error = with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;

@@ -39,12 +39,12 @@ struct Plan {
   static constexpr int kStage = 2 * kX + 2 * kState;
   static constexpr int kStages = N <= 64 ? 2 : 1;
   static constexpr int kMatrix = Tile<kTile>::bytes(kTile);  // d(c . b), in the place of the stages
-  static constexpr int kRest = kStages * kStage > kMatrix ? kStages * kStage : kMatrix;
+  static constexpr int kRest = kStages * kStage > kMatrix ? kStages* kStage : kMatrix;
   static constexpr int kBytes = 4 * kRows + kRest;
 };
 
-// Sums over the eight lanes that hold the same columns: of v[2 t + e] for column 8 t + 2 c + e, left
-// in the lane whose bits 4 and 3 are t and e.
+// Sums over the eight lanes that hold the same columns: of v[2 t + e] for column 8 t + 2 c + e,
+// left in the lane whose bits 4 and 3 are t and e.
 __device__ __forceinline__ float sum_columns(const float (&v)[4], int lane) {
   const bool t = lane & 16, e = lane & 8;
   float first = t ? v[2] : v[0], second = t ? v[3] : v[1];
@@ -98,17 +98,19 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
 #pragma unroll
       for (int d = 0; d < 2; ++d)
         if (a.on[d])
-          load_state<P, N>(to + 2 * Plan::kX + d * Plan::kState,
-                           a.dstates + ((static_cast<int64_t>(d) * a.layout.tiles + tile) *
-                                            a.parts.count + part) * (P * N));
+          load_state<P, N>(
+              to + 2 * Plan::kX + d * Plan::kState,
+              a.dstates +
+                  ((static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part) *
+                      (P * N));
     commit_copies();
   };
   // Thread i looks after row i % 128 of direction i / 128.
   const int own_row = threadIdx.x % kTile, own_d = threadIdx.x / kTile;
   const auto own_logs = [&](int part, float& own_reach, float& own_entry) {
     const int head = part / a.parts.per_head;
-    own_reach = a.on[own_d] ? reach_of(a.decays.sums(own_d, head), own_d, a.shift, s, own_row)
-                            : -kNever;
+    own_reach =
+        a.on[own_d] ? reach_of(a.decays.sums(own_d, head), own_d, a.shift, s, own_row) : -kNever;
     own_entry = a.on[own_d] ? entry_of(a.decays.entries(own_d, head), s, own_row) : kNever;
   };
   float next_reach, next_entry;
@@ -180,8 +182,8 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     const float e0f = entry[stage][0][row0], e1f = entry[stage][0][row1];
     const float e0b = entry[stage][1][row0], e1b = entry[stage][1][row1];
 
-    float acc[P / 8][4] = {};         // dx
-    float row_sums[2][2] = {};        // [direction][row]
+    float acc[P / 8][4] = {};   // dx
+    float row_sums[2][2] = {};  // [direction][row]
 #pragma unroll
     for (int k = 0; k < kBlocks; ++k) {
       if (16 * k >= s.rows) break;
@@ -220,8 +222,8 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           row_sums[1][0] += sum0, row_sums[1][1] += sum1;
         const float column = sum_columns(columns, lane);
         if ((lane & 4) == 0)
-          column_sums[forward ? 0 : 1][warp]
-                     [16 * k + (lane & 16) / 2 + 2 * c + ((lane & 8) >> 3)] = column;
+          column_sums[forward ? 0 : 1][warp][16 * k + (lane & 16) / 2 + 2 * c + ((lane & 8) >> 3)] =
+              column;
       } else {
         float columns[2][4] = {};
 #pragma unroll
@@ -278,10 +280,9 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       for (int d = 0; d < 2; ++d)
         if (a.on[d]) {
           const float far = a.decays.sums(d, head)[far_token(d, s)];
-          add_state_product<P, N>(acc, b_tile(d), 16 * warp,
-                                  power_of_two(far - (d == 0 ? e0f : e0b)),
-                                  power_of_two(far - (d == 0 ? e1f : e1b)),
-                                  x + 2 * Plan::kX + d * Plan::kState, lane);
+          add_state_product<P, N>(
+              acc, b_tile(d), 16 * warp, power_of_two(far - (d == 0 ? e0f : e0b)),
+              power_of_two(far - (d == 0 ? e1f : e1b)), x + 2 * Plan::kX + d * Plan::kState, lane);
         }
     __syncwarp();
     store_rows<P>(acc, shared + 4 * Plan::kRows + stage * Plan::kStage, 16 * warp,
@@ -383,8 +384,18 @@ cudaError_t scan_tile_gradient(const ScanShape& shape, const ScanLayout& layout,
                                int64_t dy_row, const BFloat16* dstates, const Gathered& gathered,
                                BFloat16* dx, int64_t dx_row, cudaStream_t stream) {
   const Parts parts(shape);
-  const Arguments a{layout,  decays,   parts, in,     dy,          dy_row,
-                    dstates, gathered, dx,    dx_row, shape.shift, {shape.on[0], shape.on[1]},
+  const Arguments a{layout,
+                    decays,
+                    parts,
+                    in,
+                    dy,
+                    dy_row,
+                    dstates,
+                    gathered,
+                    dx,
+                    dx_row,
+                    shape.shift,
+                    {shape.on[0], shape.on[1]},
                     shape.delta_is_float};
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;

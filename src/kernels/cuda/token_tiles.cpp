@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/token_tiles.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/scan.h"
+
+namespace hydramix::cuda {
+namespace {
+
+// Blocks that an H100 or H200 runs at once: three on each multiprocessor.
+constexpr int64_t kWalksAtOnce = 396;
+constexpr int kShortestSegment = 4;
+
+}  // namespace
+
+TokenTiles::TokenTiles(const std::vector<int64_t>& offsets) {
+  const int64_t n = offsets.back();
+  bounds.reserve(static_cast<std::size_t>(n));
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
+    bounds.insert(bounds.end(), static_cast<std::size_t>(offsets[s + 1] - offsets[s]),
+                  {static_cast<int>(offsets[s]), static_cast<int>(offsets[s + 1])});
+  begins = {0};
+  for (int64_t t = 0; t < n;) {
+    int64_t end = std::min(t + kTile, n);
+    if (end < n) {
+      const int2 cut = bounds[static_cast<std::size_t>(end)];
+      if (cut.x > t && cut.y - cut.x <= kTile) end = cut.x;
+      states = states || cut.x < end;
+    }
+    begins.push_back(static_cast<int>(end));
+    t = end;
+  }
+}
+
+int TokenTiles::segment(int walks) const {
+  const int wanted = static_cast<int>(std::max<int64_t>(
+      kShortestSegment, (int64_t{tiles()} * walks + kWalksAtOnce - 1) / kWalksAtOnce));
+  if (!states || tiles() <= wanted) return std::max(1, std::min(wanted, tiles()));
+  // A little longer, if that lets segments end where sequences do.
+  for (int segment = wanted; segment <= 2 * wanted; ++segment)
+    if (!carries(segment)) return segment;
+  return wanted;
+}
+
+bool TokenTiles::carries(int segment) const {
+  for (int tile = segment; tile < tiles(); tile += segment) {
+    const int t = begins[static_cast<std::size_t>(tile)];
+    if (bounds[static_cast<std::size_t>(t)].x < t) return true;
+  }
+  return false;
+}
+
+}  // namespace hydramix::cuda

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// How packed tokens are cut into tiles (kernels/cuda/scan.h). A sequence that fits into a tile is
+// never cut, so short sequences need no states; a longer one is cut wherever a tile is full, and
+// what is left of a tile takes the beginning of the next sequence, so that tiles are full.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hydramix::cuda {
+
+struct TokenTiles {
+  std::vector<int2> bounds;  // (n) first token of the sequence, one past its last
+  std::vector<int> begins;   // (tiles + 1)
+  bool states = false;       // some sequence is in more than one tile
+
+  // offsets: 0, ..., n, where sequences begin. At most 2^31 - 1 tokens.
+  explicit TokenTiles(const std::vector<int64_t>& offsets);
+
+  int tiles() const { return static_cast<int>(begins.size()) - 1; }
+  // Tiles of a segment, for `walks` walks through each (parts of heads, directions), so that a
+  // large GPU has enough to do; and whether a sequence is in more than one of the segments.
+  int segment(int walks) const;
+  bool carries(int segment) const;
+};
+
+}  // namespace hydramix::cuda

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scan's kernels against the formula, entry by entry, in float64.
+#include "kernels/cuda/scan.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+
+#include "kernels/cuda/token_tiles.h"
+#include "support/cuda.h"
+
+namespace hydramix::cuda {
+namespace {
+
+using B16 = __nv_bfloat16;
+
+struct Problem {
+  std::vector<int64_t> lengths;
+  int H = 2, P = 64, G = 1, N = 64, shift = 1;
+  bool on[2] = {true, true};
+  double dt_mean = -2, dt_spread = 1, A_low = 0.5, A_high = 8;
+  double dt_low = 0, dt_high = INFINITY;
+  int segment = 0;  // 0: as TokenTiles says
+
+  int64_t n() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
+  std::vector<int64_t> offsets() const {
+    std::vector<int64_t> all{0};
+    for (const int64_t length : lengths) all.push_back(all.back() + length);
+    return all;
+  }
+};
+
+// Everything as float64, rounded to what the device gets.
+struct Values {
+  std::vector<double> x, b[2], c[2], dt[2], dt_bias, A, diagonal, delta, dy;
+
+  explicit Values(const Problem& p) {
+    const auto rounded = [](std::vector<double> v) { return widened(stored<B16>(v)); };
+    const auto floats = [](std::vector<double> v) { return widened(stored<float>(v)); };
+    const int64_t n = p.n();
+    x = rounded(normal_values(n * p.H * p.P, 1));
+    for (const int d : {0, 1}) {
+      b[d] = rounded(normal_values(n * p.G * p.N, 2 + d, 0.3));
+      c[d] = rounded(normal_values(n * p.G * p.N, 4 + d, 0.3));
+      dt[d] = normal_values(n * p.H, 6 + d, p.dt_spread);
+      for (auto& v : dt[d]) v += p.dt_mean;
+      dt[d] = rounded(dt[d]);
+    }
+    dt_bias = floats(normal_values(p.H, 8, 0.5));
+    for (int h = 0; h < p.H; ++h)
+      A.push_back(-(p.A_low + (p.A_high - p.A_low) * h / std::max(1, p.H - 1)));
+    A = floats(A);
+    diagonal = floats(normal_values(p.H, 9));
+    delta = rounded(normal_values(n * p.H, 10));
+    dy = rounded(normal_values(n * p.H * p.P, 11));
+  }
+};
+
+struct Results {
+  std::vector<double> y, dx, db[2], dc[2], ddt[2], ddt_bias, dA, ddiagonal, ddelta;
+};
+
+Results reference(const Problem& p, const Values& v) {
+  const int64_t n = p.n();
+  const int H = p.H, P = p.P, N = p.N, G = p.G;
+  Results r;
+  r.y.resize(n * H * P);
+  r.dx.resize(n * H * P);
+  for (const int d : {0, 1}) {
+    r.db[d].resize(n * G * N);
+    r.dc[d].resize(n * G * N);
+    r.ddt[d].resize(n * H);
+  }
+  r.ddt_bias.resize(H);
+  r.dA.resize(H);
+  r.ddiagonal.resize(H);
+  r.ddelta.resize(n * H);
+  const auto offsets = p.offsets();
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
+    for (int h = 0; h < H; ++h) {
+      const int64_t begin = offsets[s], L = offsets[s + 1] - begin;
+      const int g = h / (H / G);
+      const auto row = [&](const std::vector<double>& m, int64_t t, int64_t width, int64_t at) {
+        return m.data() + (begin + t) * width + at;
+      };
+      for (int64_t i = 0; i < L; ++i) {
+        const double delta = v.diagonal[h] + v.delta[(begin + i) * H + h];
+        double dot = 0;
+        for (int q = 0; q < P; ++q) {
+          const int64_t at = ((begin + i) * H + h) * P + q;
+          r.y[at] += delta * v.x[at];
+          r.dx[at] += delta * v.dy[at];
+          dot += v.x[at] * v.dy[at];
+        }
+        r.ddelta[(begin + i) * H + h] = dot;
+        r.ddiagonal[h] += dot;
+      }
+      for (const int d : {0, 1}) {
+        if (!p.on[d]) continue;
+        std::vector<double> raw(L), dt(L), sum(L + 1), ddt(L), da(L + 1);
+        // Places in the order of the direction.
+        const auto token = [&](int64_t q) { return d == 0 ? q : L - 1 - q; };
+        for (int64_t q = 0; q < L; ++q) {
+          raw[q] = v.dt[d][(begin + token(q)) * H + h] + v.dt_bias[h];
+          const double soft = raw[q] > 30 ? raw[q] : std::log1p(std::exp(raw[q]));
+          dt[q] = std::clamp(soft, p.dt_low, p.dt_high);
+          sum[q + 1] = sum[q] + v.A[h] * dt[q];
+        }
+        for (int64_t i = p.shift; i < L; ++i) {
+          const int64_t look = i - p.shift;
+          const double* c = row(v.c[d], token(look), G * N, g * N);
+          double* dc = const_cast<double*>(row(r.dc[d], token(look), G * N, g * N));
+          for (int64_t j = look; j >= 0; --j) {
+            const double decay = std::exp(sum[look + 1] - sum[j + 1]);
+            if (decay < 1e-30) break;
+            const double* b = row(v.b[d], token(j), G * N, g * N);
+            double* db = const_cast<double*>(row(r.db[d], token(j), G * N, g * N));
+            double product = 0, dM = 0;
+            for (int k = 0; k < N; ++k) product += c[k] * b[k];
+            const double M = product * decay * dt[j];
+            const int64_t at_i = ((begin + token(i)) * H + h) * P;
+            const int64_t at_j = ((begin + token(j)) * H + h) * P;
+            for (int q = 0; q < P; ++q) {
+              r.y[at_i + q] += M * v.x[at_j + q];
+              r.dx[at_j + q] += M * v.dy[at_i + q];
+              dM += v.dy[at_i + q] * v.x[at_j + q];
+            }
+            for (int k = 0; k < N; ++k) {
+              dc[k] += dM * decay * dt[j] * b[k];
+              db[k] += dM * decay * dt[j] * c[k];
+            }
+            ddt[j] += dM * product * decay;
+            // a_{j+1} .. a_look all get dM M: summed up below.
+            da[j + 1] += dM * M;
+            da[look + 1] -= dM * M;
+          }
+        }
+        double running = 0;
+        for (int64_t q = 0; q < L; ++q) {
+          running += da[q];
+          const double free = raw[q] > 30 ? raw[q] : std::log1p(std::exp(raw[q]));
+          const double slope = free == dt[q] ? 1 / (1 + std::exp(-raw[q])) : 0;
+          const double draw = (ddt[q] + v.A[h] * running) * slope;
+          r.ddt[d][(begin + token(q)) * H + h] = draw;
+          r.ddt_bias[h] += draw;
+          r.dA[h] += running * dt[q];
+        }
+      }
+    }
+  return r;
+}
+
+struct Outcome {
+  Results results;
+  std::vector<uint8_t> bits;  // of all outputs
+};
+
+// x, b and c are columns of one wide matrix, and so are their gradients.
+Outcome on_device(const Problem& p, const Values& v) {
+  const int64_t n = p.n();
+  const int H = p.H, P = p.P, G = p.G, N = p.N, GN = G * N;
+  const int64_t wide = H * P + 4 * GN + 8;
+  std::vector<double> packed(n * wide);
+  const auto place = [&](const std::vector<double>& from, int64_t width, int64_t column) {
+    for (int64_t t = 0; t < n; ++t)
+      std::copy_n(from.begin() + t * width, width, packed.begin() + t * wide + column);
+  };
+  place(v.x, H * P, 0);
+  const int64_t b_at[2] = {H * P, H * P + 2 * GN}, c_at[2] = {H * P + GN, H * P + 3 * GN};
+  for (const int d : {0, 1}) {
+    place(v.b[d], GN, b_at[d]);
+    place(v.c[d], GN, c_at[d]);
+  }
+  const DeviceBuffer<B16> input(stored<B16>(packed)), dinput(n * wide), y(n * H * P),
+      dy(stored<B16>(v.dy)), delta(stored<B16>(v.delta)), ddelta(n * H);
+  const DeviceBuffer<B16> dt0(stored<B16>(v.dt[0])), dt1(stored<B16>(v.dt[1])), ddt0(n * H),
+      ddt1(n * H);
+  const DeviceBuffer<float> dt_bias(stored<float>(v.dt_bias)), A(stored<float>(v.A)),
+      diagonal(stored<float>(v.diagonal)), ddt_bias(H), dA(H), ddiagonal(H);
+
+  const TokenTiles tiles(p.offsets());
+  const DeviceBuffer<int2> bounds(tiles.bounds);
+  const DeviceBuffer<int> begins(tiles.begins);
+  ScanLayout layout{bounds.data(), begins.data(), n, tiles.tiles()};
+  layout.states = tiles.states;
+  layout.segment = p.segment > 0 ? p.segment : tiles.segment(2 * H * P / (P % 64 == 0 ? 64 : 32));
+  layout.carries = tiles.carries(layout.segment);
+  const ScanShape shape{H,
+                        P,
+                        G,
+                        N,
+                        p.shift,
+                        {p.on[0], p.on[1]},
+                        static_cast<float>(p.dt_low),
+                        static_cast<float>(p.dt_high),
+                        false,
+                        false};
+  EXPECT_TRUE(scan_fits(shape));
+  ScanInputs in;
+  ScanGradients out;
+  in.x = input.data();
+  out.x = dinput.data();
+  in.x_row = out.x_row = wide;
+  for (const int d : {0, 1}) {
+    in.direction[d] = {d == 0 ? dt0.data() : dt1.data(),
+                       input.data() + b_at[d],
+                       input.data() + c_at[d],
+                       H,
+                       wide,
+                       wide};
+    out.direction[d] = {d == 0 ? ddt0.data() : ddt1.data(),
+                        dinput.data() + b_at[d],
+                        dinput.data() + c_at[d],
+                        H,
+                        wide,
+                        wide};
+  }
+  in.dt_bias = dt_bias.data();
+  in.A = A.data();
+  in.diagonal = diagonal.data();
+  in.delta = delta.data();
+  in.delta_row = out.delta_row = H;
+  out.dt_bias = ddt_bias.data();
+  out.A = dA.data();
+  out.diagonal = ddiagonal.data();
+  out.delta = ddelta.data();
+  const auto bytes = [](std::size_t size) { return static_cast<int64_t>(size) + 1; };
+  const DeviceBuffer<uint8_t> saved(bytes(scan_saved_bytes(shape, layout))),
+      scratch(bytes(scan_forward_bytes(shape, layout))),
+      back(bytes(scan_backward_bytes(shape, layout)));
+  EXPECT_EQ(cudaSuccess, scan_forward(shape, layout, in, saved.data(), scratch.data(), y.data(),
+                                      H * P, nullptr));
+  EXPECT_EQ(cudaSuccess, scan_backward(shape, layout, in, saved.data(), back.data(), dy.data(),
+                                       H * P, out, nullptr));
+  EXPECT_EQ(cudaSuccess, cudaDeviceSynchronize());
+
+  Outcome run;
+  const auto keep = [&](const auto& values) {
+    const auto* raw = reinterpret_cast<const uint8_t*>(values.data());
+    run.bits.insert(run.bits.end(), raw, raw + values.size() * sizeof(values[0]));
+    return widened(values);
+  };
+  Results& r = run.results;
+  r.y = keep(y.host());
+  const auto all = keep(dinput.host());
+  const auto columns = [&](int64_t column, int64_t width) {
+    std::vector<double> part;
+    for (int64_t t = 0; t < n; ++t)
+      part.insert(part.end(), all.begin() + t * wide + column,
+                  all.begin() + t * wide + column + width);
+    return part;
+  };
+  r.dx = columns(0, H * P);
+  for (const int d : {0, 1}) {
+    if (!p.on[d]) continue;
+    r.db[d] = columns(b_at[d], GN);
+    r.dc[d] = columns(c_at[d], GN);
+    r.ddt[d] = keep(d == 0 ? ddt0.host() : ddt1.host());
+  }
+  for (const double v : columns(wide - 8, 8))
+    EXPECT_TRUE(std::isnan(v)) << "written beside the gradient";
+  r.ddt_bias = keep(ddt_bias.host());
+  r.dA = keep(dA.host());
+  r.ddiagonal = keep(ddiagonal.host());
+  r.ddelta = keep(ddelta.host());
+  return run;
+}
+
+void expect_close(const Problem& p, const char* what, double factor = 1) {
+  SCOPED_TRACE(what);
+  const Values v(p);
+  const Outcome run = on_device(p, v);
+  const Results want = reference(p, v);
+  const Results& got = run.results;
+  // Rounding to 8 bits: 2^-9 once for the output, and about as much for each operand of a product.
+  const double tolerance = 6e-3 * factor;
+  EXPECT_LT(relative_error(got.y, want.y), tolerance) << "y";
+  EXPECT_LT(relative_error(got.dx, want.dx), tolerance) << "dx";
+  EXPECT_LT(relative_error(got.ddelta, want.ddelta), tolerance) << "ddelta";
+  EXPECT_LT(relative_error(got.ddiagonal, want.ddiagonal), tolerance) << "ddiagonal";
+  if (*std::max_element(p.lengths.begin(), p.lengths.end()) > p.shift) {
+    for (const int d : {0, 1}) {
+      if (!p.on[d]) continue;
+      EXPECT_LT(relative_error(got.db[d], want.db[d]), 1.5 * tolerance) << "db " << d;
+      EXPECT_LT(relative_error(got.dc[d], want.dc[d]), 1.5 * tolerance) << "dc " << d;
+      EXPECT_LT(relative_error(got.ddt[d], want.ddt[d]), 2 * tolerance) << "ddt " << d;
+    }
+    // A few numbers, each a sum of many of either sign.
+    EXPECT_LT(relative_error(got.dA, want.dA), 8 * tolerance) << "dA";
+    EXPECT_LT(relative_error(got.ddt_bias, want.ddt_bias), 8 * tolerance) << "ddt_bias";
+  }
+  EXPECT_EQ(run.bits, on_device(p, v).bits) << "another run gave other bits";
+}
+
+TEST(CudaScan, OneTile) {
+  SKIP_WITHOUT_GPU();
+  for (const int64_t L : {1, 2, 3, 15, 16, 17, 64, 127, 128})
+    expect_close({.lengths = {L}}, std::to_string(L).c_str());
+}
+
+TEST(CudaScan, Tiles) {
+  SKIP_WITHOUT_GPU();
+  for (const int64_t L : {129, 255, 256, 257, 384, 509, 1021})
+    expect_close({.lengths = {L}}, std::to_string(L).c_str());
+}
+
+TEST(CudaScan, Sequences) {
+  SKIP_WITHOUT_GPU();
+  expect_close({.lengths = {128, 128, 128}}, "whole tiles");
+  expect_close({.lengths = {1, 1, 2, 1, 3}}, "tiny");
+  expect_close({.lengths = {17, 40, 64, 100, 30, 128, 5}}, "short");
+  expect_close({.lengths = {196, 196, 196}}, "a tile and a half");
+  expect_close({.lengths = {3, 300, 1, 129, 700, 2, 60}}, "all kinds");
+  expect_close({.lengths = std::vector<int64_t>(40, 8)}, "many in a tile");
+}
+
+TEST(CudaScan, Segments) {
+  SKIP_WITHOUT_GPU();
+  // Slow decay, so that much is carried.
+  for (const int segment : {1, 2, 3})
+    expect_close({.lengths = {900, 100, 513}, .dt_mean = -5, .A_low = 0.05, .segment = segment},
+                 std::to_string(segment).c_str());
+}
+
+TEST(CudaScan, Sizes) {
+  SKIP_WITHOUT_GPU();
+  for (const int P : {32, 64, 96, 128})
+    for (const int N : {16, 32, 64, 128})
+      expect_close({.lengths = {150, 77}, .H = 2, .P = P, .N = N},
+                   ("P " + std::to_string(P) + " N " + std::to_string(N)).c_str());
+}
+
+TEST(CudaScan, Groups) {
+  SKIP_WITHOUT_GPU();
+  expect_close({.lengths = {150, 77}, .H = 6, .P = 32, .G = 3, .N = 32}, "three groups");
+  expect_close({.lengths = {100}, .H = 4, .P = 64, .G = 4}, "a group a head");
+  expect_close({.lengths = {300}, .H = 24, .P = 32, .G = 1}, "one group");
+}
+
+TEST(CudaScan, OneDirection) {
+  SKIP_WITHOUT_GPU();
+  for (const int shift : {0, 1})
+    for (const int d : {0, 1}) {
+      Problem p{.lengths = {90, 200, 128}, .shift = shift};
+      p.on[1 - d] = false;
+      expect_close(p, ("shift " + std::to_string(shift) + " d " + std::to_string(d)).c_str());
+    }
+}
+
+TEST(CudaScan, ExtremeSteps) {
+  SKIP_WITHOUT_GPU();
+  expect_close({.lengths = {200, 60}, .dt_mean = -30, .dt_spread = 3}, "steps of almost nothing");
+  expect_close({.lengths = {200, 60}, .dt_mean = 6, .dt_spread = 3, .A_high = 50}, "no memory", 2);
+  expect_close({.lengths = {200, 60}, .dt_spread = 6, .A_low = 1e-3, .A_high = 100}, "both", 2);
+  expect_close({.lengths = {200, 60}, .dt_low = 0.05, .dt_high = 0.3}, "limits");
+  const Problem p{.lengths = {300}, .dt_mean = -2000};
+  for (const double y : on_device(p, Values(p)).results.ddt[0]) EXPECT_EQ(y, 0);
+}
+
+// Long ones against the recurrence, and the transposed against the product: <dx, x> = <dy, y>.
+TEST(CudaScan, AMillionTokens) {
+  SKIP_WITHOUT_GPU();
+  const Problem p{.lengths = {1000000}, .H = 1, .P = 32, .N = 16, .dt_mean = -7, .A_low = 0.1};
+  const Values v(p);
+  const Outcome run = on_device(p, v);
+  const int64_t n = p.n();
+  std::vector<double> y(v.x.size());
+  for (const int d : {0, 1}) {
+    std::vector<double> state(p.P * p.N);
+    const auto token = [&](int64_t q) { return d == 0 ? q : n - 1 - q; };
+    for (int64_t q = 0; q < n; ++q) {
+      const int64_t t = token(q);
+      if (q > 0)
+        for (int i = 0; i < p.P; ++i)
+          for (int k = 0; k < p.N; ++k)
+            y[t * p.P + i] += v.c[d][token(q - 1) * p.N + k] * state[i * p.N + k];
+      const double dt = std::log1p(std::exp(v.dt[d][t] + v.dt_bias[0])),
+                   decay = std::exp(v.A[0] * dt);
+      for (int i = 0; i < p.P; ++i)
+        for (int k = 0; k < p.N; ++k)
+          state[i * p.N + k] =
+              decay * state[i * p.N + k] + dt * v.b[d][t * p.N + k] * v.x[t * p.P + i];
+    }
+  }
+  double one = 0, other = 0;
+  for (int64_t i = 0; i < n * p.P; ++i) {
+    y[i] += (v.diagonal[0] + v.delta[i / p.P]) * v.x[i];
+    one += run.results.dx[i] * v.x[i];
+    other += v.dy[i] * y[i];
+  }
+  EXPECT_LT(relative_error(run.results.y, y), 6e-3);
+  double size = 0;
+  for (const double value : y) size += value * value;
+  EXPECT_LT(std::abs(one - other), 1e-3 * std::sqrt(size * static_cast<double>(n * p.P)));
+}
+
+// Enough random numbers for a time, made quickly.
+std::vector<double> repeated(int64_t n, uint64_t seed, double deviation = 1) {
+  auto values = normal_values(std::min<int64_t>(n, 100003), seed, deviation);
+  values.reserve(static_cast<std::size_t>(n));
+  while (static_cast<int64_t>(values.size()) < n) values.push_back(values[values.size() - 100003]);
+  return values;
+}
+
+// HYDRAMIX_TIME=1: the sizes of a 112 M parameter encoder, in microseconds.
+TEST(CudaScan, Times) {
+  SKIP_WITHOUT_GPU();
+  if (std::getenv("HYDRAMIX_TIME") == nullptr) GTEST_SKIP() << "set HYDRAMIX_TIME to see times";
+  for (const auto& [count, L] : {std::pair<int64_t, int64_t>{128, 128},
+                                 {84, 196},
+                                 {8, 2048},
+                                 {2, 8192},
+                                 {1, 65536},
+                                 {256, 128},
+                                 {16, 2048},
+                                 {1, 128}}) {
+    const Problem p{.lengths = std::vector<int64_t>(count, L), .H = 24};
+    const int64_t n = p.n(), wide = 1536 + 256;
+    const DeviceBuffer<B16> input(stored<B16>(repeated(n * wide, 1, 0.3))), dinput(n * wide),
+        y(n * 1536), dy(stored<B16>(repeated(n * 1536, 2))), dt(stored<B16>(repeated(n * 48, 3))),
+        ddt(n * 48), delta(stored<B16>(repeated(n * 24, 4))), ddelta(n * 24);
+    const DeviceBuffer<float> A(std::vector<float>(24, -1.0f)), bias(std::vector<float>(24, -4.0f)),
+        dA(24), dbias(24), dD(24);
+    const TokenTiles tiles(p.offsets());
+    const DeviceBuffer<int2> bounds(tiles.bounds);
+    const DeviceBuffer<int> begins(tiles.begins);
+    ScanLayout layout{bounds.data(), begins.data(), n, tiles.tiles()};
+    layout.states = tiles.states;
+    layout.segment = tiles.segment(48);
+    layout.carries = tiles.carries(layout.segment);
+    const ScanShape shape{24, 64, 1, 64, 1, {true, true}, 0, INFINITY, false, false};
+    ScanInputs in;
+    ScanGradients out;
+    in.x = input.data(), out.x = dinput.data(), in.x_row = out.x_row = wide;
+    for (const int d : {0, 1}) {
+      const int64_t at = 1536 + 128 * d;
+      in.direction[d] = {
+          dt.data() + 24 * d, input.data() + at, input.data() + at + 64, 48, wide, wide};
+      out.direction[d] = {
+          ddt.data() + 24 * d, dinput.data() + at, dinput.data() + at + 64, 48, wide, wide};
+    }
+    in.dt_bias = bias.data(), in.A = A.data(), in.delta = delta.data(),
+    in.delta_row = out.delta_row = 24;
+    in.diagonal = bias.data();
+    out.dt_bias = dbias.data(), out.A = dA.data(), out.diagonal = dD.data(),
+    out.delta = ddelta.data();
+    const DeviceBuffer<uint8_t> saved(static_cast<int64_t>(scan_saved_bytes(shape, layout)) + 1),
+        scratch(static_cast<int64_t>(scan_forward_bytes(shape, layout)) + 1),
+        back(static_cast<int64_t>(scan_backward_bytes(shape, layout)) + 1);
+    const auto time = [&](auto&& f) {
+      cudaEvent_t start, stop;
+      cudaEventCreate(&start);
+      cudaEventCreate(&stop);
+      std::vector<float> times;
+      for (int i = 0; i < 30; ++i) {
+        cudaEventRecord(start);
+        EXPECT_EQ(cudaSuccess, f());
+        cudaEventRecord(stop);
+        cudaEventSynchronize(stop);
+        float ms;
+        cudaEventElapsedTime(&ms, start, stop);
+        if (i >= 10) times.push_back(ms);
+      }
+      std::sort(times.begin(), times.end());
+      return times[times.size() / 2] * 1000;
+    };
+    const auto forward = time([&] {
+      return scan_forward(shape, layout, in, saved.data(), scratch.data(), y.data(), 1536, nullptr);
+    });
+    const auto backward = time([&] {
+      return scan_backward(shape, layout, in, saved.data(), back.data(), dy.data(), 1536, out,
+                           nullptr);
+    });
+    std::printf("scan %4lld x %5lld: forward %7.1f us, backward %7.1f us\n",
+                static_cast<long long>(count), static_cast<long long>(L), forward, backward);
+  }
+}
+
+}  // namespace
+}  // namespace hydramix::cuda

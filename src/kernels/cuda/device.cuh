@@ -44,8 +44,16 @@ __device__ __forceinline__ void store(S* to, const float (&from)[V]) {
     S value[V];
   };
   Raw raw;
+  if constexpr (sizeof(S) == 2 && V % 2 == 0) {  // one instruction a pair
 #pragma unroll
-  for (int i = 0; i < V; ++i) raw.value[i] = narrow<S>(from[i]);
+    for (int i = 0; i < V; i += 2) {
+      const __nv_bfloat162 pair = __floats2bfloat162_rn(from[i], from[i + 1]);
+      raw.value[i] = pair.x, raw.value[i + 1] = pair.y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) raw.value[i] = narrow<S>(from[i]);
+  }
   *reinterpret_cast<Raw*>(to) = raw;
 }
 

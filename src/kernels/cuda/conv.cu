@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+// A warp owns 32 neighbouring groups of V channels and walks down a run of tokens. The K rows that
+// an output sees stay in registers as a ring, so that a row comes from memory once (and once more
+// where runs meet); the next few rows are under way while these are worked on.
+//
+// Bytes at n tokens, C channels of bfloat16: forward 4 n C (n = 16384, C = 1792: 117 MB, 28 us at
+// 4.2 TB/s), backward 6 n C (176 MB, 42 us). At K = 7 the forward pass takes about 15 instructions
+// a value, half of what the time of its bytes allows, the backward pass about 38, nearly all of it.
+#include "kernels/cuda/conv.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/cuda/conv_any.cuh"
+#include "kernels/cuda/device.cuh"
+
+namespace hydramix::cuda {
+namespace {
+
+using namespace conv;
+
+constexpr int kLanes = 32, kWarps = 4, kThreads = kLanes * kWarps;
+constexpr int kResident = 3;  // blocks a multiprocessor, which leaves a thread 168 registers
+constexpr int64_t kBlocks = 132 * kResident;  // one round of an H200
+
+// Steps written out: a multiple of K, so that a ring's place is known when compiling, and enough
+// for loads to be under way.
+template <int K>
+constexpr int kSteps = ceil_div(4, K) * K;
+
+// Values of a thread: 16 bytes, or what fits into registers. Forward a value takes 2 K of them,
+// backward 4 K.
+template <int K, typename S>
+constexpr int kForwardValues = K < 8 ? kWide<S> : 4;
+template <int K>
+constexpr int kBackwardValues = K < 8 ? 4 : 2;
+
+// V values as they are stored: what waits for its turn takes half the registers.
+template <int V, typename S>
+struct alignas(sizeof(S) * V) Packed {
+  S value[V];
+};
+template <int V, typename S>
+__device__ __forceinline__ Packed<V, S> fetch(const S* from) {
+  return *reinterpret_cast<const Packed<V, S>*>(from);
+}
+template <int V, typename S>
+__device__ __forceinline__ void unpack(const Packed<V, S>& from, float (&to)[V]) {
+#pragma unroll
+  for (int v = 0; v < V; ++v) to[v] = widen(from.value[v]);
+}
+
+// Copies that go on while the thread works, to a slot in shared memory that only it reads: what is
+// under way takes no registers. Copies are done in the order of their groups.
+template <int V, typename S>
+__device__ __forceinline__ void copy_ahead(Packed<V, S>* slot, const S* from) {
+  constexpr int kBytes = sizeof(Packed<V, S>);
+  if constexpr (kBytes < 4)
+    *slot = fetch<V>(from);
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(slot))),
+                 "l"(from), "n"(kBytes)
+                 : "memory");
+}
+__device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kGroups>
+__device__ __forceinline__ void wait_for_all_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
+
+// Rows 0 to K - 1 of the tile are the taps of this block's channels, row K is the bias.
+template <int K, int V, typename S>
+__device__ __forceinline__ void stage_taps(const Arguments<S>& p,
+                                           float (&tile)[K + 1][kLanes * V]) {
+  const int first = blockIdx.x * kLanes * V;
+  const int width = p.C - first;
+  const int thread = threadIdx.y * kLanes + threadIdx.x;
+  for (int i = thread; i < kLanes * V * K; i += kThreads)
+    tile[i % K][i / K] = i / K < width ? p.weight[int64_t{first} * K + i] : 0.0f;
+  for (int i = thread; i < kLanes * V; i += kThreads)
+    tile[K][i] = p.bias != nullptr && i < width ? p.bias[first + i] : 0.0f;
+  __syncthreads();
+}
+
+// The first token of this warp's run; that of warp + 1 is where it ends.
+template <typename S>
+__device__ __forceinline__ int run_begin(const Arguments<S>& p, int warp) {
+  const int64_t begin = (int64_t{blockIdx.y} * kWarps + warp) * p.run;
+  return static_cast<int>(begin < p.n ? begin : p.n);
+}
+
+// The bounds of a token's sequence; a token outside has those of the nearest inside.
+template <typename S>
+__device__ __forceinline__ int2 sequence_of(const Arguments<S>& p, int token) {
+  return __ldg(p.bounds + min(max(token, 0), p.n - 1));
+}
+
+// Bits from to to - 1, of 0 to K - 1.
+template <int K>
+__device__ __forceinline__ unsigned bits(int from, int to) {
+  return ((1u << min(max(to, 0), K)) - 1) & ~((1u << min(max(from, 0), K)) - 1);
+}
+
+template <int K, int V, typename S>
+__global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Arguments<S> p) {
+  constexpr int T = kSteps<K>;
+  __shared__ __align__(16) float tile[K + 1][kLanes * V];
+  __shared__ Packed<V, S> next[T][kThreads];  // the rows that the next T steps add
+  const int thread = threadIdx.y * kLanes + threadIdx.x;
+  stage_taps<K, V>(p, tile);
+  const int c = (blockIdx.x * kLanes + threadIdx.x) * V;
+  const int begin = run_begin(p, threadIdx.y), end = run_begin(p, threadIdx.y + 1);
+  if (c >= p.C || begin == end) return;
+
+  const bool silu = c < p.silu;
+  const int ahead = K - 1 - p.centre;
+  float taps[K][V], bias[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    bias[v] = tile[K][threadIdx.x * V + v];
+#pragma unroll
+    for (int k = 0; k < K; ++k) taps[k][v] = tile[k][threadIdx.x * V + v];
+  }
+
+  float window[K][V] = {};  // what the output of a step sees; tap k of step j in (j + k) % K
+#pragma unroll
+  for (int k = 0; k < K - 1; ++k) {
+    const int row = begin - p.centre + k;
+    if (row >= 0 && row < p.n) unpack(fetch<V>(p.x + row * p.x_row + c), window[k]);
+  }
+  const S* x = p.x + (begin + ahead) * p.x_row + c;  // the row that step 0 adds
+  S* y = p.y + begin * p.y_row + c;
+  int left = min(p.n, end + ahead) - (begin + ahead);  // rows from the batch's first on
+#pragma unroll
+  for (int j = 0; j < T; ++j, x += p.x_row) {
+    if (j < left) copy_ahead(&next[j][thread], x);
+    end_group();
+  }
+
+  // Steps t to t + T - 1. Masked: some sequence begins or ends in sight, or the run does.
+  const auto batch = [&](auto masked, int t, int2 sequence) {
+    constexpr bool kMasked = decltype(masked)::value;
+#pragma unroll
+    for (int j = 0; j < T; ++j) {
+      wait_for_all_but<T - 1>();
+      unpack(next[j][thread], window[(j + K - 1) % K]);
+      if (j < left) copy_ahead(&next[j][thread], x);
+      end_group();
+      x += p.x_row;
+      unsigned inside = 0;  // bit k: tap k is in the sequence
+      if (kMasked) {
+        if (t + j >= sequence.y) sequence = sequence_of(p, t + j);
+        const int first = t + j - p.centre;
+        inside = bits<K>(sequence.x - first, sequence.y - first);
+      }
+      float u[V];
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        u[v] = bias[v];
+#pragma unroll
+        for (int k = 0; k < K; ++k) {
+          const float value = window[(j + k) % K][v];
+          u[v] = fmaf(taps[k][v], !kMasked || (inside >> k & 1) ? value : 0.0f, u[v]);
+        }
+        const float activated = u[v] * quick_sigmoid(u[v]);
+        u[v] = silu ? activated : u[v];
+      }
+      if (!kMasked || t + j < end) store<V>(y, u);
+      y += p.y_row;
+    }
+  };
+  int2 around = sequence_of(p, begin);
+  for (int t = begin; t < end; t += T) {
+    const int2 sequence = around;
+    around = sequence_of(p, t + T);
+    left -= T;
+    if (t - p.centre >= sequence.x && t + T - 1 + ahead < sequence.y && t + T <= end)
+      batch(std::false_type{}, t, sequence);
+    else
+      batch(std::true_type{}, t, sequence);
+  }
+}
+
+// Step i of a run takes in row begin + i of x. That completes the sight of token t, ahead rows
+// before, and so its gradient g before SiLU; and that completes all that token s, centre rows
+// before t, was seen by. A run's first K - 1 steps only fill the rings.
+template <int K, int V, typename S>
+__global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arguments<S> p) {
+  constexpr int T = kSteps<K>;
+  __shared__ __align__(16) float tile[K + 1][kLanes * V];
+  __shared__ Packed<V, S> next_x[T][kThreads], next_dy[T][kThreads];
+  const int thread = threadIdx.y * kLanes + threadIdx.x;
+  stage_taps<K, V>(p, tile);
+  const int c = (blockIdx.x * kLanes + threadIdx.x) * V;
+  const int begin = run_begin(p, threadIdx.y), end = run_begin(p, threadIdx.y + 1);
+  float sums[K + 1][V] = {};  // of this run's tokens: the gradient of the taps, and of the bias
+
+  if (c < p.C && begin < end) {
+    const bool silu = c < p.silu;
+    const int ahead = K - 1 - p.centre;
+    float taps[K][V];
+#pragma unroll
+    for (int k = 0; k < K; ++k) load(&tile[k][threadIdx.x * V], taps[k]);
+
+    float window[K][V] = {};  // of x: tap k of step j in (j + k) % K
+    float g[K][V] = {};       // that of the token k before step j's in (j + K - k) % K
+#pragma unroll
+    for (int k = 0; k < K - 1; ++k) {
+      const int row = begin - (K - 1) + k;
+      if (row >= 0) unpack(fetch<V>(p.x + row * p.x_row + c), window[k]);
+    }
+    const S* x = p.x + begin * p.x_row + c;
+    const S* dy = p.dy + (begin - ahead) * p.dy_row + c;
+    S* dx = p.dx + (begin - (K - 1)) * p.dx_row + c;
+    // Rows of x and dy from the batch's first on.
+    int x_left = min(p.n, end + K - 1) - begin;
+    int dy_left = min(p.n, end + p.centre) - (begin - ahead);
+#pragma unroll
+    for (int j = 0; j < T; ++j, x += p.x_row, dy += p.dy_row) {
+      if (j < x_left) copy_ahead(&next_x[j][thread], x);
+      if (begin - ahead + j >= 0 && j < dy_left) copy_ahead(&next_dy[j][thread], dy);
+      end_group();
+    }
+
+    const auto batch = [&](auto masked, int first, int2 seen) {
+      constexpr bool kMasked = decltype(masked)::value;
+      int2 seeing = seen;
+      if (kMasked) seeing = sequence_of(p, first - p.centre);
+#pragma unroll
+      for (int j = 0; j < T; ++j) {
+        const int t = first + j, s = t - p.centre;
+        wait_for_all_but<T - 1>();
+        unpack(next_x[j][thread], window[(j + K - 1) % K]);
+        float after[V];  // dy
+        unpack(next_dy[j][thread], after);
+        if (j < x_left) copy_ahead(&next_x[j][thread], x);
+        if (j < dy_left) copy_ahead(&next_dy[j][thread], dy);
+        end_group();
+        x += p.x_row, dy += p.dy_row;
+
+        unsigned inside = 0;  // bit k: tap k of t is in its sequence
+        unsigned saw = 0;     // bit k: token t - k saw s
+        bool counted = true, written = true;
+        if (kMasked) {
+          if (t >= seen.y) seen = sequence_of(p, t);
+          if (s >= seeing.y) seeing = sequence_of(p, s);
+          counted = begin <= t && t < end, written = begin <= s && s < end;
+          inside = bits<K>(seen.x - s, seen.y - s);
+          saw = written ? bits<K>(t - seeing.y + 1, t - seeing.x + 1) : 0;
+        }
+        float bias[V], sum[V];
+        load(&tile[K][threadIdx.x * V], bias);  // again each time: registers are short
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          float u = bias[v];
+#pragma unroll
+          for (int k = 0; k < K; ++k) {
+            const float value = window[(j + k) % K][v];
+            u = fmaf(taps[k][v], !kMasked || (inside >> k & 1) ? value : 0.0f, u);
+          }
+          const float sigmoid = quick_sigmoid(u);
+          const float scaled = after[v] * silu_slope(u, sigmoid);
+          g[j % K][v] = silu ? scaled : after[v];
+          sums[K][v] += counted ? g[j % K][v] : 0.0f;
+
+          // Output t - k saw token s, the oldest row of the window, through tap k.
+          sum[v] = 0.0f;
+          const float value = written ? window[j % K][v] : 0.0f;
+#pragma unroll
+          for (int k = 0; k < K; ++k) {
+            const float before = g[(j + K - k) % K][v];
+            const float gradient = !kMasked || (saw >> k & 1) ? before : 0.0f;
+            sum[v] = fmaf(taps[k][v], gradient, sum[v]);
+            sums[k][v] = fmaf(gradient, value, sums[k][v]);
+          }
+        }
+        if (written) store<V>(dx, sum);
+        dx += p.dx_row;
+      }
+    };
+    int2 around = sequence_of(p, begin - ahead);
+    for (int t = begin - ahead; t < end + p.centre; t += T) {
+      const int2 sequence = around;
+      around = sequence_of(p, t + T);
+      x_left -= T, dy_left -= T;
+      if (t >= begin + p.centre && t + T <= end && t - (K - 1) >= sequence.x &&
+          t + T - 1 + ahead < sequence.y)
+        batch(std::false_type{}, t, sequence);
+      else
+        batch(std::true_type{}, t, sequence);
+    }
+  }
+
+  // The warps' sums one after the other, in the tile that held the taps.
+  for (int warp = 0; warp < kWarps; ++warp) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.y) != warp) continue;
+#pragma unroll
+    for (int k = 0; k <= K; ++k)
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        float& sum = tile[k][threadIdx.x * V + v];
+        sum = warp == 0 ? sums[k][v] : sum + sums[k][v];
+      }
+  }
+  __syncthreads();
+  const int first = blockIdx.x * kLanes * V;
+  for (int i = thread; i < (K + 1) * kLanes * V; i += kThreads) {
+    const int k = i / (kLanes * V), column = i % (kLanes * V);
+    if (first + column < p.C)
+      p.partial[(int64_t{blockIdx.y} * (K + 1) + k) * p.C + first + column] = tile[k][column];
+  }
+}
+
+struct Cut {
+  int64_t parts;  // blocks along the tokens
+  int run;        // tokens of a warp
+};
+
+// Runs of at least `least` tokens (what they read twice is to stay small), and no more blocks than
+// stand on the device at once.
+Cut cut(const ConvShape& shape, int64_t channels, int64_t least) {
+  const int64_t most = std::max<int64_t>(1, kBlocks / ceil_div(shape.C, channels));
+  const int64_t parts = std::min(most, ceil_div(shape.n, kWarps * least));
+  const int64_t run = ceil_div(shape.n, parts * kWarps);
+  return {ceil_div(shape.n, run * kWarps), static_cast<int>(run)};
+}
+// The same whatever the values a thread takes: the order of sums and the workspace hang on it.
+Cut cut_backward(const ConvShape& shape) { return cut(shape, kLanes * 4, 32); }
+
+template <int K, int V, typename S>
+void launch_forward(const ConvShape& shape, Arguments<S> p, cudaStream_t stream) {
+  const auto [parts, run] = cut(shape, kLanes * V, 16);
+  p.run = run;
+  const dim3 grid(ceil_div<int64_t>(shape.C, kLanes * V), parts);
+  forward_kernel<K, V><<<grid, dim3(kLanes, kWarps), 0, stream>>>(p);
+}
+
+template <int K, int V, typename S>
+void launch_backward(const ConvShape& shape, const Arguments<S>& p, int64_t parts,
+                     cudaStream_t stream) {
+  const dim3 grid(ceil_div<int64_t>(shape.C, kLanes * V), parts);
+  backward_kernel<K, V><<<grid, dim3(kLanes, kWarps), 0, stream>>>(p);
+}
+
+template <typename S>
+void launch_any_backward(const ConvShape& shape, const Arguments<S>& p, int64_t parts,
+                         cudaStream_t stream) {
+  const dim3 block(32, kAnyTokens);
+  const int64_t columns = ceil_div<int64_t>(shape.C, 32);
+  const dim3 grid(ceil_div<int64_t>(shape.n, kAnyTokens), columns);
+  any_gradient_kernel<<<grid, block, 0, stream>>>(p);
+  any_input_kernel<<<grid, block, 0, stream>>>(p);
+  const dim3 taps(ceil_div<int64_t>(shape.K + 1, kAnyTokens), parts, columns);
+  any_taps_kernel<<<taps, block, 0, stream>>>(p, int64_t{p.run} * kWarps);
+}
+
+// Calls launch with K as a constant.
+template <typename Launch>
+void with_width(int64_t K, const Launch& launch) {
+  switch (K) {
+    case 1:
+      return launch(std::integral_constant<int, 1>{});
+    case 2:
+      return launch(std::integral_constant<int, 2>{});
+    case 3:
+      return launch(std::integral_constant<int, 3>{});
+    case 4:
+      return launch(std::integral_constant<int, 4>{});
+    case 5:
+      return launch(std::integral_constant<int, 5>{});
+    case 6:
+      return launch(std::integral_constant<int, 6>{});
+    case 7:
+      return launch(std::integral_constant<int, 7>{});
+    default:
+      return launch(std::integral_constant<int, 8>{});
+  }
+}
+constexpr int64_t kWidest = 8;
+
+bool is_shape(const ConvShape& s) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  return s.n >= 0 && s.n < kMost && s.C >= 0 && s.C < kMost && s.K >= 1 && s.K < kMost &&
+         s.centre >= 0 && s.centre < s.K && s.silu >= 0 && s.silu <= s.C;
+}
+
+template <typename S>
+Arguments<S> arguments(const ConvShape& s, const int2* bounds, const S* x, int64_t x_row,
+                       const float* weight, const float* bias) {
+  Arguments<S> p{};
+  p.n = static_cast<int>(s.n), p.K = static_cast<int>(s.K), p.centre = static_cast<int>(s.centre);
+  p.C = static_cast<int>(s.C), p.silu = static_cast<int>(s.silu), p.bounds = bounds;
+  p.weight = weight, p.bias = bias, p.x = x, p.x_row = x_row;
+  return p;
+}
+
+// Whether no thread's values straddle the last channel or the last one with SiLU.
+template <typename S>
+bool is_wide(const ConvShape& s) {
+  return s.C % kWide<S> == 0 && s.silu % kWide<S> == 0;
+}
+
+}  // namespace
+
+template <typename S>
+cudaError_t conv_forward(const ConvShape& shape, const int2* bounds, const S* x, int64_t x_row,
+                         const float* weight, const float* bias, S* y, int64_t y_row,
+                         cudaStream_t stream) {
+  if (!is_shape(shape)) return cudaErrorInvalidValue;
+  if (shape.n == 0 || shape.C == 0) return cudaSuccess;
+  auto p = arguments(shape, bounds, x, x_row, weight, bias);
+  p.y = y, p.y_row = y_row;
+  if (shape.K > kWidest) {
+    const dim3 grid(ceil_div<int64_t>(shape.n, kAnyTokens), ceil_div<int64_t>(shape.C, 32));
+    any_forward_kernel<<<grid, dim3(32, kAnyTokens), 0, stream>>>(p);
+    return cudaGetLastError();
+  }
+  const bool wide = is_wide<S>(shape) && is_wide(x, x_row) && is_wide(y, y_row);
+  with_width(shape.K, [&](auto K) {
+    wide ? launch_forward<K, kForwardValues<K, S>>(shape, p, stream)
+         : launch_forward<K, 1>(shape, p, stream);
+  });
+  return cudaGetLastError();
+}
+
+int64_t conv_backward_workspace(const ConvShape& shape) {
+  if (!is_shape(shape) || shape.n == 0 || shape.C == 0) return 0;
+  const int64_t sums = cut_backward(shape).parts * (shape.K + 1) * shape.C;
+  return shape.K > kWidest ? sums + shape.n * shape.C : sums;
+}
+
+template <typename S>
+cudaError_t conv_backward(const ConvShape& shape, const int2* bounds, const S* x, int64_t x_row,
+                          const float* weight, const float* bias, const S* dy, int64_t dy_row,
+                          S* dx, int64_t dx_row, float* dweight, float* dbias, float* workspace,
+                          cudaStream_t stream) {
+  if (!is_shape(shape)) return cudaErrorInvalidValue;
+  if (shape.C == 0) return cudaSuccess;
+  int64_t parts = 0;  // of no tokens the sums are zero, and written too
+  if (shape.n > 0) {
+    auto p = arguments(shape, bounds, x, x_row, weight, bias);
+    p.dy = dy, p.dy_row = dy_row, p.dx = dx, p.dx_row = dx_row;
+    const Cut cut = cut_backward(shape);
+    parts = cut.parts, p.run = cut.run, p.partial = workspace;
+    p.g = workspace + parts * (shape.K + 1) * shape.C;
+    if (shape.K > kWidest) {
+      launch_any_backward(shape, p, parts, stream);
+    } else {
+      const bool wide =
+          is_wide<S>(shape) && is_wide(x, x_row) && is_wide(dy, dy_row) && is_wide(dx, dx_row);
+      with_width(shape.K, [&](auto K) {
+        wide ? launch_backward<K, kBackwardValues<K>>(shape, p, parts, stream)
+             : launch_backward<K, 1>(shape, p, parts, stream);
+      });
+    }
+    if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
+  }
+  const int64_t values = (shape.K + 1) * shape.C;
+  sum_parts_kernel<<<ceil_div<int64_t>(values, 32), dim3(32, kSlices), 0, stream>>>(
+      workspace, static_cast<int>(parts), shape.K, shape.C, dweight, dbias);
+  return cudaGetLastError();
+}
+
+#define HYDRAMIX_CONV(S)                                                                       \
+  template cudaError_t conv_forward<S>(const ConvShape&, const int2*, const S*, int64_t,       \
+                                       const float*, const float*, S*, int64_t, cudaStream_t); \
+  template cudaError_t conv_backward<S>(const ConvShape&, const int2*, const S*, int64_t,      \
+                                        const float*, const float*, const S*, int64_t, S*,     \
+                                        int64_t, float*, float*, float*, cudaStream_t);
+HYDRAMIX_CONV(float)
+HYDRAMIX_CONV(BFloat16)
+
+}  // namespace hydramix::cuda

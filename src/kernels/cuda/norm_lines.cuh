@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// How norms divide rows among threads. A line is as many whole warps as hold a row in registers, N
+// values a thread; a block has several, which do not wait for one another. Every line walks rows,
+// so that weights, and sums for their gradients, stay in registers.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/norm.h"
+
+namespace hydramix::cuda {
+
+// Blocks of a backward pass: two for each multiprocessor of an H200. A constant, so that gradients
+// of weights have the same bits on every GPU; each block writes one row of partial sums.
+constexpr int kPartialRows = 264;
+constexpr int kForwardBlocks = 2112;
+constexpr int kMaxLines = 4, kMaxWarps = 16;  // of a block, of a line
+
+// Threads of a block at most, and thereby of a line, with N values each.
+constexpr int max_threads(int values) { return values == 16 ? 512 : 384; }
+
+// kLines: lines that a block may have. Those of a forward pass have one, since a barrier for each
+// of several counts against the blocks of a multiprocessor.
+template <int kLines>
+class Line {
+ public:
+  // Two sums of two values: a line may write one while a slow warp still reads the other.
+  using Slots = float[kLines][2][2][kMaxWarps];
+
+  __device__ explicit Line(Slots& slots) : slots_(slots[index()]) {}
+
+  __device__ static int index() { return kLines == 1 ? 0 : static_cast<int>(threadIdx.y); }
+  __device__ static int64_t first_row() {
+    return static_cast<int64_t>(blockIdx.x) * (kLines == 1 ? 1 : blockDim.y) + index();
+  }
+  __device__ static int64_t row_step() {
+    return static_cast<int64_t>(gridDim.x) * (kLines == 1 ? 1 : blockDim.y);
+  }
+
+  // Sums over the line, the same bits in every thread.
+  template <int N>
+  __device__ __forceinline__ void sum(float (&v)[N]) {
+    static_assert(N <= 2, "no slots for more");
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = warp_sum(v[i]);
+    if (blockDim.x == 32) return;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    float(&slots)[2][kMaxWarps] = slots_[odd_];
+    odd_ ^= 1;
+    if (lane == 0) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) slots[i][warp] = v[i];
+    }
+    wait();
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = warp_sum(lane < warps ? slots[i][lane] : 0.0f);
+  }
+
+ private:
+  // For the threads of the line. Constant numbers, or the compiler reserves all barriers there are.
+  __device__ __forceinline__ static void wait() {
+    static_assert(kLines == 1 || kLines == 4, "one barrier a line, and 0 for the block");
+    if (kLines == 1)
+      __syncthreads();
+    else if (index() == 0)
+      asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x) : "memory");
+    else if (index() == 1)
+      asm volatile("bar.sync 2, %0;" ::"r"(blockDim.x) : "memory");
+    else if (index() == 2)
+      asm volatile("bar.sync 3, %0;" ::"r"(blockDim.x) : "memory");
+    else
+      asm volatile("bar.sync 4, %0;" ::"r"(blockDim.x) : "memory");
+  }
+
+  float (&slots_)[2][2][kMaxWarps];
+  int odd_ = 0;
+};
+
+// V values as they lie in memory: what is fetched ahead should not cost the registers of floats.
+template <int V, typename S>
+struct alignas(V * sizeof(S)) Piece {
+  uint32_t words[V * sizeof(S) / 4];
+
+  __device__ __forceinline__ float operator[](int i) const {
+    if constexpr (sizeof(S) == 4)
+      return __uint_as_float(words[i]);
+    else
+      return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
+  }
+  // From here on, compute anew what was computed from these values: registers are scarcer than
+  // time.
+  __device__ __forceinline__ void forget() {
+    for (uint32_t& word : words) asm("" : "+r"(word));
+  }
+};
+
+// The first channel of a thread's k-th piece.
+template <int V>
+__device__ __forceinline__ int channel(int k) {
+  return (k * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * V;
+}
+
+// A thread's pieces of a row; zeros beyond its C channels, and where nothing is given.
+template <int V, int K, typename S>
+__device__ __forceinline__ void fetch(Piece<V, S> (&to)[K], StridedRows<const S> rows, int64_t row,
+                                      int C) {
+  const S* from = rows.data + row * rows.stride;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    to[k] = {};
+    if (rows.data != nullptr && channel<V>(k) < C)
+      to[k] = *reinterpret_cast<const Piece<V, S>*>(from + channel<V>(k));
+  }
+}
+
+// A thread's weights; zeros beyond C.
+template <int V, int K>
+__device__ __forceinline__ void fetch_weights(float (&to)[K][V], const float* from, int C) {
+#pragma unroll
+  for (int k = 0; k < K; ++k)
+#pragma unroll
+    for (int i = 0; i < V; i += 4) {
+      float four[4] = {};
+      if (channel<V>(k) < C) load<4>(from + channel<V>(k) + i, four);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) to[k][i + j] = four[j];
+    }
+}
+
+// Adds the sums of a block's lines, in their order, and writes them to its row of partial sums.
+// shared: a float for each value of every line but the first.
+template <int V, int K>
+__device__ __forceinline__ void write_partial(float (&sums)[K][V], float* shared, float* to,
+                                              int C) {
+  const int stride = static_cast<int>(blockDim.x), lines = static_cast<int>(blockDim.y);
+  if (lines > 1) {
+    __syncthreads();  // an earlier call has been read
+    if (threadIdx.y > 0) {
+      float* mine = shared + (threadIdx.y - 1) * K * V * stride + threadIdx.x;
+#pragma unroll
+      for (int k = 0; k < K; ++k)
+#pragma unroll
+        for (int i = 0; i < V; ++i) mine[(k * V + i) * stride] = sums[k][i];
+    }
+    __syncthreads();
+    if (threadIdx.y > 0) return;
+    for (int line = 0; line < lines - 1; ++line) {
+      const float* other = shared + line * K * V * stride + threadIdx.x;
+#pragma unroll
+      for (int k = 0; k < K; ++k)
+#pragma unroll
+        for (int i = 0; i < V; ++i) sums[k][i] += other[(k * V + i) * stride];
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < K; ++k)
+#pragma unroll
+    for (int i = 0; i < V; i += 4)
+      if (channel<V>(k) < C) {
+        const float four[4] = {sums[k][i], sums[k][i + 1], sums[k][i + 2], sums[k][i + 3]};
+        store<4>(to + channel<V>(k) + i, four);
+      }
+}
+
+// Sums over the rows of partial (rows, width): columns [0, C) to first, those behind them to
+// second. Blocks of 32 x 32 threads.
+static __global__ void sum_partial_rows(const float* partial, int rows, int64_t width, float* first,
+                                        float* second, int64_t C) {
+  __shared__ float sums[32][33];
+  const int64_t from = static_cast<int64_t>(blockIdx.x) * 32;
+  float sum = 0;
+  if (from + threadIdx.x < width)
+    for (int r = static_cast<int>(threadIdx.y); r < rows; r += 32)
+      sum += partial[r * width + from + threadIdx.x];
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  sum = warp_sum(sums[threadIdx.x][threadIdx.y]);
+  const int64_t column = from + threadIdx.y;
+  if (threadIdx.x == 0 && column < width) (column < C ? first[column] : second[column - C]) = sum;
+}
+
+// second: null where the width is C, otherwise the width is 2 C.
+inline cudaError_t launch_sum_partial_rows(const float* partial, int rows, int64_t C, float* first,
+                                           float* second, cudaStream_t stream) {
+  const int64_t width = second == nullptr ? C : 2 * C;
+  sum_partial_rows<<<static_cast<unsigned>(ceil_div<int64_t>(width, 32)), dim3(32, 32), 0,
+                     stream>>>(partial, rows, width, first, second, C);
+  return cudaGetLastError();
+}
+
+// Threads of a line whose threads hold N values of C, or touch them one by one (values 1).
+inline int64_t line_threads(int64_t C, int values) {
+  return ceil_div<int64_t>(C, 32 * values) * 32;
+}
+
+// Values a thread should hold, 8, 16 or 24, up to `most` if all threads are busy then; 0: a row is
+// too long for registers.
+inline int values_per_thread(int64_t C, int most) {
+  for (int n = most; n >= 8; n -= 8)
+    if (C % (32 * n) == 0 && line_threads(C, n) <= max_threads(n)) return n;
+  for (int n = 8; n <= 16; n += 8)
+    if (line_threads(C, n) <= max_threads(n)) return n;
+  return 0;
+}
+
+// A block of as many lines as its threads allow.
+inline dim3 block_of_lines(int64_t line, int64_t threads) {
+  return dim3(static_cast<unsigned>(line),
+              static_cast<unsigned>(std::clamp<int64_t>(threads / line, 1, kMaxLines)));
+}
+inline int blocks_for(int64_t rows, const dim3& block, int most) {
+  return static_cast<int>(std::min<int64_t>(ceil_div<int64_t>(rows, block.y), most));
+}
+
+template <typename T>
+bool is_wide_or_none(const StridedRows<T>& rows) {
+  return rows.data == nullptr || is_wide(rows.data, rows.stride);
+}
+
+}  // namespace hydramix::cuda

@@ -77,7 +77,8 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
-__device__ __forceinline__ float sigmoid(float v) { return 1.0f / (1.0f + __expf(-v)); }
+// 0 where the exponential overflows. An exact division would branch for every value.
+__device__ __forceinline__ float sigmoid(float v) { return __fdividef(1.0f, 1.0f + __expf(-v)); }
 
 template <typename I>
 constexpr I ceil_div(I a, I b) {

@@ -9,7 +9,7 @@ namespace {
 
 __device__ __forceinline__ float silu(float z) { return z * sigmoid(z); }
 
-// The two ways out of a row: the gradients at one channel.
+// What one channel of a row adds to the gradients, and its output.
 struct Gradients {
   float dy, dz, dweight, out;
 };
@@ -193,8 +193,9 @@ __global__ void __launch_bounds__(512) gated_backward_any(const GatedNormBackwar
 
 template <typename S, int N>
 cudaError_t launch_forward(const GatedNormForward<S>& p, cudaStream_t stream) {
-  const dim3 block(static_cast<unsigned>(line_threads(p.C, N)));
-  gated_forward<S, N><<<blocks_for(p.rows, block, kForwardBlocks), block, 0, stream>>>(p);
+  const int64_t line = line_threads(p.C, N);
+  const int blocks = forward_blocks(p.rows, gated_forward<S, N>, line);
+  gated_forward<S, N><<<blocks, static_cast<unsigned>(line), 0, stream>>>(p);
   return cudaGetLastError();
 }
 
@@ -221,8 +222,9 @@ cudaError_t gated_norm_forward(const GatedNormForward<S>& p, cudaStream_t stream
     if (values == 16) return launch_forward<S, 16>(p, stream);
     if (values == 24) return launch_forward<S, 24>(p, stream);
   }
-  const dim3 block(static_cast<unsigned>(std::min<int64_t>(line_threads(p.C, 1), 512)));
-  gated_forward_any<S><<<blocks_for(p.rows, block, kForwardBlocks), block, 0, stream>>>(p);
+  const int64_t line = std::min<int64_t>(line_threads(p.C, 1), 512);
+  const int blocks = forward_blocks(p.rows, gated_forward_any<S>, line);
+  gated_forward_any<S><<<blocks, static_cast<unsigned>(line), 0, stream>>>(p);
   return cudaGetLastError();
 }
 

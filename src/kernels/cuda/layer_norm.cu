@@ -259,8 +259,9 @@ __global__ void __launch_bounds__(512) layer_backward_any(const LayerNormBackwar
 
 template <typename R, typename S, int N>
 cudaError_t launch_forward(const LayerNormForward<R, S>& p, cudaStream_t stream) {
-  const dim3 block(static_cast<unsigned>(line_threads(p.C, N)));
-  layer_forward<R, S, N><<<blocks_for(p.rows, block, kForwardBlocks), block, 0, stream>>>(p);
+  const int64_t line = line_threads(p.C, N);
+  const int blocks = forward_blocks(p.rows, layer_forward<R, S, N>, line);
+  layer_forward<R, S, N><<<blocks, static_cast<unsigned>(line), 0, stream>>>(p);
   return cudaGetLastError();
 }
 
@@ -288,8 +289,9 @@ cudaError_t layer_norm_forward(const LayerNormForward<R, S>& p, cudaStream_t str
     if (values == 16) return launch_forward<R, S, 16>(p, stream);
     if (values == 24) return launch_forward<R, S, 24>(p, stream);
   }
-  const dim3 block(static_cast<unsigned>(std::min<int64_t>(line_threads(p.C, 1), 512)));
-  layer_forward_any<R, S><<<blocks_for(p.rows, block, kForwardBlocks), block, 0, stream>>>(p);
+  const int64_t line = std::min<int64_t>(line_threads(p.C, 1), 512);
+  const int blocks = forward_blocks(p.rows, layer_forward_any<R, S>, line);
+  layer_forward_any<R, S><<<blocks, static_cast<unsigned>(line), 0, stream>>>(p);
   return cudaGetLastError();
 }
 

@@ -14,7 +14,6 @@ namespace hydramix::cuda {
 // Blocks of a backward pass: two for each multiprocessor of an H200. A constant, so that gradients
 // of weights have the same bits on every GPU; each block writes one row of partial sums.
 constexpr int kPartialRows = 264;
-constexpr int kForwardBlocks = 2112;
 constexpr int kMaxLines = 4, kMaxWarps = 16;  // of a block, of a line
 
 // Threads of a block at most, and thereby of a line, with N values each.
@@ -211,6 +210,17 @@ inline dim3 block_of_lines(int64_t line, int64_t threads) {
 }
 inline int blocks_for(int64_t rows, const dim3& block, int most) {
   return static_cast<int>(std::min<int64_t>(ceil_div<int64_t>(rows, block.y), most));
+}
+
+// Blocks of one line each, for a forward pass: as many as run at once, since a few left over would
+// run almost alone. Its results do not depend on them.
+template <typename Kernel>
+int forward_blocks(int64_t rows, Kernel* kernel, int64_t line) {
+  int device = 0, processors = 0, resident = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, static_cast<int>(line), 0);
+  return static_cast<int>(std::clamp<int64_t>(processors * resident, 1, rows));
 }
 
 template <typename T>

@@ -31,7 +31,19 @@ set(HYDRAMIX_CUDA_ARCHITECTURES "80;90a-real" CACHE STRING
     "architectures of the GPU kernels: Ampere, also as PTX for whatever comes later, and Hopper")
 
 add_library(hydramix_cuda_kernels OBJECT
-  )
+  src/kernels/cuda/adamw.cu
+  src/kernels/cuda/conv.cu
+  src/kernels/cuda/cross_entropy.cu
+  src/kernels/cuda/embedding.cu
+  src/kernels/cuda/norm.cu
+  src/kernels/cuda/plain_scan.cu
+  src/kernels/cuda/scan.cu
+  src/kernels/cuda/scan_output.cu
+  src/kernels/cuda/scan_prepare.cu
+  src/kernels/cuda/scan_state_gradient.cu
+  src/kernels/cuda/scan_states.cu
+  src/kernels/cuda/scan_tile_gradient.cu
+  src/kernels/cuda/token_tiles.cpp)
 target_compile_features(hydramix_cuda_kernels PUBLIC cxx_std_17 cuda_std_17)
 target_compile_options(hydramix_cuda_kernels PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-Wall,-Wextra --expt-relaxed-constexpr

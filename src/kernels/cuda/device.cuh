@@ -26,35 +26,63 @@ __device__ __forceinline__ S narrow(float v) {
 template <typename S>
 constexpr int kWide = 16 / static_cast<int>(sizeof(S));
 
-// V consecutive values as floats. V is 1, or a power of two with V values in at most 16 bytes, to
-// which `from` is aligned then.
+// V values of at most 16 bytes as they are stored: what is read before it is used stays in as few
+// registers as it can, and nobody waits for it to be widened.
+template <typename S, int V>
+struct alignas(sizeof(S) * V) Packed {
+  S stored[V];
+  __device__ __forceinline__ float operator[](int i) const { return widen(stored[i]); }
+};
+template <>
+struct alignas(16) Packed<BFloat16, 8> {
+  uint32_t pairs[4];
+  __device__ __forceinline__ float operator[](int i) const {
+    return __uint_as_float(i % 2 == 0 ? pairs[i / 2] << 16 : pairs[i / 2] & 0xffff0000u);
+  }
+};
+
+template <int V, typename S>
+__device__ __forceinline__ Packed<S, V> load_packed(const S* from) {
+  return *reinterpret_cast<const Packed<S, V>*>(from);
+}
+
+// V consecutive values as floats, at most 16 bytes at a time. V is 1 or a power of two; `from` is
+// aligned to V values, or to 16 bytes if that is less.
 template <int V, typename S>
 __device__ __forceinline__ void load(const S* from, float (&to)[V]) {
-  struct alignas(sizeof(S) * V) Raw {
-    S value[V];
+  constexpr int kPart = V < kWide<S> ? V : kWide<S>;
+  struct alignas(sizeof(S) * kPart) Raw {
+    S value[kPart];
   };
-  const Raw raw = *reinterpret_cast<const Raw*>(from);
 #pragma unroll
-  for (int i = 0; i < V; ++i) to[i] = widen(raw.value[i]);
+  for (int at = 0; at < V; at += kPart) {
+    const Raw raw = *reinterpret_cast<const Raw*>(from + at);
+#pragma unroll
+    for (int i = 0; i < kPart; ++i) to[at + i] = widen(raw.value[i]);
+  }
 }
 
 template <int V, typename S>
 __device__ __forceinline__ void store(S* to, const float (&from)[V]) {
-  struct alignas(sizeof(S) * V) Raw {
-    S value[V];
+  constexpr int kPart = V < kWide<S> ? V : kWide<S>;
+  struct alignas(sizeof(S) * kPart) Raw {
+    S value[kPart];
   };
-  Raw raw;
-  if constexpr (sizeof(S) == 2 && V % 2 == 0) {  // one instruction a pair
 #pragma unroll
-    for (int i = 0; i < V; i += 2) {
-      const __nv_bfloat162 pair = __floats2bfloat162_rn(from[i], from[i + 1]);
-      raw.value[i] = pair.x, raw.value[i + 1] = pair.y;
+  for (int at = 0; at < V; at += kPart) {
+    Raw raw;
+    if constexpr (sizeof(S) == 2 && kPart % 2 == 0) {  // one instruction a pair
+#pragma unroll
+      for (int i = 0; i < kPart; i += 2) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(from[at + i], from[at + i + 1]);
+        raw.value[i] = pair.x, raw.value[i + 1] = pair.y;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kPart; ++i) raw.value[i] = narrow<S>(from[at + i]);
     }
-  } else {
-#pragma unroll
-    for (int i = 0; i < V; ++i) raw.value[i] = narrow<S>(from[i]);
+    *reinterpret_cast<Raw*>(to + at) = raw;
   }
-  *reinterpret_cast<Raw*>(to) = raw;
 }
 
 // Whether rows `stride` apart from `pointer` on can be read 16 bytes at a time. Host.
@@ -77,11 +105,27 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
+// The sum over a block of kThreads, a multiple of 32 up to 1024; whole in thread 0. Once a kernel,
+// or with a barrier in between.
+template <int kThreads, typename T>
+__device__ __forceinline__ T block_sum(T v) {
+  constexpr int kWarps = kThreads / 32;
+  __shared__ T sums[kWarps];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = v;
+  __syncthreads();
+  v = threadIdx.x < kWarps ? sums[threadIdx.x] : T(0);
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
+  return v;
+}
+
 // 0 where the exponential overflows. An exact division would branch for every value.
 __device__ __forceinline__ float sigmoid(float v) { return __fdividef(1.0f, 1.0f + __expf(-v)); }
 
 template <typename I>
-constexpr I ceil_div(I a, I b) {
+__host__ __device__ constexpr I ceil_div(I a, I b) {
   return (a + b - 1) / b;
 }
 

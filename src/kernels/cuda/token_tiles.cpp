@@ -33,13 +33,17 @@ TokenTiles::TokenTiles(const std::vector<int64_t>& offsets) {
   }
 }
 
+int TokenTiles::segment_of(int tiles, int walks) {
+  const int64_t share = (int64_t{tiles} * walks + kWalksAtOnce - 1) / kWalksAtOnce;
+  return static_cast<int>(std::clamp<int64_t>(share, std::min(kShortestSegment, tiles), tiles));
+}
+
 int TokenTiles::segment(int walks) const {
-  const int wanted = static_cast<int>(std::max<int64_t>(
-      kShortestSegment, (int64_t{tiles()} * walks + kWalksAtOnce - 1) / kWalksAtOnce));
-  if (!states || tiles() <= wanted) return std::max(1, std::min(wanted, tiles()));
+  const int wanted = std::max(1, segment_of(tiles(), walks));
+  if (!states || tiles() <= wanted) return wanted;
   // A little longer, if that lets segments end where sequences do.
-  for (int segment = wanted; segment <= 2 * wanted; ++segment)
-    if (!carries(segment)) return segment;
+  for (int longer = wanted; longer <= 2 * wanted; ++longer)
+    if (!carries(longer)) return longer;
   return wanted;
 }
 

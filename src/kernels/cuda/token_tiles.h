@@ -23,6 +23,7 @@ struct TokenTiles {
   // Tiles of a segment, for `walks` walks through each (parts of heads, directions), so that a
   // large GPU has enough to do; and whether a sequence is in more than one of the segments.
   int segment(int walks) const;
+  static int segment_of(int tiles, int walks);  // wherever sequences end
   bool carries(int segment) const;
 };
 

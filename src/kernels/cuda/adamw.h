@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW on flat float32 buffers, as kernels/cpu/adamw.h has it: the sum of squares of the gradients
+// in one pass, clipping and the step in another. What changes from step to step is read from device
+// memory, so both passes can be part of a CUDA graph.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace hydramix::cuda {
+
+// *sum = the sum of squares of values (n); NaN or infinite if a value is. `workspace` has
+// sum_of_squares_workspace() doubles.
+int64_t sum_of_squares_workspace(int64_t n);
+cudaError_t sum_of_squares(int64_t n, const float* values, double* sum, double* workspace,
+                           cudaStream_t stream);
+
+// Everything one step has to know besides buffers and clipping. Lies on the device.
+struct AdamWStep {
+  float gradient_scale;         // one over the number of terms of the loss
+  float beta1, beta2, epsilon;  // of the moments, and what keeps the denominator from zero
+  float rate;                   // the learning rate over 1 - beta1^t
+  float denominator_scale;      // 1 / sqrt(1 - beta2^t)
+  float keep;                   // what decay leaves of a weight: 1 - decay
+  float ema;                    // share of the old average that stays; used where there is one
+};
+
+struct AdamWBuffers {         // (n) each
+  float* gradient = nullptr;  // of a sum of terms
+  float *weight = nullptr, *m = nullptr, *v = nullptr;
+  float* average = nullptr;       // of the weights, or null
+  __nv_bfloat16* copy = nullptr;  // of the new weights, or null
+};
+
+// Which weights decay: those of range r, from ends[r - 1] (0 for the first) up to ends[r], if
+// decays[r] is not 0. Ends ascend; what lies behind the last does not decay. On the device.
+struct DecayRanges {
+  const int64_t* ends = nullptr;
+  const uint8_t* decays = nullptr;
+  int count = 0;
+};
+
+// norm = sqrt(squares) gradient_scale,  g = gradient gradient_scale min(1, clip / norm)
+// m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,  w = keep w - rate m / (sqrt(v) scale + eps),
+// average = ema average + (1 - ema) w,  copy = w.
+// With a norm that is not finite all of them stay as they are. The gradient is set to zero
+// afterwards, in any case, if `zero_gradient`. `step` and `squares` are on the device.
+cudaError_t adamw(int64_t n, const AdamWBuffers& buffers, const DecayRanges& ranges,
+                  const AdamWStep* step, const double* squares, float clip, bool zero_gradient,
+                  cudaStream_t stream);
+
+}  // namespace hydramix::cuda

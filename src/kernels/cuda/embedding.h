@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient of a table of embeddings: the rows of all tokens that have an id, added up, bit for
+// bit the same in every run.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hydramix::cuda {
+
+template <typename S>
+struct EmbeddingGradient {
+  int64_t tokens = 0;   // below 2^31
+  int64_t ids_end = 0;  // rows of the table; below 2^31
+  int columns = 0;
+  const int64_t* ids = nullptr;  // (tokens); one outside [0, ids_end) does not count
+  const S* dy = nullptr;         // (tokens, columns), rows `dy_row` values apart
+  int64_t dy_row = 0;
+  float* dtable = nullptr;  // (ids_end, columns), dense
+};
+
+// What the function below needs, to lie at a multiple of 256 bytes.
+cudaError_t embedding_gradient_workspace(int64_t tokens, int64_t ids_end, int columns,
+                                         std::size_t& bytes);
+
+// dtable[v] += sum of dy[t] over t with ids[t] = v, by ascending t: in pieces, whose sums are added
+// by ascending t.
+template <typename S>
+cudaError_t embedding_gradient(const EmbeddingGradient<S>& p, void* workspace, cudaStream_t stream);
+
+}  // namespace hydramix::cuda

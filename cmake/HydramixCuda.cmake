@@ -18,11 +18,24 @@ if(TORCH_CUDA_LIBRARIES OR HYDRAMIX_BUILD_TESTS)
     message(STATUS "HydraMix: no CUDA compiler, so models on a GPU run without our kernels, on LibTorch's operations")
   endif()
 endif()
+if(HYDRAMIX_COMPILES_CUDA AND TORCH_CUDA_LIBRARIES)
+  set(HYDRAMIX_HAS_GPU ON)
+endif()
+
+# LibTorch's side of the kernels, where it has CUDA.
+function(hydramix_gpu_operations target)
+  if(NOT HYDRAMIX_HAS_GPU)
+    return()
+  endif()
+  foreach(name conv cross_entropy embedding gated_scan norm projection rounded_weights scan sums token_table)
+    target_sources(${target} PRIVATE src/ops/gpu/${name}.cpp)
+  endforeach()
+  target_compile_definitions(${target} PRIVATE HYDRAMIX_GPU)
+  target_link_libraries(${target} PRIVATE hydramix_cuda_kernels)
+endfunction()
+
 if(NOT HYDRAMIX_COMPILES_CUDA)
   return()
-endif()
-if(TORCH_CUDA_LIBRARIES)
-  set(HYDRAMIX_HAS_GPU ON)
 endif()
 
 # LibTorch's package puts architectures of its own into the flags of every CUDA file; ours are on the target.
@@ -36,7 +49,6 @@ add_library(hydramix_cuda_kernels OBJECT
   src/kernels/cuda/cross_entropy.cu
   src/kernels/cuda/embedding.cu
   src/kernels/cuda/norm.cu
-  src/kernels/cuda/plain_scan.cu
   src/kernels/cuda/scan.cu
   src/kernels/cuda/scan_output.cu
   src/kernels/cuda/scan_prepare.cu

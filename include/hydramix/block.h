@@ -58,7 +58,7 @@ class BlockImpl : public torch::nn::Module {
   explicit BlockImpl(const BlockOptions& options);
 
   // u (B, L, d_model) -> (B, L, d_model), zero at padding. float32, float64; bfloat16 is computed
-  // in float32 and rounded once.
+  // in float32 and rounded once, on a GPU once for every tensor that is stored.
   torch::Tensor forward(const torch::Tensor& u, const Layout& layout = {}) const;
   // The matrices that forward(u) applies: (S, branches H, L', L').
   torch::Tensor materialize(const torch::Tensor& u, const Layout& layout = {}) const;
@@ -73,14 +73,18 @@ class BlockImpl : public torch::nn::Module {
     torch::Tensor params;  // (B, L, params_width)
   };
   void check_input(const torch::Tensor& u, const Layout& layout) const;
-  // u (B, L, d_model): the tokens of a layout, and the layout of those.
-  Preprocessed preprocess(const torch::Tensor& u, const Layout& tokens) const;
+  // w (B, L, columns): the projected tokens of a layout, and the layout of those.
+  Preprocessed preprocess(const torch::Tensor& w, const Layout& tokens) const;
   Preprocessed preprocess_mamba(const torch::Tensor& w, const Layout& tokens) const;
   Preprocessed preprocess_gated(const torch::Tensor& w, const Layout& tokens) const;
   // y (B, L, combined channels) -> (B, L, d_model)
   torch::Tensor postprocess(const torch::Tensor& y, const torch::Tensor& z) const;
   void check_style() const;
   torch::Tensor weight(const torch::Tensor& w, const torch::Tensor& input) const;
+  torch::Tensor projected(const torch::nn::Linear& linear, const torch::Tensor& x) const;
+  // in_proj u; u itself in a style without it.
+  torch::Tensor projected_input(const torch::Tensor& u) const;
+  torch::Tensor mixed_at_once(const torch::Tensor& w, const Layout& tokens) const;
 
   enum class Style { kMamba, kPlain, kGated, kBare };
 

@@ -82,6 +82,14 @@ struct Rows {
   torch::TensorOptions options;  // float32 or float64, and the device
 };
 
+// What is around a mixer in the paper's block, for one that computes all of it at once.
+struct Surroundings {
+  torch::Tensor conv_weight, conv_bias;  // (C, 1, K), (C) or undefined
+  int64_t centre;                        // of the convolution's K places
+  torch::Tensor norm_weight;             // (combined channels)
+  double eps;                            // of the norm
+};
+
 class Mixer : public torch::nn::Module {
  public:
   Mixer(Heads heads, const MixerOptions& options) : heads_(heads), options_(options) {}
@@ -114,6 +122,12 @@ class Mixer : public torch::nn::Module {
   torch::Tensor materialize(const torch::Tensor& params, int64_t L) const;
   // -> (S or 1, branches H, L', L'): the same for the rows of a layout, zero outside a sequence.
   torch::Tensor materialize(const torch::Tensor& params, int64_t L, const Layout& layout) const;
+  // rms_norm(mix(x)) * silu(z), from w (n, columns): z, x, and the columns of projection(), tokens
+  // of the sequences offsets[s] .. offsets[s + 1] - 1 end to end -> (n, combined channels).
+  // Undefined where the mixer has no such operation for this w: the block then takes one step after
+  // another.
+  virtual torch::Tensor mix_gated(const torch::Tensor& w, const Surroundings& around,
+                                  const std::vector<int64_t>& offsets) const;
   // What the mixer gives for x = 0, in the shape of mix(): the response to a learned initial state.
   // Undefined when there is none, which is the rule.
   torch::Tensor initial_response(const torch::Tensor& params, const Layout& layout = {}) const;
@@ -124,9 +138,10 @@ class Mixer : public torch::nn::Module {
   // x: (S, L, H, P), zero where there is no token. Unless overridden, the dense product.
   virtual torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                                 const Rows& rows) const;
-  // The same on tokens end to end, for mixers that have a CPU kernel for packed sequences:
+  // The same on tokens end to end, for mixers that have kernels for packed sequences:
   // x (n, H, P), params (n, params_width), sequence s the tokens offsets[s] .. offsets[s + 1] - 1
-  // -> (n, branches H, P). Used on the CPU in place of product() when packs() says so.
+  // -> (n, branches H, P). Used in place of product() when packs() says so, on the CPU and
+  // on GPUs for which there are kernels.
   virtual bool packs() const { return false; }
   virtual torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
                                        const std::vector<int64_t>& offsets) const;

@@ -8,3 +8,17 @@
 
 static_assert(TORCH_VERSION_MAJOR > 1 || TORCH_VERSION_MINOR >= 13,
               "HydraMix needs LibTorch 1.13 or later");
+
+namespace hydramix {
+
+// a (m, k), b (k, n) of bfloat16 on a GPU -> (m, n) float32, the sums as they are, where LibTorch
+// can (from 2.8 on); before that they are rounded to bfloat16 first.
+inline torch::Tensor mm_to_float32(const torch::Tensor& a, const torch::Tensor& b) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 8)
+  return at::mm(a, b, torch::kFloat32);
+#else
+  return at::mm(a, b).to(torch::kFloat32);
+#endif
+}
+
+}  // namespace hydramix

@@ -5,6 +5,7 @@
 
 #include "hydramix/error.h"
 #include "ops/arithmetic.h"
+#include "ops/gpu/gpu.h"
 
 namespace hydramix {
 torch::Tensor dense_apply(const torch::Tensor& M, const torch::Tensor& x) {
@@ -44,6 +45,11 @@ torch::Tensor Mixer::product(const torch::Tensor& x, const torch::Tensor& params
 torch::Tensor Mixer::packed_product(const torch::Tensor&, const torch::Tensor&,
                                     const std::vector<int64_t>&) const {
   throw Error(info().name + ": packs() without a packed_product(). Override both, or neither.");
+}
+
+torch::Tensor Mixer::mix_gated(const torch::Tensor&, const Surroundings&,
+                               const std::vector<int64_t>&) const {
+  return {};
 }
 
 torch::Tensor Mixer::response(const torch::Tensor&, const Rows&) const { return {}; }
@@ -105,7 +111,7 @@ torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params,
                  " ", x.dtype(), " on ", x.device(), " and params ", params.sizes(), " ",
                  params.dtype(), " on ", params.device(), ".");
   finite_(info().name, *this);
-  if (x.is_cpu() && packs()) {
+  if (packs() && (x.is_cpu() || (gpu::kBuilt && gpu::takes(x)))) {
     const auto v = layout.to_tokens(x), p = layout.to_tokens(params);
     const auto y =
         packed_product(v.flatten(0, 1), p.flatten(0, 1), layout.offsets(x.size(0), x.size(1)));

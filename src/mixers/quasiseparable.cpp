@@ -5,6 +5,7 @@
 
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
+#include "ops/gpu/gated_scan.h"
 #include "ops/narrow_linear.h"
 
 namespace hydramix {
@@ -63,6 +64,29 @@ class Hydra : public QuasiseparableMixer {
   }
 
   std::vector<Columns> projection() const override { return columns_of_directions(); }
+
+  torch::Tensor mix_gated(const torch::Tensor& w, const Surroundings& around,
+                          const std::vector<int64_t>& offsets) const override {
+    if constexpr (gpu::kBuilt) {
+      const gpu::GatedScanShape shape{
+          heads_.H,
+          heads_.P,
+          options_.groups,
+          options_.d_state,
+          around.centre,
+          around.eps,
+          {.dt_low = options_.dt_limit_low, .dt_high = options_.dt_limit_high}};
+      if (!init_states.defined() && gpu::gated_scan_takes(w, shape)) {
+        const Rows rows = arithmetic_of(w.unsqueeze(0));
+        return gpu::gated_scan(
+            w,
+            {around.conv_weight, around.conv_bias, weight(dt_bias, rows), decay_rate(rows),
+             weight(D, rows), fc_D->weight, around.norm_weight},
+            shape, offsets);
+      }
+    }
+    return {};
+  }
 
  protected:
   Directions directions(const torch::Tensor& params, const Rows& rows) const override {

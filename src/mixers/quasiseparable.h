@@ -34,7 +34,6 @@ class QuasiseparableMixer : public StateSpaceMixer {
                                const std::vector<int64_t>& offsets) const override;
   torch::Tensor delta(const torch::Tensor& params) const;  // (S, L, H)
 
- private:
   torch::nn::Linear fc_D{nullptr};  // (d_inner -> H), no bias
 };
 

@@ -5,6 +5,7 @@
 
 #include "hydramix/error.h"
 #include "ops/dropout.h"
+#include "ops/embedding.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/norm.h"
 #include "ops/projection.h"
@@ -13,19 +14,17 @@
 namespace hydramix {
 namespace {
 
-
 // A module that only gives its children a name: "bert.embeddings.word_embeddings".
 std::shared_ptr<torch::nn::Module> scope(torch::nn::Module& parent, const std::string& name) {
   return parent.register_module(name, std::make_shared<torch::nn::Module>());
 }
 
-torch::nn::LayerNorm layer_norm(int64_t width, double eps) {
+torch::nn::LayerNorm make_norm(int64_t width, double eps) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(eps));
 }
 
 torch::Tensor normalized(const torch::nn::LayerNorm& norm, const torch::Tensor& x) {
-  return torch::layer_norm(x, norm->options.normalized_shape(), norm->weight, norm->bias,
-                           norm->options.eps());
+  return layer_norm(x, norm->weight, norm->bias, norm->options.eps());
 }
 
 // LayerNorm(x + y)
@@ -101,7 +100,7 @@ BertForMaskedLMImpl::BertForMaskedLMImpl(const BertOptions& options) : options_(
   if (options.positions > 0)
     position_embeddings = embeddings->register_module(
         "position_embeddings", torch::nn::Embedding(options.positions, d_model));
-  embedding_norm = embeddings->register_module("LayerNorm", layer_norm(d_model, 1e-12));
+  embedding_norm = embeddings->register_module("LayerNorm", make_norm(d_model, 1e-12));
 
   auto encoder = scope(*bert, "encoder");
   auto stack = scope(*encoder, "layer");
@@ -109,22 +108,22 @@ BertForMaskedLMImpl::BertForMaskedLMImpl(const BertOptions& options) : options_(
     auto whole = scope(*stack, std::to_string(i));
     auto mixing = scope(*whole, "layer");
     Layer layer{options.norm == "pre", mixing->register_module("mixer", Block(options.block)),
-                mixing->register_module("norm", layer_norm(d_model, 1e-5))};
+                mixing->register_module("norm", make_norm(d_model, 1e-5))};
     if (options.mlp.kind != "none") {
       layer.mlp = whole->register_module("mlp", Mlp(d_model, options.mlp));
-      layer.mlp_norm = whole->register_module("mlp_norm", layer_norm(d_model, 1e-5));
+      layer.mlp_norm = whole->register_module("mlp_norm", make_norm(d_model, 1e-5));
     }
     layers_.push_back(layer);
   }
   if (options.norm == "pre")
-    final_norm = encoder->register_module("norm", layer_norm(d_model, 1e-5));
+    final_norm = encoder->register_module("norm", make_norm(d_model, 1e-5));
   if (options.pooler)
     scope(*bert, "pooler")->register_module("dense", torch::nn::Linear(d_model, d_model));
 
   auto predictions = scope(*scope(*this, "cls"), "predictions");
   auto head = scope(*predictions, "transform");
   transform = head->register_module("dense", torch::nn::Linear(d_model, d_model));
-  transform_norm = head->register_module("LayerNorm", layer_norm(d_model, 1e-12));
+  transform_norm = head->register_module("LayerNorm", make_norm(d_model, 1e-12));
   decoder_bias =
       scope(*predictions, "decoder")->register_parameter("bias", torch::zeros({options.vocab}));
   initialize();
@@ -161,7 +160,7 @@ torch::Tensor BertForMaskedLMImpl::embed(const torch::Tensor& ids, const torch::
   // One type for all is a row to add, not a table to look up.
   const auto types = type_ids.defined() ? torch::embedding(token_type_embeddings->weight, type_ids)
                                         : token_type_embeddings->weight[0];
-  auto e = torch::embedding(word_embeddings->weight, ids) + types;
+  auto e = embedding(word_embeddings->weight, ids) + types;
   const bool dropping = is_training() && options_.dropout > 0;
   if (position_embeddings.is_empty() && !dropping) return normalized(embedding_norm, e);
 
@@ -200,6 +199,8 @@ torch::Tensor BertForMaskedLMImpl::encode(
   check_ids(ids, type_ids);
   layout.check("bert", ids.size(0), ids.size(1));
   auto x = embed(ids, type_ids, layout, dropout);
+  const auto type = x.scalar_type();
+  x = x.to(product_type(x));  // between layers, what products are computed in
   if (observe) observe(x);
   for (const auto& layer : layers_) {
     // Its own copy of the layer, which shares the weights: a graph may outlive the model.
@@ -209,7 +210,7 @@ torch::Tensor BertForMaskedLMImpl::encode(
     x = options_.recompute ? recomputed(run, x, layer.parameters()) : run(x);
     if (observe) observe(x);
   }
-  return final_norm.is_empty() ? x : normalized(final_norm, x);
+  return (final_norm.is_empty() ? x : normalized(final_norm, x)).to(type);
 }
 
 torch::Tensor BertForMaskedLMImpl::transformed(const torch::Tensor& hidden) const {

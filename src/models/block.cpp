@@ -90,7 +90,13 @@ void BlockImpl::check_style() const {
 }
 
 torch::Tensor BlockImpl::weight(const torch::Tensor& w, const torch::Tensor& input) const {
-  return widened("block", w, input.options());
+  return widened("block", w, input.options().dtype(arithmetic_type("block", "u", input)));
+}
+
+torch::Tensor BlockImpl::projected(const torch::nn::Linear& linear, const torch::Tensor& x) const {
+  // Products of bfloat16 round a weight themselves, once.
+  if (x.scalar_type() == torch::kBFloat16) return project(x, linear->weight, linear->bias);
+  return project(x, weight(linear->weight, x), weight(linear->bias, x));
 }
 
 void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const {
@@ -101,16 +107,21 @@ void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const 
   finite_("block", *this);
 }
 
-BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& u, const Layout& tokens) const {
-  const auto input = u.to(arithmetic_type("block", "u", u));
+torch::Tensor BlockImpl::projected_input(const torch::Tensor& u) const {
+  // On a GPU bfloat16 stays what it is: kernels compute in float32 and round what they store.
+  const auto type = arithmetic_type("block", "u", u);
+  const auto input = u.is_cuda() ? u : u.to(type);
+  return style_ == Style::kBare ? input : projected(in_proj, input);
+}
+
+BlockImpl::Preprocessed BlockImpl::preprocess(const torch::Tensor& w, const Layout& tokens) const {
   const auto in_heads = [&](const torch::Tensor& x) {
     return x.unflatten(2, std::vector<int64_t>{heads_.H, heads_.P});
   };
   if (style_ == Style::kBare) {
-    const auto x = in_heads(input);
-    return {{}, x, mixer_->derive(input.narrow(2, 0, 0), x)};
+    const auto x = in_heads(w);
+    return {{}, x, mixer_->derive(w.narrow(2, 0, 0), x)};
   }
-  const auto w = project(input, weight(in_proj->weight, input), weight(in_proj->bias, input));
   if (style_ == Style::kMamba) return preprocess_mamba(w, tokens);
   if (style_ == Style::kGated) return preprocess_gated(w, tokens);
   const auto parts = w.split_with_sizes({heads_.channels(), w.size(2) - heads_.channels()}, 2);
@@ -173,14 +184,28 @@ torch::Tensor BlockImpl::postprocess(const torch::Tensor& y, const torch::Tensor
                          ? gated_rms_norm(y, z, weight(norm_weight, y), kNormEps)
                      : style_ == Style::kGated ? y * z
                                                : y;
-  return project(gated, weight(out_proj->weight, y), weight(out_proj->bias, y));
+  return projected(out_proj, gated);
+}
+
+// rms_norm(mix(x)) * silu(z), where the mixer computes it in one operation.
+torch::Tensor BlockImpl::mixed_at_once(const torch::Tensor& w, const Layout& tokens) const {
+  const int64_t K = options_.d_conv;
+  const Surroundings around{weight(conv1d->weight, w), weight(conv1d->bias, w),
+                            causal_ ? K - 1 : K / 2, weight(norm_weight, w), kNormEps};
+  const auto mixed =
+      mixer_->mix_gated(w.flatten(0, 1), around, tokens.offsets(w.size(0), w.size(1)));
+  return mixed.defined() ? mixed.unflatten(0, std::vector<int64_t>{w.size(0), w.size(1)}) : mixed;
 }
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) const {
   check_input(u, layout);
   // Everything below works on tokens alone: padding costs nothing and cannot leak.
   const Layout tokens = layout.of_tokens();
-  const auto [z, x, params] = preprocess(layout.to_tokens(u), tokens);
+  const auto w = projected_input(layout.to_tokens(u));
+  if (style_ == Style::kMamba)
+    if (const auto gated = mixed_at_once(w, tokens); gated.defined())
+      return layout.from_tokens(projected(out_proj, gated));
+  const auto [z, x, params] = preprocess(w, tokens);
   auto y = mixer_->mix(x, params, tokens);
   if (const auto response = mixer_->initial_response(params, tokens); response.defined())
     y = y + response;
@@ -191,7 +216,7 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) c
 torch::Tensor BlockImpl::materialize(const torch::Tensor& u, const Layout& layout) const {
   check_input(u, layout);
   const Layout tokens = layout.of_tokens();
-  const auto [z, x, params] = preprocess(layout.to_tokens(u), tokens);
+  const auto [z, x, params] = preprocess(projected_input(layout.to_tokens(u)), tokens);
   return mixer_->materialize(params, x.size(1), tokens);
 }
 

@@ -4,6 +4,7 @@
 #include "hydramix/error.h"
 #include "kernels/cpu/conv.h"
 #include "ops/arithmetic.h"
+#include "ops/gpu/ops.h"
 #include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
 
@@ -110,6 +111,11 @@ Tensor depthwise_conv_silu(const Tensor& x, const Tensor& weight, const Tensor& 
   const auto offsets = layout.offsets(B, L);
   check_offsets("convolution", offsets, B * L);
 
+  if constexpr (gpu::kBuilt)
+    if (gpu::takes(x))
+      return gpu::depthwise_conv_silu(x.flatten(0, 1), weight, bias, causal ? K - 1 : K / 2, silu,
+                                      offsets)
+          .view({B, L, C});
   if (!x.is_cpu()) {
     Tensor sum;
     for (const Layout& part : layout.parts()) {

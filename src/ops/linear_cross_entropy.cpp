@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "hydramix/error.h"
+#include "ops/gpu/ops.h"
 #include "ops/kernel_tensors.h"
 #include "ops/projection.h"
 
@@ -13,6 +14,9 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+// A GPU wants more at a time, and has the memory: 1 GB for BERT's vocabulary.
+constexpr int64_t kChunkOnGpu = 16384;
 
 struct Gradients {
   Tensor x, weight, bias;
@@ -89,6 +93,10 @@ CrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const T
                  x.sizes(), ", ", weight.sizes(), ", ", bias.sizes(), " and ", targets.sizes(),
                  " of ", targets.dtype(), ".");
   HYDRAMIX_CHECK_USAGE(chunk >= 1, "cross-entropy: chunk must be at least 1; got ", chunk, ".");
+  if constexpr (gpu::kBuilt)
+    if (gpu::takes(x) && product_type(x) == torch::kBFloat16)
+      return gpu::linear_cross_entropy(x.to(torch::kBFloat16), weight, bias.to(torch::kFloat32),
+                                       targets, std::max(chunk, kChunkOnGpu));
   if (!wants_gradient({x, weight, bias}))
     return in_chunks(x, weight, bias, targets, chunk, nullptr);
   const auto result = LinearCrossEntropy::apply(x, weight, bias, targets, chunk);

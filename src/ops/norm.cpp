@@ -4,6 +4,7 @@
 #include "hydramix/error.h"
 #include "kernels/cpu/norm.h"
 #include "ops/arithmetic.h"
+#include "ops/gpu/ops.h"
 #include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
 
@@ -167,6 +168,8 @@ Tensor gated_rms_norm(const Tensor& y, const Tensor& z, const Tensor& weight, do
   check_rows("gated norm", y, z, weight);
   HYDRAMIX_CHECK(z.size(-1) >= 1 && y.size(-1) % z.size(-1) == 0, "gated norm: ", y.size(-1),
                  " channels cannot be gated by ", z.size(-1), ". Give a divisor.");
+  if constexpr (gpu::kBuilt)
+    if (gpu::takes(y)) return gpu::gated_rms_norm(y, z, weight, eps);
   if (!y.is_cpu()) return gated_rms_norm_ref(y, z, weight, eps);
   const auto rows = as_rows(y), gates = as_rows(z), w = weight.contiguous();
   const auto out = wants_gradient({y, z, weight})
@@ -184,6 +187,8 @@ Tensor add_layer_norm(const Tensor& a, const Tensor& b, const Tensor& weight, co
                      bias.scalar_type() == weight.scalar_type(),
                  "layer norm: the two inputs, and weight and bias, must have equal shapes; got ",
                  a.sizes(), " and ", b.sizes(), ".");
+  if constexpr (gpu::kBuilt)
+    if (gpu::takes(a)) return gpu::add_layer_norm(a, b, weight, bias, eps);
   if (!a.is_cpu()) return torch::layer_norm(a + b, {a.size(-1)}, weight, bias, eps);
   const auto w = weight.contiguous(), shift = bias.contiguous();
   const auto out =
@@ -193,6 +198,12 @@ Tensor add_layer_norm(const Tensor& a, const Tensor& b, const Tensor& weight, co
               return layer_forward<decltype(tag)>(as_rows(a), as_rows(b), w, shift, eps);
             });
   return out.view(a.sizes());
+}
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  if constexpr (gpu::kBuilt)
+    if (gpu::takes(x)) return gpu::add_layer_norm(x, {}, weight, bias, eps);
+  return torch::layer_norm(x, {x.size(-1)}, weight, bias, eps);
 }
 
 }  // namespace hydramix

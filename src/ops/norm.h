@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms over the channels of a token. On the CPU by kernels that keep their inputs for the backward
-// pass and compute the rest anew; elsewhere, and as the definition, by LibTorch.
+// Norms over the channels of a token, by kernels that keep their inputs for the backward pass and
+// compute the rest anew; float64 on a GPU, and the definition, by LibTorch.
 #pragma once
 
 #include "hydramix/torch_compat.h"
@@ -17,5 +17,8 @@ torch::Tensor gated_rms_norm_ref(const torch::Tensor& y, const torch::Tensor& z,
 // LayerNorm(a + b) over the last dimension; weight, bias (C).
 torch::Tensor add_layer_norm(const torch::Tensor& a, const torch::Tensor& b,
                              const torch::Tensor& weight, const torch::Tensor& bias, double eps);
+// LayerNorm(x)
+torch::Tensor layer_norm(const torch::Tensor& x, const torch::Tensor& weight,
+                         const torch::Tensor& bias, double eps);
 
 }  // namespace hydramix

@@ -2,6 +2,7 @@
 #include "ops/projection.h"
 
 #include "hydramix/error.h"
+#include "ops/gpu/ops.h"
 
 namespace hydramix {
 namespace {
@@ -32,7 +33,11 @@ torch::ScalarType product_type(const torch::Tensor& x) {
 torch::Tensor project(const torch::Tensor& x, const torch::Tensor& weight,
                       const torch::Tensor& bias) {
   const auto type = product_type(x);
-  if (type == x.scalar_type()) return torch::linear(x, weight, bias);
+  if constexpr (gpu::kBuilt)
+    if (gpu::takes(x) && type == torch::kBFloat16)
+      return gpu::project(x.to(type), weight, bias).to(x.scalar_type());
+  if (type == x.scalar_type())
+    return torch::linear(x, weight.to(type), bias.defined() ? bias.to(type) : bias);
   const auto y = torch::linear(x.to(type), weight.to(type)).to(x.scalar_type());
   return bias.defined() ? y + bias : y;
 }

@@ -4,6 +4,7 @@
 #include "hydramix/error.h"
 #include "kernels/cpu/scan.h"
 #include "ops/arithmetic.h"
+#include "ops/gpu/ops.h"
 #include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
 
@@ -191,13 +192,14 @@ class ScanFunction : public torch::autograd::Function<ScanFunction> {
 };
 
 void check_like(const Tensor& t, std::vector<int64_t> shape, torch::ScalarType type,
-                const char* name) {
-  HYDRAMIX_CHECK(t.defined() && t.sizes() == shape && t.scalar_type() == type && t.is_cpu(),
-                 "scan: ", name, " must be ", type, " of shape ", torch::IntArrayRef(shape),
-                 " on the CPU; got ",
-                 t.defined() ? concat(t.scalar_type(), " of shape ", t.sizes(), " on ", t.device())
-                             : "an undefined tensor",
-                 ".");
+                torch::Device device, const char* name) {
+  HYDRAMIX_CHECK(
+      t.defined() && t.sizes() == shape && t.scalar_type() == type && t.device() == device,
+      "scan: ", name, " must be ", type, " of shape ", torch::IntArrayRef(shape), " on ", device,
+      "; got ",
+      t.defined() ? concat(t.scalar_type(), " of shape ", t.sizes(), " on ", t.device())
+                  : "an undefined tensor",
+      ".");
 }
 
 }  // namespace
@@ -220,21 +222,29 @@ Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDire
                  " channels cannot share ", G, " groups of ", N,
                  " states. Choose groups that divide the heads, and no empty dimension.");
   const auto arithmetic = arithmetic_type("scan", "x", x), stored = x.scalar_type();
-  check_like(x, {n, H, P}, stored, "x");
+  const auto device = x.device();
+  bool quick = x.is_cpu();
+  if constexpr (gpu::kBuilt) quick = quick || gpu::takes(x);
+  HYDRAMIX_CHECK(quick, "scan: takes tensors on the CPU, and float32 or bfloat16 on a GPU",
+                 gpu::kBuilt ? "" : " where the library was built with a CUDA compiler", "; got ",
+                 stored, " on ", device, ". Use mix() of a mixer, which takes any.");
   for (const int d : {0, 1}) {
     if (!on[d]) continue;
     const auto& direction = d == 0 ? forward : backward;
-    check_like(direction.dt, {n, H}, arithmetic, "dt");
-    check_like(direction.b, {n, G, N}, stored, "b");
-    check_like(direction.c, {n, G, N}, stored, "c");
+    check_like(direction.dt, {n, H}, arithmetic, device, "dt");
+    check_like(direction.b, {n, G, N}, stored, device, "b");
+    check_like(direction.c, {n, G, N}, stored, device, "c");
   }
-  check_like(dt_bias, {H}, arithmetic, "dt_bias");
-  check_like(A, {H}, arithmetic, "A");
+  check_like(dt_bias, {H}, arithmetic, device, "dt_bias");
+  check_like(A, {H}, arithmetic, device, "A");
   if (delta.defined() && delta.dim() == 1)
-    check_like(delta, {H}, arithmetic, "delta");
+    check_like(delta, {H}, arithmetic, device, "delta");
   else
-    check_like(delta, {n, H}, arithmetic, "delta");
+    check_like(delta, {n, H}, arithmetic, device, "delta");
   check_offsets("scan", offsets, n);
+  if constexpr (gpu::kBuilt)
+    if (gpu::takes(x))
+      return gpu::packed_scan(x, forward, backward, dt_bias, A, delta, offsets, settings);
 
   // Buffers have a chunk's size, so a chunk is no longer than the longest sequence. That changes no
   // result: where it counts, every sequence is a single chunk.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quasiseparable scan on packed sequences, forward and backward, on the CPU: LibTorch's side of
-// kernels/cpu/scan.h, where the formula stands.
+// The quasiseparable scan on packed sequences, forward and backward, on the CPU and on GPUs:
+// LibTorch's side of kernels/cpu/scan.h, where the formula stands, and of kernels/cuda/scan.h.
 #pragma once
 
 #include "hydramix/torch_compat.h"
@@ -23,11 +23,12 @@ struct ScanSettings {
 
 // x (n, H, P), dt_bias (H), A (H), delta (n, H) or (H) -> (n, H, P). Sequence s is the tokens
 // offsets[s] .. offsets[s + 1] - 1. x, b and c are float32, float64 or bfloat16, all alike; the
-// rest is in the arithmetic of that. A sequence gives the same bits whatever stands around it and
-// however many threads there are; so do all gradients but those of weights, whose sum over
-// sequences depends on which there are.
+// rest is in the arithmetic of that; float64 on the CPU only. On the CPU a sequence gives the same
+// bits whatever stands around it and however many threads there are; so do all gradients but those
+// of weights, whose sum over sequences depends on which there are. On a GPU the same call gives the
+// same bits.
 //
-// Kept for the backward pass: the inputs, the states at the borders of chunks (2 N / tile floats
+// Kept for the backward pass, on the CPU: the inputs, the states at the borders of chunks (2 N / tile floats
 // per channel and token) and what the heads share ((tile + 4 N) G + 4 H floats per token).
 torch::Tensor packed_scan(const torch::Tensor& x, const ScanDirection& forward,
                           const ScanDirection& backward, const torch::Tensor& dt_bias,

@@ -30,7 +30,8 @@ constexpr int kTile = 128;
 // Where sequences and tiles are; on the device, but for the numbers.
 struct ScanLayout {
   const int2* bounds;  // (n) of a token's sequence: its first token, and one past its last
-  const int* begins;   // (tiles + 1) tile k is the tokens begins[k] .. begins[k + 1] - 1
+  const int* begins;   // (tiles + 1) tile k is the tokens begins[k] .. begins[k + 1] - 1; the last
+                       // ones may be empty
   int64_t n = 0;
   int tiles = 0;
   int segment = 1;       // tiles that one block walks through to make states

@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
   const int last_part = min(first_part + length, (group + 1) * a.parts.per_group);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
   const Span s = tile_span(a.layout, tile);
+  if (s.rows == 0) return;
   const uint32_t base = shared_address(shared);
   const uint32_t c_tile[2] = {base, base + Plan::kRows};
   const uint32_t stages = base + 2 * Plan::kRows;

@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
       // sums[q] is wanted by the reach of the place behind it (or its own, without a shift), by its
       // entry, and at the far border by everything that leaves the tile.
       float whole = 0;
-      if (a.layout.states)
+      if (a.layout.states && s.rows > 0)
         for (int part = h * f.parts.per_head; part < (h + 1) * f.parts.per_head; ++part)
           whole +=
               f.gathered

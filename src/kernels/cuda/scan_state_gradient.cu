@@ -98,6 +98,7 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) state_gradient_kernel(co
   if (!a.on[d]) return;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
   const Span s = tile_span(a.layout, tile);
+  if (s.rows == 0) return;
   const uint32_t base = shared_address(shared);
   constexpr int kB = Plan::kRows, kX = 2 * Plan::kRows, kDy = kX + Plan::kX, kIn = kDy + Plan::kX,
                 kOut = kIn + Plan::kState;

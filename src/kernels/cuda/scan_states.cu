@@ -38,7 +38,10 @@ struct Walk {
 __device__ __forceinline__ Walk walk_of(const ScanLayout& layout, int segment, int d,
                                         bool gradient) {
   const int first = segment * layout.segment;
-  return {first, min(layout.segment, layout.tiles - first), (d == 0) != gradient};
+  int count = min(layout.segment, layout.tiles - first);
+  // Tiles of nothing are the last ones.
+  while (count > 0 && tile_span(layout, first + count - 1).rows == 0) --count;
+  return {first, count, (d == 0) != gradient};
 }
 
 template <int P, int N>
@@ -84,9 +87,11 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   float state[N / 8][4] = {};  // rows 16 warp + g and + 8, columns 8 j + 2 c and + 1
   float total = 0;             // log of the decay so far
   float w[kEach];
-  start_copies(0);
-  log_weights(0, w);
-  store_weights(0, w);
+  if (walk.count > 0) {
+    start_copies(0);
+    log_weights(0, w);
+    store_weights(0, w);
+  }
   for (int i = 0; i < walk.count; ++i) {
     wait_copies<0>();
     __syncthreads();
@@ -167,7 +172,7 @@ __global__ void carry_kernel(const Arguments a) {
 
 __global__ void __launch_bounds__(128) add_kernel(const Arguments a) {
   const int tile = blockIdx.x, part = blockIdx.y, d = blockIdx.z;
-  if (!a.on[d]) return;
+  if (!a.on[d] || tile_span(a.layout, tile).rows == 0) return;
   const int64_t at = index(a.parts, a.layout.tiles, d, tile, part);
   const float factor = power_of_two(a.pass.before[at]);
   if (factor == 0) return;

@@ -70,6 +70,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   const int last_part = min(first_part + length, (group + 1) * a.parts.per_group);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
   const Span s = tile_span(a.layout, tile);
+  if (s.rows == 0) return;
   const uint32_t base = shared_address(shared);
   const uint32_t stages = base + 4 * Plan::kRows;
   const auto b_tile = [&](int d) { return base + (2 * d) * Plan::kRows; };

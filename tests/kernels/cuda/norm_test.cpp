@@ -175,7 +175,7 @@ GatedResults gated_reference(const GatedCase& k, const GatedInputs& in) {
 
 const std::vector<GatedCase> kGatedCases = {
     {1, 1, 1},
-    {3, 2, 1},
+    {40, 2, 1},
     {300, 5, 5},                      // value by value, blocks with several rows
     {9, 12, 12},                      // 16 bytes of floats, not of bfloat16
     {9000, 24, 24},                   // more rows than lines
@@ -412,7 +412,7 @@ void expect_layer_norm_of(const LayerCase& k, const LayerInputs& in) {
 template <typename R, typename S>
 void expect_layer_norms() {
   for (LayerCase k : {LayerCase{1, 1},
-                      {3, 2},
+                      {40, 2},
                       {300, 5},
                       {9, 12},
                       {9000, 24},

@@ -105,8 +105,8 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
-// The sum over a block of kThreads, a multiple of 32 up to 1024; whole in thread 0. Once a kernel,
-// or with a barrier in between.
+// The sum over a block of kThreads, a multiple of 32 up to 1024; whole in thread 0. Once a
+// kernel and type, or with a barrier in between.
 template <int kThreads, typename T>
 __device__ __forceinline__ T block_sum(T v) {
   constexpr int kWarps = kThreads / 32;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A warp owns 32 neighbouring groups of V channels and walks down a run of tokens. The K rows that
 // an output sees stay in registers as a ring, so that a row comes from memory once (and once more
-// where runs meet); the next few rows are under way while these are worked on.
+// where runs meet); the next few rows are under way to shared memory while these are worked on.
 //
 // Bytes at n tokens, C channels of bfloat16: forward 4 n C (n = 16384, C = 1792: 117 MB, 28 us at
-// 4.2 TB/s), backward 6 n C (176 MB, 42 us). At K = 7 the forward pass takes about 15 instructions
-// a value, half of what the time of its bytes allows, the backward pass about 38, nearly all of it.
+// 4.2 TB/s), backward 6 n C (176 MB, 42 us). At K = 7 a value takes 16 instructions forward, which
+// is half of what the time of its bytes allows, and 38 backward, which is nearly all of it.
 #include "kernels/cuda/conv.h"
 
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/cuda/conv_any.cuh"
@@ -35,19 +36,46 @@ constexpr int kForwardValues = K < 8 ? kWide<S> : 4;
 template <int K>
 constexpr int kBackwardValues = K < 8 ? 4 : 2;
 
-// V values as they are stored: what waits for its turn takes half the registers.
-template <int V, typename S>
-struct alignas(sizeof(S) * V) Packed {
-  S value[V];
+// V values as they are stored, in one access.
+template <int kBytes>
+struct BitsOf;
+template <>
+struct BitsOf<2> {
+  using Type = uint16_t;
 };
+template <>
+struct BitsOf<4> {
+  using Type = uint32_t;
+};
+template <>
+struct BitsOf<8> {
+  using Type = uint2;
+};
+template <>
+struct BitsOf<16> {
+  using Type = uint4;
+};
+template <int V, typename S>
+using Packed = typename BitsOf<V * sizeof(S)>::Type;
+
 template <int V, typename S>
 __device__ __forceinline__ Packed<V, S> fetch(const S* from) {
   return *reinterpret_cast<const Packed<V, S>*>(from);
 }
-template <int V, typename S>
-__device__ __forceinline__ void unpack(const Packed<V, S>& from, float (&to)[V]) {
+template <typename S, int V>
+__device__ __forceinline__ void unpack(Packed<V, S> from, float (&to)[V]) {
+  if constexpr (sizeof(S) == 2 && V > 1) {  // a word is two values, the upper half a float as it is
+    uint32_t words[V / 2];
+    memcpy(words, &from, sizeof(words));
 #pragma unroll
-  for (int v = 0; v < V; ++v) to[v] = widen(from.value[v]);
+    for (int v = 0; v < V; ++v)
+      to[v] = __uint_as_float(v % 2 == 0 ? words[v / 2] << 16 : words[v / 2] & 0xffff0000u);
+  } else {
+    S values[V];
+    memcpy(values, &from, sizeof(values));
+#pragma unroll
+    for (int v = 0; v < V; ++v) to[v] = widen(values[v]);
+  }
 }
 
 // Copies that go on while the thread works, to a slot in shared memory that only it reads: what is
@@ -67,6 +95,13 @@ __device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_grou
 template <int kGroups>
 __device__ __forceinline__ void wait_for_all_but() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
+
+// The same columns of the next row. One addition, where the compiler left to itself keeps many
+// multiples of the row's length in registers. It no longer knows then where the pointer points.
+template <typename P>
+__device__ __forceinline__ void advance(P*& pointer, int64_t row) {
+  asm("add.s64 %0, %0, %1;" : "+l"(pointer) : "l"(row * static_cast<int64_t>(sizeof(P))));
 }
 
 // Rows 0 to K - 1 of the tile are the taps of this block's channels, row K is the bias.
@@ -127,14 +162,14 @@ __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Argu
 #pragma unroll
   for (int k = 0; k < K - 1; ++k) {
     const int row = begin - p.centre + k;
-    if (row >= 0 && row < p.n) unpack(fetch<V>(p.x + row * p.x_row + c), window[k]);
+    if (row >= 0 && row < p.n) unpack<S>(fetch<V>(p.x + row * p.x_row + c), window[k]);
   }
   const S* x = p.x + (begin + ahead) * p.x_row + c;  // the row that step 0 adds
   S* y = p.y + begin * p.y_row + c;
   int left = min(p.n, end + ahead) - (begin + ahead);  // rows from the batch's first on
 #pragma unroll
   for (int j = 0; j < T; ++j, x += p.x_row) {
-    if (j < left) copy_ahead(&next[j][thread], x);
+    if (j < left) copy_ahead<V>(&next[j][thread], x);
     end_group();
   }
 
@@ -144,10 +179,10 @@ __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Argu
 #pragma unroll
     for (int j = 0; j < T; ++j) {
       wait_for_all_but<T - 1>();
-      unpack(next[j][thread], window[(j + K - 1) % K]);
-      if (j < left) copy_ahead(&next[j][thread], x);
+      unpack<S>(next[j][thread], window[(j + K - 1) % K]);
+      if (j < left) copy_ahead<V>(&next[j][thread], x);
       end_group();
-      x += p.x_row;
+      advance(x, p.x_row);
       unsigned inside = 0;  // bit k: tap k is in the sequence
       if (kMasked) {
         if (t + j >= sequence.y) sequence = sequence_of(p, t + j);
@@ -166,8 +201,9 @@ __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Argu
         const float activated = u[v] * quick_sigmoid(u[v]);
         u[v] = silu ? activated : u[v];
       }
+      __builtin_assume(__isGlobal(y));
       if (!kMasked || t + j < end) store<V>(y, u);
-      y += p.y_row;
+      advance(y, p.y_row);
     }
   };
   int2 around = sequence_of(p, begin);
@@ -208,7 +244,7 @@ __global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arg
 #pragma unroll
     for (int k = 0; k < K - 1; ++k) {
       const int row = begin - (K - 1) + k;
-      if (row >= 0) unpack(fetch<V>(p.x + row * p.x_row + c), window[k]);
+      if (row >= 0) unpack<S>(fetch<V>(p.x + row * p.x_row + c), window[k]);
     }
     const S* x = p.x + begin * p.x_row + c;
     const S* dy = p.dy + (begin - ahead) * p.dy_row + c;
@@ -218,8 +254,8 @@ __global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arg
     int dy_left = min(p.n, end + p.centre) - (begin - ahead);
 #pragma unroll
     for (int j = 0; j < T; ++j, x += p.x_row, dy += p.dy_row) {
-      if (j < x_left) copy_ahead(&next_x[j][thread], x);
-      if (begin - ahead + j >= 0 && j < dy_left) copy_ahead(&next_dy[j][thread], dy);
+      if (j < x_left) copy_ahead<V>(&next_x[j][thread], x);
+      if (begin - ahead + j >= 0 && j < dy_left) copy_ahead<V>(&next_dy[j][thread], dy);
       end_group();
     }
 
@@ -231,13 +267,13 @@ __global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arg
       for (int j = 0; j < T; ++j) {
         const int t = first + j, s = t - p.centre;
         wait_for_all_but<T - 1>();
-        unpack(next_x[j][thread], window[(j + K - 1) % K]);
+        unpack<S>(next_x[j][thread], window[(j + K - 1) % K]);
         float after[V];  // dy
-        unpack(next_dy[j][thread], after);
-        if (j < x_left) copy_ahead(&next_x[j][thread], x);
-        if (j < dy_left) copy_ahead(&next_dy[j][thread], dy);
+        unpack<S>(next_dy[j][thread], after);
+        if (j < x_left) copy_ahead<V>(&next_x[j][thread], x);
+        if (j < dy_left) copy_ahead<V>(&next_dy[j][thread], dy);
         end_group();
-        x += p.x_row, dy += p.dy_row;
+        advance(x, p.x_row), advance(dy, p.dy_row);
 
         unsigned inside = 0;  // bit k: tap k of t is in its sequence
         unsigned saw = 0;     // bit k: token t - k saw s
@@ -275,8 +311,9 @@ __global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arg
             sums[k][v] = fmaf(gradient, value, sums[k][v]);
           }
         }
+        __builtin_assume(__isGlobal(dx));
         if (written) store<V>(dx, sum);
-        dx += p.dx_row;
+        advance(dx, p.dx_row);
       }
     };
     int2 around = sequence_of(p, begin - ahead);

@@ -270,7 +270,7 @@ TYPED_TEST(Conv, NoTokensGiveNoGradient) {
   EXPECT_EQ(std::vector<float>(3, 0.0f), dbias.host());
 }
 
-TEST(Conv, ShapesThatAreNone) {
+TEST(ConvShapes, WrongOnesAreRefused) {
   const float* none = nullptr;
   for (const ConvShape shape : {ConvShape{1, 1, 0, 0, 0}, ConvShape{1, 1, 3, 3, 0},
                                 ConvShape{1, 1, 3, -1, 0}, ConvShape{1, 1, 3, 1, 2},

@@ -37,26 +37,10 @@ template <int K>
 constexpr int kBackwardValues = K < 8 ? 4 : 2;
 
 // V values as they are stored, in one access.
-template <int kBytes>
-struct BitsOf;
-template <>
-struct BitsOf<2> {
-  using Type = uint16_t;
-};
-template <>
-struct BitsOf<4> {
-  using Type = uint32_t;
-};
-template <>
-struct BitsOf<8> {
-  using Type = uint2;
-};
-template <>
-struct BitsOf<16> {
-  using Type = uint4;
-};
-template <int V, typename S>
-using Packed = typename BitsOf<V * sizeof(S)>::Type;
+template <int V, typename S, int kBytes = V* static_cast<int>(sizeof(S))>
+using Packed = std::conditional_t<
+    kBytes == 2, uint16_t,
+    std::conditional_t<kBytes == 4, uint32_t, std::conditional_t<kBytes == 8, uint2, uint4>>>;
 
 template <int V, typename S>
 __device__ __forceinline__ Packed<V, S> fetch(const S* from) {

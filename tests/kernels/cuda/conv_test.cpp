@@ -201,6 +201,14 @@ TYPED_TEST(Conv, AnyNumberOfTokens) {
     check<TypeParam>(packed({n}, 8, 7, 3, 8));
 }
 
+// A border between sequences at every place of a run and of its batches of steps.
+TYPED_TEST(Conv, BordersAnywhere) {
+  SKIP_WITHOUT_GPU();
+  for (const int64_t K : {3, 7})
+    for (int before = 90; before < 120; ++before)
+      check<TypeParam>(packed({before, 300 - before}, 8, K, K / 2, 8));
+}
+
 // Channels that fill no warp, no 16 bytes, and several blocks.
 TYPED_TEST(Conv, AnyNumberOfChannels) {
   SKIP_WITHOUT_GPU();

@@ -48,7 +48,8 @@ add_library(hydramix_cuda_kernels OBJECT
   src/kernels/cuda/conv.cu
   src/kernels/cuda/cross_entropy.cu
   src/kernels/cuda/embedding.cu
-  src/kernels/cuda/norm.cu
+  src/kernels/cuda/gated_norm.cu
+  src/kernels/cuda/layer_norm.cu
   src/kernels/cuda/scan.cu
   src/kernels/cuda/scan_output.cu
   src/kernels/cuda/scan_prepare.cu
@@ -58,8 +59,9 @@ add_library(hydramix_cuda_kernels OBJECT
   src/kernels/cuda/token_tiles.cpp)
 target_compile_features(hydramix_cuda_kernels PUBLIC cxx_std_17 cuda_std_17)
 target_compile_options(hydramix_cuda_kernels PRIVATE
-  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-Wall,-Wextra --expt-relaxed-constexpr
-  $<$<BOOL:${HYDRAMIX_WERROR}>:--Werror=all-warnings>>)
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-Wall,-Wextra;--expt-relaxed-constexpr>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-fPIC;-Wall;-Wextra>"
+  "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${HYDRAMIX_WERROR}>>:--Werror=all-warnings>")
 set_target_properties(hydramix_cuda_kernels PROPERTIES CUDA_ARCHITECTURES "${HYDRAMIX_CUDA_ARCHITECTURES}"
                       CUDA_STANDARD 17 CUDA_EXTENSIONS OFF)
 target_include_directories(hydramix_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR}/src)

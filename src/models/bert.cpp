@@ -160,7 +160,7 @@ torch::Tensor BertForMaskedLMImpl::embed(const torch::Tensor& ids, const torch::
   // One type for all is a row to add, not a table to look up.
   const auto types = type_ids.defined() ? torch::embedding(token_type_embeddings->weight, type_ids)
                                         : token_type_embeddings->weight[0];
-  auto e = embedding(word_embeddings->weight, ids) + types;
+  auto e = hydramix::embedding(word_embeddings->weight, ids) + types;
   const bool dropping = is_training() && options_.dropout > 0;
   if (position_embeddings.is_empty() && !dropping) return normalized(embedding_norm, e);
 

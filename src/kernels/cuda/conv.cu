@@ -39,7 +39,7 @@ template <int K, int V, typename S>
 __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Arguments<S> p) {
   constexpr int T = kSteps<K>;
   __shared__ __align__(16) float tile[K + 1][kLanes * V];
-  __shared__ Packed<V, S> next[T][kThreads];  // the rows that the next T steps add
+  __shared__ Stored<V, S> next[T][kThreads];  // the rows that the next T steps add
   const int thread = threadIdx.y * kLanes + threadIdx.x;
   stage_taps<K, V>(p, tile);
   const int c = (blockIdx.x * kLanes + threadIdx.x) * V;
@@ -123,7 +123,7 @@ template <int K, int V, typename S>
 __global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arguments<S> p) {
   constexpr int T = kSteps<K>;
   __shared__ __align__(16) float tile[K + 1][kLanes * V];
-  __shared__ Packed<V, S> next_x[T][kThreads], next_dy[T][kThreads];
+  __shared__ Stored<V, S> next_x[T][kThreads], next_dy[T][kThreads];
   const int thread = threadIdx.y * kLanes + threadIdx.x;
   stage_taps<K, V>(p, tile);
   const int c = (blockIdx.x * kLanes + threadIdx.x) * V;

@@ -14,16 +14,16 @@ constexpr int kLanes = 32, kWarps = 4, kThreads = kLanes * kWarps;
 
 // V values as they are stored, in one access.
 template <int V, typename S, int kBytes = V* static_cast<int>(sizeof(S))>
-using Packed = std::conditional_t<
+using Stored = std::conditional_t<
     kBytes == 2, uint16_t,
     std::conditional_t<kBytes == 4, uint32_t, std::conditional_t<kBytes == 8, uint2, uint4>>>;
 
 template <int V, typename S>
-__device__ __forceinline__ Packed<V, S> fetch(const S* from) {
-  return *reinterpret_cast<const Packed<V, S>*>(from);
+__device__ __forceinline__ Stored<V, S> fetch(const S* from) {
+  return *reinterpret_cast<const Stored<V, S>*>(from);
 }
 template <typename S, int V>
-__device__ __forceinline__ void unpack(Packed<V, S> from, float (&to)[V]) {
+__device__ __forceinline__ void unpack(Stored<V, S> from, float (&to)[V]) {
   if constexpr (sizeof(S) == 2 && V > 1) {  // a word is two values, the upper half a float as it is
     uint32_t words[V / 2];
     memcpy(words, &from, sizeof(words));
@@ -41,8 +41,8 @@ __device__ __forceinline__ void unpack(Packed<V, S> from, float (&to)[V]) {
 // Copies that go on while the thread works, to a slot in shared memory that only it reads: what is
 // under way takes no registers. Copies are done in the order of their groups.
 template <int V, typename S>
-__device__ __forceinline__ void copy_ahead(Packed<V, S>* slot, const S* from) {
-  constexpr int kBytes = sizeof(Packed<V, S>);
+__device__ __forceinline__ void copy_ahead(Stored<V, S>* slot, const S* from) {
+  constexpr int kBytes = sizeof(Stored<V, S>);
   if constexpr (kBytes < 4)
     *slot = fetch<V>(from);
   else

@@ -170,8 +170,9 @@ Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDire
   const bool both = forward.dt.defined() && backward.dt.defined();
   // Without a shift either direction has a diagonal of its own, and a tile's matrix has one.
   if (both && settings.shift == 0)
-    return packed_scan(x, forward, {}, dt_bias, A, delta, offsets, settings) +
-           packed_scan(x, {}, backward, dt_bias, A, torch::zeros_like(A), offsets, settings);
+    return gpu::packed_scan(x, forward, ScanDirection{}, dt_bias, A, delta, offsets, settings) +
+           gpu::packed_scan(x, ScanDirection{}, backward, dt_bias, A, torch::zeros_like(A), offsets,
+                            settings);
   // An autograd function takes no undefined tensors: what is not there is empty.
   const auto given = [&](const Tensor& t) {
     return t.defined() ? aligned_rows(t) : torch::empty({0}, x.options());

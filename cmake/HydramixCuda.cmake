@@ -27,10 +27,12 @@ function(hydramix_gpu_operations target)
   if(NOT HYDRAMIX_HAS_GPU)
     return()
   endif()
-  foreach(name conv cross_entropy embedding gated_scan norm projection rounded_weights scan sums token_table)
+  foreach(name adamw conv cross_entropy embedding gated_scan graph measure norm projection rounded_weights scan
+      sums token_table)
     target_sources(${target} PRIVATE src/ops/gpu/${name}.cpp)
   endforeach()
-  target_compile_definitions(${target} PRIVATE HYDRAMIX_GPU)
+  # The command and the tests ask the same question.
+  target_compile_definitions(${target} PUBLIC $<BUILD_INTERFACE:HYDRAMIX_GPU>)
   target_link_libraries(${target} PRIVATE hydramix_cuda_kernels)
 endfunction()
 

@@ -7,7 +7,7 @@
 
 namespace hydramix::bench {
 
-// In the order in which they run; "long" only when it is asked for.
+// In the order in which they run; "long" and "gpu" only when they are asked for.
 inline const std::vector<std::string> kSuites{"block", "scan", "conv", "mixers", "model"};
 
 struct Options {
@@ -36,8 +36,9 @@ struct Options {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("suite", self.suite, Choices{"all", "block", "scan", "conv", "mixers", "model", "long"},
-      "what to measure; all: every suite but long");
+    v("suite", self.suite,
+      Choices{"all", "block", "scan", "conv", "mixers", "model", "long", "gpu"},
+      "what to measure; all: every suite but long and gpu");
     v("json", self.json, "file for the measurements, one JSON object a line");
     v("scaling", self.scaling,
       "with --suite mixers: time over length, its slope, and a drawing of it");

@@ -42,6 +42,7 @@ std::vector<Step> conv_suite(const Options& options);
 std::vector<Step> mixers_suite(const Options& options);
 std::vector<Step> model_suite(const Options& options);
 std::vector<Step> long_suite(const Options& options);
+std::vector<Step> gpu_suite(const Options& options);
 
 // ---- what suites share ----
 

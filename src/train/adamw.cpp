@@ -5,6 +5,8 @@
 
 #include "hydramix/weights.h"
 #include "kernels/cpu/adamw.h"
+#include "ops/gpu/adamw.h"
+#include "ops/gpu/rounded_weights.h"
 #include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
 
@@ -40,11 +42,21 @@ AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
   if (options.ema > 0) average_ = parameters.values().clone();
   for (const auto& range : parameters.ranges())
     decays_.push_back(decays(range.name, range.parameter));
+  if constexpr (gpu::kBuilt)
+    if (gpu::takes(parameters.values())) {
+      std::vector<int64_t> ends;
+      // What lies behind a parameter up to the next one is zero and stays so.
+      for (const auto& range : parameters.ranges()) ends.push_back(range.begin + range.size);
+      pass_ = std::make_shared<gpu::AdamWPass>(
+          ends, std::vector<uint8_t>(decays_.begin(), decays_.end()), parameters.values().device());
+    }
 }
 
 double AdamW::gradient_norm(double terms) const {
   const auto& gradients = parameters_.gradients();
   double squares;
+  if constexpr (gpu::kBuilt)
+    if (pass_) return std::sqrt(pass_->sum_of_squares(gradients).item<double>()) / terms;
   if (!gradients.is_cpu())
     squares = gradients.to(torch::kFloat64).square().sum().item<double>();
   else if (gradients.scalar_type() == torch::kFloat64)
@@ -66,6 +78,11 @@ void AdamW::step(double rate_share, double terms, double norm) {
   step.denominator_scale = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
   step.ema = options_.ema;
   const double keep = 1 - options_.decay * rate_share;
+  if constexpr (gpu::kBuilt)
+    if (pass_) {
+      step_on_gpu(step, keep, terms);
+      return;
+    }
 
   std::vector<Run> runs;
   for (std::size_t i = 0; i < decays_.size(); ++i) {
@@ -104,6 +121,24 @@ void AdamW::step(double rate_share, double terms, double norm) {
     if (average_.defined()) average_.mul_(step.ema).add_(values, 1 - step.ema);
   }
   parameters_.mark_written();
+}
+
+// Clips by the norm that gradient_norm() left on the device.
+void AdamW::step_on_gpu(const kernels::AdamWStep& step, double keep, double terms) {
+  if constexpr (gpu::kBuilt) {
+    torch::NoGradGuard no_grad;
+    auto& values = parameters_.values();
+    if (!rounded_.defined() && gpu::rounding_is_used())
+      rounded_ = torch::empty(values.sizes(), values.options().dtype(torch::kBFloat16));
+    pass_->step({parameters_.gradients(), values, mean_, square_, average_, rounded_},
+                {1 / terms, step.beta1, step.beta2, step.epsilon, step.rate, step.denominator_scale,
+                 keep, step.ema, options_.clip});
+    parameters_.mark_written();
+    if (!rounded_.defined()) return;
+    for (const auto& range : parameters_.ranges())
+      if (range.parameter.dim() > 1)
+        gpu::set_rounded(range.parameter, parameters_.part(rounded_, range));
+  }
 }
 
 }  // namespace hydramix

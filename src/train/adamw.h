@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoupled AdamW with clipping by the global norm and an optional average of the weights, over
-// flat buffers in one fused pass (on the GPU: a few LibTorch operations over the same buffers).
+// flat buffers in one fused pass, on the CPU and on a GPU (float64 there by LibTorch's operations).
 //
 //   g   = gradient / weight of the loss, scaled so that its norm is at most `clip`
 //   m   = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2
@@ -14,6 +14,13 @@
 #include "train/flat_parameters.h"
 
 namespace hydramix {
+
+namespace gpu {
+class AdamWPass;
+}
+namespace kernels {
+struct AdamWStep;
+}
 
 struct AdamWOptions {
   double rate = 8e-4;
@@ -43,7 +50,7 @@ class AdamW {
 
   // Norm of the gradient of the mean loss: gradients() holds that of a sum of `terms` terms.
   double gradient_norm(double terms) const;
-  // One step; `norm` as gradient_norm() gave it.
+  // One step; `norm` as gradient_norm() gave it just before.
   void step(double rate_share, double terms, double norm);
 
   // The state that a checkpoint holds, (n) each; the average is undefined when none is kept.
@@ -57,6 +64,9 @@ class AdamW {
   AdamWOptions options_;
   std::vector<bool> decays_;  // for each range
   torch::Tensor mean_, square_, average_;
+  void step_on_gpu(const kernels::AdamWStep& step, double keep, double terms);
+  std::shared_ptr<gpu::AdamWPass> pass_;  // where there are kernels for it
+  torch::Tensor rounded_;                 // (n) bfloat16: the weights, where anybody asks for it
 };
 
 }  // namespace hydramix

@@ -70,7 +70,9 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
     return a.on[d] && (d == 0 ? column <= row - a.shift : column >= row + a.shift);
   };
 
-  uint32_t products[kTile / 16][4];  // c . b, as A of the 16 x 16 block of columns k
+  // c . b, as A of the 16 x 16 block of columns k; the one on the diagonal once more, by itself:
+  // what is done with it is long, and would be there eight times.
+  uint32_t products[kTile / 16][4], diagonal_products[4];
   {
 #pragma unroll
     for (int k = 0; k < kTile / 16; ++k) {
@@ -108,6 +110,9 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
       products[k][1] = pack(sum[0][2], sum[0][3]);
       products[k][2] = pack(sum[1][0], sum[1][1]);
       products[k][3] = pack(sum[1][2], sum[1][3]);
+      if (k == warp)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) diagonal_products[e] = products[k][e];
     }
   }
   __syncthreads();  // b is read: its place is the stages' from here on
@@ -151,46 +156,8 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
     const float r[2][2] = {{reach[stage][0][row0], reach[stage][0][row1]},
                            {reach[stage][1][row0], reach[stage][1][row1]}};
     float acc[P / 8][4] = {};
-#pragma unroll
-    for (int k = 0; k < kTile / 16; ++k) {
-      if (16 * k >= s.rows) break;
-      float m[2][4];
-      if (k != warp) {
-        const float* entries = entry[stage][k < warp ? 0 : 1] + 16 * k + 2 * c;
-        const float reach0 = k < warp ? r[0][0] : r[1][0], reach1 = k < warp ? r[0][1] : r[1][1];
-#pragma unroll
-        for (int t = 0; t < 2; ++t) {
-          const float2 e = *reinterpret_cast<const float2*>(entries + 8 * t);
-          m[t][0] = low(products[k][2 * t]) * power_of_two(reach0 - e.x);
-          m[t][1] = high(products[k][2 * t]) * power_of_two(reach0 - e.y);
-          m[t][2] = low(products[k][2 * t + 1]) * power_of_two(reach1 - e.x);
-          m[t][3] = high(products[k][2 * t + 1]) * power_of_two(reach1 - e.y);
-        }
-      } else {
-        const int head = part / a.parts.per_head;
-#pragma unroll
-        for (int t = 0; t < 2; ++t)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int row = e < 2 ? row0 : row1, column = 16 * k + 8 * t + 2 * c + (e & 1);
-            const uint32_t both = products[k][2 * t + (e >> 1)];
-            const float product = e & 1 ? high(both) : low(both);
-            float v = 0;
-#pragma unroll
-            for (int d = 0; d < 2; ++d)
-              if (in_direction(d, row, column))
-                v = product * power_of_two(r[d][e >> 1] - entry[stage][d][column]);
-            if (row == column && row < s.rows) {
-              if (a.in.diagonal != nullptr) v += a.in.diagonal[head];
-              if (a.in.delta != nullptr) {
-                const int64_t at = (s.begin + row) * a.in.delta_row + head;
-                v += a.delta_is_float ? static_cast<const float*>(a.in.delta)[at]
-                                      : widen(static_cast<const BFloat16*>(a.in.delta)[at]);
-              }
-            }
-            m[t][e] = v;
-          }
-      }
+    // acc += the 16 x 16 block of the matrix at columns 16 k, two A halves of it, times x.
+    const auto multiply_block = [&](const float(&m)[2][4], int k) {
       const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
                                   pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
 #pragma unroll
@@ -200,6 +167,51 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
         multiply(acc[2 * j], matrix, b[0], b[1]);
         multiply(acc[2 * j + 1], matrix, b[2], b[3]);
       }
+    };
+#pragma unroll
+    for (int k = 0; k < kTile / 16; ++k) {
+      if (16 * k >= s.rows) break;
+      if (k == warp) continue;
+      const float* entries = entry[stage][k < warp ? 0 : 1] + 16 * k + 2 * c;
+      const float reach0 = k < warp ? r[0][0] : r[1][0], reach1 = k < warp ? r[0][1] : r[1][1];
+      float m[2][4];
+#pragma unroll
+      for (int t = 0; t < 2; ++t) {
+        const float2 e = *reinterpret_cast<const float2*>(entries + 8 * t);
+        m[t][0] = low(products[k][2 * t]) * power_of_two(reach0 - e.x);
+        m[t][1] = high(products[k][2 * t]) * power_of_two(reach0 - e.y);
+        m[t][2] = low(products[k][2 * t + 1]) * power_of_two(reach1 - e.x);
+        m[t][3] = high(products[k][2 * t + 1]) * power_of_two(reach1 - e.y);
+      }
+      multiply_block(m, k);
+    }
+    // The block on the diagonal, where both directions meet.
+    if (16 * warp < s.rows) {
+      const int head = part / a.parts.per_head;
+      float m[2][4];
+#pragma unroll
+      for (int t = 0; t < 2; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int row = e < 2 ? row0 : row1, column = 16 * warp + 8 * t + 2 * c + (e & 1);
+          const uint32_t two = diagonal_products[2 * t + (e >> 1)];
+          const float product = e & 1 ? high(two) : low(two);
+          const bool forward = in_direction(0, row, column);
+          const bool backward = in_direction(1, row, column);
+          const float log = forward ? r[0][e >> 1] - entry[stage][0][column]
+                                    : r[1][e >> 1] - entry[stage][1][column];
+          float v = forward || backward ? product * power_of_two(log) : 0.0f;
+          if (row == column && row < s.rows) {
+            if (a.in.diagonal != nullptr) v += a.in.diagonal[head];
+            if (a.in.delta != nullptr) {
+              const int64_t at = (s.begin + row) * a.in.delta_row + head;
+              v += a.delta_is_float ? static_cast<const float*>(a.in.delta)[at]
+                                    : widen(static_cast<const BFloat16*>(a.in.delta)[at]);
+            }
+          }
+          m[t][e] = v;
+        }
+      multiply_block(m, warp);
     }
     if constexpr (kStates)
 #pragma unroll

@@ -240,8 +240,8 @@ __global__ void __launch_bounds__(256) shares_kernel(const FinishArguments f) {
 
 cudaError_t scan_prepare(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                          const Decays& decays, cudaStream_t stream) {
-  const int y = layout.tiles >= 128 ? 1 : ceil_div(2 * shape.H, 8);
-  prepare_kernel<<<dim3(layout.tiles, y), 256, 0, stream>>>({shape, layout, in, decays});
+  prepare_kernel<<<dim3(layout.tiles, ceil_div(2 * shape.H, 8)), 256, 0, stream>>>(
+      {shape, layout, in, decays});
   return cudaGetLastError();
 }
 

@@ -121,8 +121,9 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   __syncthreads();
 
   // (c_i . b_j) at [j, i], and what becomes its gradient.
-  uint32_t products[kBlocks][4];
-  float dproducts[kBlocks][2][4];
+  // The block on the diagonal has a place of its own: what is done with it is long.
+  uint32_t products[kBlocks][4], diagonal_products[4];
+  float dproducts[kBlocks][2][4], diagonal_dproducts[2][4] = {};
 #pragma unroll
   for (int k = 0; k < kBlocks; ++k) {
     float both[2][2][4], sum[2][4];
@@ -158,6 +159,9 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     products[k][1] = pack(sum[0][2], sum[0][3]);
     products[k][2] = pack(sum[1][0], sum[1][1]);
     products[k][3] = pack(sum[1][2], sum[1][3]);
+    if (k == warp)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) diagonal_products[e] = products[k][e];
   }
 
   for (int part = first_part; part < last_part; ++part) {
@@ -185,10 +189,12 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
 
     float acc[P / 8][4] = {};   // dx
     float row_sums[2][2] = {};  // [direction][row]
+    // dM of the columns 16 k ..
+    const auto dmatrix = [&](float(&dm)[2][4], int k) {
 #pragma unroll
-    for (int k = 0; k < kBlocks; ++k) {
-      if (16 * k >= s.rows) break;
-      float dm[2][4] = {};
+      for (int t = 0; t < 2; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) dm[t][e] = 0;
 #pragma unroll
       for (int step = 0; step < P / 16; ++step) {
         uint32_t b[4];
@@ -196,76 +202,9 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
         multiply(dm[0], rows_x[step], b[0], b[1]);
         multiply(dm[1], rows_x[step], b[2], b[3]);
       }
-      float m[2][4];
-      if (k != warp) {
-        const bool forward = k > warp;
-        const float* reaches = reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
-        const float e0 = forward ? e0f : e0b, e1 = forward ? e1f : e1b;
-        float columns[4] = {}, sum0 = 0, sum1 = 0;
-#pragma unroll
-        for (int t = 0; t < 2; ++t) {
-          const float2 r = *reinterpret_cast<const float2*>(reaches + 8 * t);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const float decay = power_of_two((e & 1 ? r.y : r.x) - (e < 2 ? e0 : e1));
-            const uint32_t two = products[k][2 * t + (e >> 1)];
-            const float scaled = dm[t][e] * decay;
-            m[t][e] = (e & 1 ? high(two) : low(two)) * decay;
-            dproducts[k][t][e] += scaled;
-            const float q = scaled * (e & 1 ? high(two) : low(two));
-            columns[2 * t + (e & 1)] += q;
-            (e < 2 ? sum0 : sum1) += q;
-          }
-        }
-        if (forward)
-          row_sums[0][0] += sum0, row_sums[0][1] += sum1;
-        else
-          row_sums[1][0] += sum0, row_sums[1][1] += sum1;
-        const float column = sum_columns(columns, lane);
-        if ((lane & 4) == 0)
-          column_sums[forward ? 0 : 1][warp][16 * k + (lane & 16) / 2 + 2 * c + ((lane & 8) >> 3)] =
-              column;
-      } else {
-        float columns[2][4] = {};
-#pragma unroll
-        for (int t = 0; t < 2; ++t)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int j = e < 2 ? row0 : row1, i = 16 * k + 8 * t + 2 * c + (e & 1);
-            const uint32_t two = products[k][2 * t + (e >> 1)];
-            const float product = e & 1 ? high(two) : low(two);
-            float decay[2];
-            decay[0] = in_direction(0, i, j)
-                           ? power_of_two(reach[stage][0][i] - (e < 2 ? e0f : e1f))
-                           : 0.0f;
-            decay[1] = in_direction(1, i, j)
-                           ? power_of_two(reach[stage][1][i] - (e < 2 ? e0b : e1b))
-                           : 0.0f;
-            m[t][e] = product * (decay[0] + decay[1]);
-            dproducts[k][t][e] += dm[t][e] * (decay[0] + decay[1]);
-#pragma unroll
-            for (int d = 0; d < 2; ++d) {
-              const float q = dm[t][e] * decay[d] * product;
-              columns[d][2 * t + (e & 1)] += q;
-              row_sums[d][e >> 1] += q;
-            }
-            if (i == j && j < s.rows) {
-              place(a.gathered, a.parts, a.layout.n, 4, part)[s.begin + j] = dm[t][e];
-              if (a.in.diagonal != nullptr) m[t][e] += a.in.diagonal[head];
-              if (a.in.delta != nullptr) {
-                const int64_t at = (s.begin + j) * a.in.delta_row + head;
-                m[t][e] += a.delta_is_float ? static_cast<const float*>(a.in.delta)[at]
-                                            : widen(static_cast<const BFloat16*>(a.in.delta)[at]);
-              }
-            }
-          }
-#pragma unroll
-        for (int d = 0; d < 2; ++d) {
-          const float column = sum_columns(columns[d], lane);
-          if ((lane & 4) == 0)
-            column_sums[d][warp][16 * k + (lane & 16) / 2 + 2 * c + ((lane & 8) >> 3)] = column;
-        }
-      }
+    };
+    // dx += M dy at these columns.
+    const auto multiply_block = [&](const float(&m)[2][4], int k) {
       const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
                                   pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
 #pragma unroll
@@ -275,6 +214,80 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
         multiply(acc[2 * j], matrix, b[0], b[1]);
         multiply(acc[2 * j + 1], matrix, b[2], b[3]);
       }
+    };
+    const auto leave_columns = [&](const float(&columns)[4], int d, int k) {
+      const float column = sum_columns(columns, lane);
+      if ((lane & 4) == 0)
+        column_sums[d][warp][16 * k + (lane & 16) / 2 + 2 * c + ((lane & 8) >> 3)] = column;
+    };
+#pragma unroll
+    for (int k = 0; k < kBlocks; ++k) {
+      if (16 * k >= s.rows) break;
+      if (k == warp) continue;
+      float dm[2][4], m[2][4];
+      dmatrix(dm, k);
+      const bool forward = k > warp;
+      const float* reaches = reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
+      const float e0 = forward ? e0f : e0b, e1 = forward ? e1f : e1b;
+      float columns[4] = {}, sum0 = 0, sum1 = 0;
+#pragma unroll
+      for (int t = 0; t < 2; ++t) {
+        const float2 r = *reinterpret_cast<const float2*>(reaches + 8 * t);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const float decay = power_of_two((e & 1 ? r.y : r.x) - (e < 2 ? e0 : e1));
+          const uint32_t two = products[k][2 * t + (e >> 1)];
+          const float product = e & 1 ? high(two) : low(two), scaled = dm[t][e] * decay;
+          m[t][e] = product * decay;
+          dproducts[k][t][e] += scaled;
+          const float q = scaled * product;
+          columns[2 * t + (e & 1)] += q;
+          (e < 2 ? sum0 : sum1) += q;
+        }
+      }
+      if (forward)
+        row_sums[0][0] += sum0, row_sums[0][1] += sum1;
+      else
+        row_sums[1][0] += sum0, row_sums[1][1] += sum1;
+      leave_columns(columns, forward ? 0 : 1, k);
+      multiply_block(m, k);
+    }
+    // The block on the diagonal, where both directions meet.
+    if (16 * warp < s.rows) {
+      float dm[2][4], m[2][4], columns[2][4] = {};
+      dmatrix(dm, warp);
+#pragma unroll
+      for (int t = 0; t < 2; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int j = e < 2 ? row0 : row1, i = 16 * warp + 8 * t + 2 * c + (e & 1);
+          const uint32_t two = diagonal_products[2 * t + (e >> 1)];
+          const float product = e & 1 ? high(two) : low(two);
+          const bool forward = in_direction(0, i, j), backward = in_direction(1, i, j);
+          const float log = forward ? reach[stage][0][i] - (e < 2 ? e0f : e1f)
+                                    : reach[stage][1][i] - (e < 2 ? e0b : e1b);
+          const float decay = forward || backward ? power_of_two(log) : 0.0f;
+          const float scaled = dm[t][e] * decay, q = scaled * product;
+          m[t][e] = product * decay;
+          diagonal_dproducts[t][e] += scaled;
+          const float ahead = forward ? q : 0.0f, back = forward ? 0.0f : q;
+          columns[0][2 * t + (e & 1)] += ahead;
+          columns[1][2 * t + (e & 1)] += back;
+          row_sums[0][e >> 1] += ahead;
+          row_sums[1][e >> 1] += back;
+          if (i == j && j < s.rows) {
+            place(a.gathered, a.parts, a.layout.n, 4, part)[s.begin + j] = dm[t][e];
+            if (a.in.diagonal != nullptr) m[t][e] += a.in.diagonal[head];
+            if (a.in.delta != nullptr) {
+              const int64_t at = (s.begin + j) * a.in.delta_row + head;
+              m[t][e] += a.delta_is_float ? static_cast<const float*>(a.in.delta)[at]
+                                          : widen(static_cast<const BFloat16*>(a.in.delta)[at]);
+            }
+          }
+        }
+      leave_columns(columns[0], 0, warp);
+      leave_columns(columns[1], 1, warp);
+      multiply_block(m, warp);
     }
     if constexpr (kStates)
 #pragma unroll
@@ -313,7 +326,12 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   __syncthreads();
   uint8_t* matrix = shared + 4 * Plan::kRows;
 #pragma unroll
-  for (int k = 0; k < kBlocks; ++k)
+  for (int k = 0; k < kBlocks; ++k) {
+    if (k == warp)
+#pragma unroll
+      for (int t = 0; t < 2; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) dproducts[k][t][e] = diagonal_dproducts[t][e];
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
       *reinterpret_cast<uint32_t*>(matrix + Tile<kTile>::pair(row0, 16 * k + 8 * t + 2 * c)) =
@@ -321,6 +339,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       *reinterpret_cast<uint32_t*>(matrix + Tile<kTile>::pair(row1, 16 * k + 8 * t + 2 * c)) =
           pack(dproducts[k][t][2], dproducts[k][t][3]);
     }
+  }
   __syncthreads();
   float* shares = a.gathered.shares +
                   ((static_cast<int64_t>(run) * a.layout.n + s.begin) * a.parts.G + group) * 4 * N;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/gpu/rounded_weights.h"
 
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -16,6 +17,7 @@ struct Entry {
   torch::Tensor copy;
 };
 
+std::atomic<bool> used = false;
 std::mutex mutex;
 std::unordered_map<const c10::TensorImpl*, Entry> entries;
 std::size_t cleaned_at = 256;  // entries at which those of dead weights are looked for
@@ -48,11 +50,14 @@ torch::Tensor rounded(const torch::Tensor& weight) {
         found->second.version == version_of(weight) && found->second.data == weight.data_ptr())
       return found->second.copy;
   }
+  used = true;
   torch::NoGradGuard no_grad;
   const auto copy = weight.detach().to(torch::kBFloat16).contiguous();
   if (weight.is_leaf()) keep(weight, copy);
   return copy;
 }
+
+bool rounding_is_used() { return used; }
 
 void set_rounded(const torch::Tensor& weight, const torch::Tensor& copy) { keep(weight, copy); }
 

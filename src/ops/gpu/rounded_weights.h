@@ -11,6 +11,9 @@ namespace hydramix::gpu {
 // counts writes).
 torch::Tensor rounded(const torch::Tensor& weight);
 
+// Whether a weight was ever rounded: then an optimizer does well to keep copies.
+bool rounding_is_used();
+
 // Says that `copy` is `weight` rounded, from now until the next write to it.
 void set_rounded(const torch::Tensor& weight, const torch::Tensor& copy);
 

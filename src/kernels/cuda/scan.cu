@@ -1,26 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of the scan's passes, and where each finds its memory.
 #include "kernels/cuda/scan_parts.cuh"
+#include "kernels/cuda/workspace.h"
 
 namespace hydramix::cuda {
 namespace {
-
-// Hands out pieces of a buffer, or with no buffer only counts them.
-class Pieces {
- public:
-  explicit Pieces(void* buffer) : base_(static_cast<uint8_t*>(buffer)) {}
-  template <typename T>
-  T* take(std::size_t count) {
-    const std::size_t at = used_;
-    used_ += ceil_div<std::size_t>(count * sizeof(T), 256) * 256;
-    return base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + at);
-  }
-  std::size_t bytes() const { return used_; }
-
- private:
-  uint8_t* base_;
-  std::size_t used_ = 0;
-};
 
 struct Saved {
   Decays decays;

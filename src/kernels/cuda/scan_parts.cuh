@@ -16,7 +16,7 @@
 #pragma once
 
 #include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/scan.h"
+#include "kernels/cuda/scan_common.cuh"
 
 namespace hydramix::cuda {
 
@@ -56,18 +56,6 @@ struct Decays {
   static std::size_t bytes(const ScanShape& s, int64_t n) { return sizeof(float) * 4 * s.H * n; }
 };
 
-struct Span {
-  int begin, rows;
-};
-__device__ __forceinline__ Span tile_span(const ScanLayout& layout, int tile) {
-  const int begin = layout.begins[tile];
-  return {begin, layout.begins[tile + 1] - begin};
-}
-
-__device__ __forceinline__ int far_token(int d, const Span& s) {
-  return d == 0 ? s.begin + s.rows - 1 : s.begin;
-}
-
 // Row r of the tile: 2^reach is 0 for a row that is not there.
 __device__ __forceinline__ float reach_of(const float* sums, int d, int shift, const Span& s,
                                           int r) {
@@ -79,12 +67,6 @@ __device__ __forceinline__ float reach_of(const float* sums, int d, int shift, c
 
 __device__ __forceinline__ float entry_of(const float* entries, const Span& s, int r) {
   return r < s.rows ? entries[s.begin + r] : kNever;
-}
-
-// Whether the first (last) token of a sequence, where a direction starts.
-__device__ __forceinline__ bool starts(const ScanLayout& layout, int d, int t) {
-  const int2 bounds = layout.bounds[t];
-  return d == 0 ? bounds.x == t : bounds.y == t + 1;
 }
 
 // The rows of a tile into shared memory: token begin + r in row r, zeros behind the last. With

@@ -18,17 +18,6 @@ struct Arguments {
   Decays decays;
 };
 
-__device__ __forceinline__ float load_any(const void* from, int64_t at, bool is_float) {
-  return is_float ? static_cast<const float*>(from)[at]
-                  : widen(static_cast<const BFloat16*>(from)[at]);
-}
-__device__ __forceinline__ void store_any(void* to, int64_t at, bool is_float, float v) {
-  if (is_float)
-    static_cast<float*>(to)[at] = v;
-  else
-    static_cast<BFloat16*>(to)[at] = narrow<BFloat16>(v);
-}
-
 __device__ __forceinline__ float softplus(float v) { return v > 20.0f ? v : log1pf(expf(v)); }
 
 // One token's step, and what its gradient needs.
@@ -52,11 +41,6 @@ __device__ __forceinline__ Step step_of(const Arguments& a, int d, int h, int t)
           : raw < -15.0f ? 1.0f
                          : slope / dt,
           reset};
-}
-
-// Token of place q on the way of direction d.
-__device__ __forceinline__ int token(int d, const Span& s, int q) {
-  return d == 0 ? s.begin + q : s.begin + s.rows - 1 - q;
 }
 
 // values: inclusive sums over the tile, in the order of places.

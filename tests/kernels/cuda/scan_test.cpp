@@ -5,151 +5,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <numeric>
 
 #include "kernels/cuda/token_tiles.h"
 #include "support/cuda.h"
+#include "support/scan_reference.h"
 
 namespace hydramix::cuda {
 namespace {
 
 using B16 = __nv_bfloat16;
 
-struct Problem {
-  std::vector<int64_t> lengths;
-  int H = 2, P = 64, G = 1, N = 64, shift = 1;
-  bool on[2] = {true, true};
-  double dt_mean = -2, dt_spread = 1, A_low = 0.5, A_high = 8;
-  double dt_low = 0, dt_high = INFINITY;
-  int segment = 0;  // 0: as TokenTiles says
-
-  int64_t n() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
-  std::vector<int64_t> offsets() const {
-    std::vector<int64_t> all{0};
-    for (const int64_t length : lengths) all.push_back(all.back() + length);
-    return all;
-  }
-};
-
-// Everything as float64, rounded to what the device gets.
-struct Values {
-  std::vector<double> x, b[2], c[2], dt[2], dt_bias, A, diagonal, delta, dy;
-
-  explicit Values(const Problem& p) {
-    const auto rounded = [](std::vector<double> v) { return widened(stored<B16>(v)); };
-    const auto floats = [](std::vector<double> v) { return widened(stored<float>(v)); };
-    const int64_t n = p.n();
-    x = rounded(normal_values(n * p.H * p.P, 1));
-    for (const int d : {0, 1}) {
-      b[d] = rounded(normal_values(n * p.G * p.N, 2 + d, 0.3));
-      c[d] = rounded(normal_values(n * p.G * p.N, 4 + d, 0.3));
-      dt[d] = normal_values(n * p.H, 6 + d, p.dt_spread);
-      for (auto& v : dt[d]) v += p.dt_mean;
-      dt[d] = rounded(dt[d]);
-    }
-    dt_bias = floats(normal_values(p.H, 8, 0.5));
-    for (int h = 0; h < p.H; ++h)
-      A.push_back(-(p.A_low + (p.A_high - p.A_low) * h / std::max(1, p.H - 1)));
-    A = floats(A);
-    diagonal = floats(normal_values(p.H, 9));
-    delta = rounded(normal_values(n * p.H, 10));
-    dy = rounded(normal_values(n * p.H * p.P, 11));
-  }
-};
-
-struct Results {
-  std::vector<double> y, dx, db[2], dc[2], ddt[2], ddt_bias, dA, ddiagonal, ddelta;
-};
-
-Results reference(const Problem& p, const Values& v) {
-  const int64_t n = p.n();
-  const int H = p.H, P = p.P, N = p.N, G = p.G;
-  Results r;
-  r.y.resize(n * H * P);
-  r.dx.resize(n * H * P);
-  for (const int d : {0, 1}) {
-    r.db[d].resize(n * G * N);
-    r.dc[d].resize(n * G * N);
-    r.ddt[d].resize(n * H);
-  }
-  r.ddt_bias.resize(H);
-  r.dA.resize(H);
-  r.ddiagonal.resize(H);
-  r.ddelta.resize(n * H);
-  const auto offsets = p.offsets();
-  for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
-    for (int h = 0; h < H; ++h) {
-      const int64_t begin = offsets[s], L = offsets[s + 1] - begin;
-      const int g = h / (H / G);
-      const auto row = [&](const std::vector<double>& m, int64_t t, int64_t width, int64_t at) {
-        return m.data() + (begin + t) * width + at;
-      };
-      for (int64_t i = 0; i < L; ++i) {
-        const double delta = v.diagonal[h] + v.delta[(begin + i) * H + h];
-        double dot = 0;
-        for (int q = 0; q < P; ++q) {
-          const int64_t at = ((begin + i) * H + h) * P + q;
-          r.y[at] += delta * v.x[at];
-          r.dx[at] += delta * v.dy[at];
-          dot += v.x[at] * v.dy[at];
-        }
-        r.ddelta[(begin + i) * H + h] = dot;
-        r.ddiagonal[h] += dot;
-      }
-      for (const int d : {0, 1}) {
-        if (!p.on[d]) continue;
-        std::vector<double> raw(L), dt(L), sum(L + 1), ddt(L), da(L + 1);
-        // Places in the order of the direction.
-        const auto token = [&](int64_t q) { return d == 0 ? q : L - 1 - q; };
-        for (int64_t q = 0; q < L; ++q) {
-          raw[q] = v.dt[d][(begin + token(q)) * H + h] + v.dt_bias[h];
-          const double soft = raw[q] > 30 ? raw[q] : std::log1p(std::exp(raw[q]));
-          dt[q] = std::clamp(soft, p.dt_low, p.dt_high);
-          sum[q + 1] = sum[q] + v.A[h] * dt[q];
-        }
-        for (int64_t i = p.shift; i < L; ++i) {
-          const int64_t look = i - p.shift;
-          const double* c = row(v.c[d], token(look), G * N, g * N);
-          double* dc = const_cast<double*>(row(r.dc[d], token(look), G * N, g * N));
-          for (int64_t j = look; j >= 0; --j) {
-            const double decay = std::exp(sum[look + 1] - sum[j + 1]);
-            if (decay < 1e-30) break;
-            const double* b = row(v.b[d], token(j), G * N, g * N);
-            double* db = const_cast<double*>(row(r.db[d], token(j), G * N, g * N));
-            double product = 0, dM = 0;
-            for (int k = 0; k < N; ++k) product += c[k] * b[k];
-            const double M = product * decay * dt[j];
-            const int64_t at_i = ((begin + token(i)) * H + h) * P;
-            const int64_t at_j = ((begin + token(j)) * H + h) * P;
-            for (int q = 0; q < P; ++q) {
-              r.y[at_i + q] += M * v.x[at_j + q];
-              r.dx[at_j + q] += M * v.dy[at_i + q];
-              dM += v.dy[at_i + q] * v.x[at_j + q];
-            }
-            for (int k = 0; k < N; ++k) {
-              dc[k] += dM * decay * dt[j] * b[k];
-              db[k] += dM * decay * dt[j] * c[k];
-            }
-            ddt[j] += dM * product * decay;
-            // a_{j+1} .. a_look all get dM M: summed up below.
-            da[j + 1] += dM * M;
-            da[look + 1] -= dM * M;
-          }
-        }
-        double running = 0;
-        for (int64_t q = 0; q < L; ++q) {
-          running += da[q];
-          const double free = raw[q] > 30 ? raw[q] : std::log1p(std::exp(raw[q]));
-          const double slope = free == dt[q] ? 1 / (1 + std::exp(-raw[q])) : 0;
-          const double draw = (ddt[q] + v.A[h] * running) * slope;
-          r.ddt[d][(begin + token(q)) * H + h] = draw;
-          r.ddt_bias[h] += draw;
-          r.dA[h] += running * dt[q];
-        }
-      }
-    }
-  return r;
-}
+using Problem = ScanProblem;
+using Values = ScanValues;
+using Results = ScanResults;
 
 struct Outcome {
   Results results;
@@ -258,8 +126,8 @@ Outcome on_device(const Problem& p, const Values& v) {
     r.dc[d] = columns(c_at[d], GN);
     r.ddt[d] = keep(d == 0 ? ddt0.host() : ddt1.host());
   }
-  for (const double v : columns(wide - 8, 8))
-    EXPECT_TRUE(std::isnan(v)) << "written beside the gradient";
+  for (const double value : columns(wide - 8, 8))
+    EXPECT_TRUE(std::isnan(value)) << "written beside the gradient";
   r.ddt_bias = keep(ddt_bias.host());
   r.dA = keep(dA.host());
   r.ddiagonal = keep(ddiagonal.host());
@@ -269,9 +137,9 @@ Outcome on_device(const Problem& p, const Values& v) {
 
 void expect_close(const Problem& p, const char* what, double factor = 1) {
   SCOPED_TRACE(what);
-  const Values v(p);
+  const Values v = Values::of<B16>(p);
   const Outcome run = on_device(p, v);
-  const Results want = reference(p, v);
+  const Results want = scan_reference(p, v);
   const Results& got = run.results;
   // Rounding to 8 bits: 2^-9 once for the output, and about as much for each operand of a product.
   const double tolerance = 6e-3 * factor;
@@ -355,14 +223,14 @@ TEST(CudaScan, ExtremeSteps) {
   expect_close({.lengths = {200, 60}, .dt_spread = 6, .A_low = 1e-3, .A_high = 100}, "both", 2);
   expect_close({.lengths = {200, 60}, .dt_low = 0.05, .dt_high = 0.3}, "limits");
   const Problem p{.lengths = {300}, .dt_mean = -2000};
-  for (const double y : on_device(p, Values(p)).results.ddt[0]) EXPECT_EQ(y, 0);
+  for (const double y : on_device(p, Values::of<B16>(p)).results.ddt[0]) EXPECT_EQ(y, 0);
 }
 
 // Long ones against the recurrence, and the transposed against the product: <dx, x> = <dy, y>.
 TEST(CudaScan, AMillionTokens) {
   SKIP_WITHOUT_GPU();
   const Problem p{.lengths = {1000000}, .H = 1, .P = 32, .N = 16, .dt_mean = -7, .A_low = 0.1};
-  const Values v(p);
+  const Values v = Values::of<B16>(p);
   const Outcome run = on_device(p, v);
   const int64_t n = p.n();
   std::vector<double> y(v.x.size());

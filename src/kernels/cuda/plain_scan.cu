@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of the plain scan's passes, and where each finds its memory.
+//
+// Work, in multiplications per token and head, for both directions: forward kTile P for the matrix,
+// 4 P N for states; backward 2 kTile P and 10 P N. 16384 tokens of 24 heads of 64 x 64 are 10 and
+// 22 G of them; an H200 does at most 33 G in a millisecond, these kernels about a third of that.
+#include "kernels/cuda/plain_scan_parts.cuh"
+#include "kernels/cuda/workspace.h"
+
+namespace hydramix::cuda {
+namespace {
+
+struct Saved {
+  plain::Steps steps;
+  float* states = nullptr;
+  std::size_t bytes;
+
+  Saved(const ScanShape& shape, const ScanLayout& layout, void* buffer) {
+    const auto H = static_cast<std::size_t>(shape.H), n = static_cast<std::size_t>(layout.n);
+    const auto tiles = static_cast<std::size_t>(layout.tiles);
+    Pieces pieces(buffer);
+    steps.sums = pieces.take<double>(2 * H * n);
+    steps.dts = pieces.take<float>(2 * H * n);
+    steps.wholes = pieces.take<double>(2 * tiles * H);
+    steps.H = shape.H;
+    steps.tiles = layout.tiles;
+    steps.n = layout.n;
+    if (layout.states) states = pieces.take<float>(2 * tiles * H * shape.P * shape.N);
+    bytes = pieces.bytes();
+  }
+};
+
+plain::Products take_products(const ScanShape& shape, const ScanLayout& layout, Pieces& pieces) {
+  const auto G = static_cast<std::size_t>(shape.G);
+  plain::Products products{};
+  products.matrices =
+      pieces.take<float>(static_cast<std::size_t>(layout.tiles) * G * plain::kSquare);
+  if (shape.shift == 0)
+    products.diagonal = pieces.take<float>(2 * G * static_cast<std::size_t>(layout.n));
+  return products;
+}
+
+struct Scratch {
+  plain::Products products;
+  plain::Gathered gathered{};
+  float* dstates = nullptr;
+  double* totals;
+  std::size_t bytes;
+
+  Scratch(const ScanShape& shape, const ScanLayout& layout, void* buffer) {
+    const auto H = static_cast<std::size_t>(shape.H), n = static_cast<std::size_t>(layout.n);
+    const auto tiles = static_cast<std::size_t>(layout.tiles);
+    Pieces pieces(buffer);
+    products = take_products(shape, layout, pieces);
+    gathered.runs = plain::gradient_runs(shape, layout);
+    gathered.reaches = pieces.take<double>(2 * plain::kBlocks * H * n);
+    gathered.entries = pieces.take<double>(2 * plain::kBlocks * H * n);
+    gathered.neighbours = pieces.take<float>(2 * H * n);
+    gathered.diagonal = pieces.take<float>(H * n);
+    gathered.matrices = pieces.take<float>(gathered.runs * tiles * shape.G * plain::kSquare);
+    totals = pieces.take<double>(3 * tiles * H);
+    if (layout.states) {
+      gathered.dots = pieces.take<float>(4 * plain::chunks(shape.N) * H * n);
+      gathered.wholes = pieces.take<double>(2 * tiles * H);
+      dstates = pieces.take<float>(2 * tiles * H * shape.P * shape.N);
+    }
+    bytes = pieces.bytes();
+  }
+};
+
+// Runs passes until one fails.
+template <typename... Passes>
+cudaError_t in_order(const Passes&... passes) {
+  cudaError_t error = cudaSuccess;
+  (void)((error = passes(), error == cudaSuccess) && ...);
+  return error;
+}
+
+}  // namespace
+
+std::size_t plain_scan_saved_bytes(const ScanShape& shape, const ScanLayout& layout) {
+  return Saved(shape, layout, nullptr).bytes;
+}
+
+std::size_t plain_scan_forward_bytes(const ScanShape& shape, const ScanLayout& layout) {
+  Pieces pieces(nullptr);
+  take_products(shape, layout, pieces);
+  return pieces.bytes();
+}
+
+std::size_t plain_scan_backward_bytes(const ScanShape& shape, const ScanLayout& layout) {
+  return Scratch(shape, layout, nullptr).bytes;
+}
+
+template <typename S>
+cudaError_t plain_scan_forward(const ScanShape& shape, const ScanLayout& layout,
+                               const PlainScanInputs<S>& in, void* saved, void* scratch, S* y,
+                               int64_t y_row, cudaStream_t stream) {
+  if (layout.n == 0) return cudaSuccess;
+  const Saved kept(shape, layout, saved);
+  Pieces pieces(scratch);
+  const plain::Problem<S> p{shape, layout, in, kept.steps, take_products(shape, layout, pieces)};
+  const plain::Rows<S> x{in.x, in.x_row};
+  return in_order([&] { return plain::prepare(p, stream); },
+                  [&] { return plain::multiply_rows(p, stream); },
+                  [&] { return plain::make_states(p, false, x, kept.states, stream); },
+                  [&] { return plain::apply(p, false, x, kept.states, y, y_row, stream); });
+}
+
+template <typename S>
+cudaError_t plain_scan_backward(const ScanShape& shape, const ScanLayout& layout,
+                                const PlainScanInputs<S>& in, const void* saved, void* scratch,
+                                const S* dy, int64_t dy_row, const PlainScanGradients<S>& out,
+                                cudaStream_t stream) {
+  if (layout.n == 0) return cudaSuccess;
+  const Saved kept(shape, layout, const_cast<void*>(saved));
+  const Scratch work(shape, layout, scratch);
+  const plain::Problem<S> p{shape, layout, in, kept.steps, work.products};
+  const plain::Rows<S> rows{dy, dy_row};
+  return in_order([&] { return plain::multiply_rows(p, stream); },
+                  [&] { return plain::make_states(p, true, rows, work.dstates, stream); },
+                  [&] {
+                    if (out.x == nullptr) return cudaSuccess;
+                    return plain::apply(p, true, rows, work.dstates, out.x, out.x_row, stream);
+                  },
+                  [&] { return plain::matrix_gradient(p, rows, work.gathered, stream); },
+                  [&] {
+                    return plain::row_gradient(p, rows, kept.states, work.dstates, work.gathered,
+                                               out, stream);
+                  },
+                  [&] { return plain::finish(p, work.gathered, work.totals, out, stream); });
+}
+
+#define HYDRAMIX_PLAIN_SCAN(S)                                                                  \
+  template cudaError_t plain_scan_forward(const ScanShape&, const ScanLayout&,                  \
+                                          const PlainScanInputs<S>&, void*, void*, S*, int64_t, \
+                                          cudaStream_t);                                        \
+  template cudaError_t plain_scan_backward(                                                     \
+      const ScanShape&, const ScanLayout&, const PlainScanInputs<S>&, const void*, void*,       \
+      const S*, int64_t, const PlainScanGradients<S>&, cudaStream_t);
+HYDRAMIX_PLAIN_SCAN(float)
+HYDRAMIX_PLAIN_SCAN(BFloat16)
+#undef HYDRAMIX_PLAIN_SCAN
+
+}  // namespace hydramix::cuda

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plain scan's matrix, applied: c . b of all tiles, once for the heads of a group; then for
+// each head 64 rows of y at a time, and in the backward pass 64 rows of dx by the transposed
+// matrix. The matrix of a head exists only in shared memory, 16 columns at a time, made as it is
+// read.
+#include "kernels/cuda/plain_scan_parts.cuh"
+
+namespace hydramix::cuda::plain {
+namespace {
+
+// One quarter of a tile's matrix: rows i of looked-at c, columns j of b.
+template <typename S>
+__global__ void __launch_bounds__(kThreads) products_kernel(const Problem<S> p) {
+  __shared__ Stage stages[2];
+  __shared__ int looks[kBlock];
+  const int tile = blockIdx.x / 4, g = blockIdx.y, N = p.shape.N;
+  const int i0 = blockIdx.x / 2 % 2 * kBlock, j0 = blockIdx.x % 2 * kBlock;
+  const Span s = tile_span(p.layout, tile);
+  if (i0 >= s.rows || j0 >= s.rows) return;
+  float result[4][4] = {};
+  for (int d = 0; d < 2; ++d) {
+    if (!p.shape.on[d] || (d == 0 ? i0 < j0 : i0 > j0)) continue;
+    const auto& in = p.in.direction[d];
+    __syncthreads();  // of the other direction, looks have been read
+    for (int r = threadIdx.x; r < kBlock; r += kThreads)
+      looks[r] = i0 + r < s.rows ? look(p.layout, p.shape.shift, d, s.begin + i0 + r) : -1;
+    __syncthreads();
+    float acc[4][4] = {};
+    multiply<true, true>(
+        stages, N,
+        [&](int r, int k) {
+          return looks[r] >= 0 ? widen(in.c[looks[r] * in.c_row + g * N + k]) : 0.0f;
+        },
+        [&](int c, int k) {
+          return j0 + c < s.rows ? widen(in.b[(s.begin + j0 + c) * in.b_row + g * N + k]) : 0.0f;
+        },
+        acc);
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int i = i0 + own_row(r), j = j0 + own_column(c);
+        if (d == 0 ? j < i : j > i) result[r][c] = acc[r][c];
+        if (i == j && i < s.rows && p.shape.shift == 0)
+          p.products
+              .diagonal[(static_cast<int64_t>(d) * p.shape.G + g) * p.layout.n + s.begin + i] =
+              acc[r][c];
+      }
+  }
+  float* to = p.products.matrix(p.shape.G, tile, g);
+#pragma unroll
+  for (int r = 0; r < 4; ++r)
+    store<4>(to + (i0 + own_row(r)) * kTile + j0 + own_column(0), result[r]);
+}
+
+template <typename S>
+struct Arguments {
+  Problem<S> p;
+  Rows<S> u;            // x, or dy
+  const float* states;  // coming in, or gradients of those that leave
+  S* to;                // y, or dx
+  int64_t to_row;
+};
+
+template <typename S, bool kTransposed>
+__global__ void __launch_bounds__(kThreads) apply_kernel(const Arguments<S> a) {
+  __shared__ Stage stages[2];
+  __shared__ double sums[2][kTile], reaches[2][kTile];
+  __shared__ float dts[2][kTile], diagonal[kTile];
+  __shared__ int tokens[2][kBlock];  // whose c, or b
+
+  const Problem<S>& p = a.p;
+  const int P = p.shape.P, N = p.shape.N, shift = p.shape.shift;
+  const int tile = blockIdx.x / 2, first = blockIdx.x % 2 * kBlock, h = blockIdx.y;
+  const int p0 = blockIdx.z * kBlock, g = h / (p.shape.H / p.shape.G);
+  const Span s = tile_span(p.layout, tile);
+  if (first >= s.rows) return;
+
+  for (int r = threadIdx.x; r < s.rows; r += kThreads) {
+    const int t = s.begin + r;
+    float sum = p.in.diagonal != nullptr ? p.in.diagonal[h] : 0.0f;
+    if (p.in.delta != nullptr)
+      sum += load_any(p.in.delta, t * p.in.delta_row + h, p.shape.delta_is_float);
+    for (int d = 0; d < 2; ++d) {
+      if (!p.shape.on[d]) continue;
+      const double* all = p.steps.sums_of(d, h);
+      sums[d][r] = all[t];
+      reaches[d][r] = reach_of(all, d, shift, s, r);
+      dts[d][r] = p.steps.dts_of(d, h)[t];
+      if (shift == 0)
+        sum += dts[d][r] *
+               p.products.diagonal[(static_cast<int64_t>(d) * p.shape.G + g) * p.layout.n + t];
+    }
+    diagonal[r] = sum;
+  }
+  for (int r = threadIdx.x; r < 2 * kBlock; r += kThreads) {
+    const int d = r / kBlock, row = first + r % kBlock;
+    tokens[d][r % kBlock] = row >= s.rows ? -1
+                            : kTransposed ? s.begin + row
+                                          : look(p.layout, shift, d, s.begin + row);
+  }
+  __syncthreads();
+
+  const float* products = p.products.matrix(p.shape.G, tile, g);
+  const auto matrix = [&](int i, int j) {
+    if (i == j) return diagonal[i];
+    const int d = j < i ? 0 : 1;
+    if (!p.shape.on[d]) return 0.0f;
+    return products[i * kTile + j] * decay(reaches[d][i] - sums[d][j]) * dts[d][j];
+  };
+  float acc[4][4] = {};
+  multiply<!kTransposed, false>(
+      stages, s.rows,
+      [&](int r, int k) {
+        if (first + r >= s.rows) return 0.0f;
+        return kTransposed ? matrix(k, first + r) : matrix(first + r, k);
+      },
+      [&](int c, int k) {
+        return p0 + c < P ? widen(a.u.data[(s.begin + k) * a.u.row + h * P + p0 + c]) : 0.0f;
+      },
+      acc);
+
+  for (int d = 0; d < 2; ++d) {
+    if (!p.layout.states || !p.shape.on[d]) continue;
+    if (!(kTransposed ? leaves(p.layout, d, s) : comes_in(p.layout, d, s))) continue;
+    const auto& in = p.in.direction[d];
+    const S* rows = (kTransposed ? in.b : in.c) + g * N;
+    const int64_t row = kTransposed ? in.b_row : in.c_row;
+    const float* state =
+        a.states + ((static_cast<int64_t>(d) * p.layout.tiles + tile) * p.shape.H + h) * P * N;
+    float part[4][4] = {};
+    multiply<true, true>(
+        stages, N,
+        [&](int r, int k) {
+          return tokens[d][r] >= 0 ? widen(rows[tokens[d][r] * row + k]) : 0.0f;
+        },
+        [&](int c, int k) {
+          return p0 + c < P ? state[static_cast<int64_t>(p0 + c) * N + k] : 0.0f;
+        },
+        part);
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      const int i = first + own_row(r);
+      if (i >= s.rows) continue;
+      const float weight = kTransposed
+                               ? decay(sums[d][far_token(d, s) - s.begin] - sums[d][i]) * dts[d][i]
+                               : decay(reaches[d][i]);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) acc[r][c] += weight * part[r][c];
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < 4; ++r)
+    if (first + own_row(r) < s.rows)
+      store_four(a.to + (s.begin + first + own_row(r)) * a.to_row + h * P + p0 + own_column(0),
+                 acc[r], P - p0 - own_column(0));
+}
+
+}  // namespace
+
+template <typename S>
+cudaError_t multiply_rows(const Problem<S>& p, cudaStream_t stream) {
+  products_kernel<<<dim3(4 * p.layout.tiles, p.shape.G), kThreads, 0, stream>>>(p);
+  return cudaGetLastError();
+}
+
+template <typename S>
+cudaError_t apply(const Problem<S>& p, bool transposed, Rows<S> u, const float* states, S* to,
+                  int64_t to_row, cudaStream_t stream) {
+  const Arguments<S> a{p, u, states, to, to_row};
+  const dim3 grid(2 * p.layout.tiles, p.shape.H, chunks(p.shape.P));
+  if (transposed)
+    apply_kernel<S, true><<<grid, kThreads, 0, stream>>>(a);
+  else
+    apply_kernel<S, false><<<grid, kThreads, 0, stream>>>(a);
+  return cudaGetLastError();
+}
+
+#define HYDRAMIX_PLAIN_SCAN(S)                                                            \
+  template cudaError_t multiply_rows(const Problem<S>&, cudaStream_t);                    \
+  template cudaError_t apply(const Problem<S>&, bool, Rows<S>, const float*, S*, int64_t, \
+                             cudaStream_t);
+HYDRAMIX_PLAIN_SCAN(float)
+HYDRAMIX_PLAIN_SCAN(BFloat16)
+#undef HYDRAMIX_PLAIN_SCAN
+
+}  // namespace hydramix::cuda::plain

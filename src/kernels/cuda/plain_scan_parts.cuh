@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the passes of the plain scan share. Notation, for one direction, one head and one tile (all
+// logarithms to base 2; token j - 1 is the one before j in the order of the direction):
+//
+//   sum_t    log of the decay from the tile's border through token t: a_first + ... + a_t
+//   reach_i  log of the decay from the border to where row i looks: sum_{i-1} with a shift, 0 at
+//            the border itself; sum_i without
+//   look(i)  the token whose c row i uses: i - 1 with a shift, i without
+//   far      the token at the other border
+//
+//   M_ij = (c_look(i) . b_j) 2^(reach_i - sum_j) dt_j
+//   state' = 2^sum_far state + sum_j 2^(sum_far - sum_j) dt_j x_j b_j^T
+//   y_i = sum_j M_ij x_j + 2^reach_i state c_look(i)
+//
+// M of both directions is one matrix, lower triangle forward, upper backward; without a shift both
+// also have a diagonal, which is kept apart. A sequence begins with a decay of 2^kForget = 0 and
+// with an empty row of c. All exponents are at most zero, differences are taken in float64.
+#pragma once
+
+#include "kernels/cuda/plain_scan.h"
+#include "kernels/cuda/scan_common.cuh"
+
+namespace hydramix::cuda::plain {
+
+constexpr int kThreads = 256;
+constexpr int kBlock = 64;  // rows and columns of a block's product
+constexpr int kDepth = 16;  // terms of a product that are in shared memory at a time
+constexpr int kBlocks = kTile / kBlock;
+constexpr int kSquare = kTile * kTile;
+static_assert(kBlocks == 2, "halves of tiles are numbered 0 and 1");
+
+// No decay is stronger: 2^this is 0 even in float64, and a sum of kTile of them is exact to 2^-35.
+constexpr double kForget = -1100;
+constexpr double kLog2e = 1.4426950408889634074;
+
+// What is saved: sums, steps, and what is left of a state after a tile.
+struct Steps {
+  double* sums;    // (2, H, n)
+  float* dts;      // (2, H, n)
+  double* wholes;  // (2, tiles, H) 2^sum_far
+  int H, tiles;
+  int64_t n;
+
+  __device__ int64_t at(int d, int h) const { return (static_cast<int64_t>(d) * H + h) * n; }
+  __device__ double* sums_of(int d, int h) const { return sums + at(d, h); }
+  __device__ float* dts_of(int d, int h) const { return dts + at(d, h); }
+  __device__ double& whole(int d, int tile, int h) const {
+    return wholes[(static_cast<int64_t>(d) * tiles + tile) * H + h];
+  }
+};
+
+// c . b of every tile and group.
+struct Products {
+  float* matrices;  // (tiles, G, kTile, kTile) at [i, j], both directions in one
+  float* diagonal;  // (2, G, n) without a shift only
+
+  __device__ float* matrix(int G, int tile, int g) const {
+    return matrices + (static_cast<int64_t>(tile) * G + g) * kSquare;
+  }
+};
+
+// What the backward pass gathers before it becomes gradients. With terms dM_ij M_ij / dt_j:
+struct Gathered {
+  double* reaches;    // (2, kBlocks, H, n) sums over j, times dt_j; of near and far blocks of i
+  double* entries;    // (2, kBlocks, H, n) sums over i; likewise
+  float* neighbours;  // (2, H, n) the term of j = look(i), where nothing decays, at j; with a shift
+  float* diagonal;    // (H, n) dM_jj
+  float* dots;        // (4, chunks of N, H, n) the same through states: of entries, then reaches
+  double* wholes;     // (2, tiles, H) of the decay of a whole tile
+  float* matrices;    // (runs, tiles, G, kTile, kTile) of c . b, by runs of heads
+  int runs;
+};
+
+// Row r of a tile, of those that are there.
+__device__ __forceinline__ double reach_of(const double* sums, int d, int shift, const Span& s,
+                                           int r) {
+  if (shift == 0) return sums[s.begin + r];
+  if (d == 0) return r == 0 ? 0.0 : sums[s.begin + r - 1];
+  return r == s.rows - 1 ? 0.0 : sums[s.begin + r + 1];
+}
+
+// The token whose c token t uses in direction d; -1 if none.
+__device__ __forceinline__ int look(const ScanLayout& layout, int shift, int d, int t) {
+  if (shift == 0) return t;
+  return starts(layout, d, t) ? -1 : d == 0 ? t - 1 : t + 1;
+}
+
+// Whether a sequence goes on over the border of a tile where direction d comes in (or leaves).
+// Where none does, what a state could bring is zero.
+__device__ __forceinline__ bool comes_in(const ScanLayout& layout, int d, const Span& s) {
+  return !starts(layout, d, d == 0 ? s.begin : s.begin + s.rows - 1);
+}
+__device__ __forceinline__ bool leaves(const ScanLayout& layout, int d, const Span& s) {
+  return comes_in(layout, 1 - d, s);
+}
+
+__device__ __forceinline__ float decay(double log) { return exp2f(static_cast<float>(log)); }
+
+// Two pieces of operands, term by term.
+struct alignas(16) Stage {
+  static constexpr int kRow = kBlock + 4;  // of fewer conflicts, and still aligned
+  float a[kDepth][kRow], b[kDepth][kRow];
+};
+
+// A thread's share of kBlock rows of an operand, terms from .. from + kDepth - 1 of `depth`.
+// f(row, term) is the operand. kAlong: a row's terms follow each other in memory; else rows do.
+template <bool kAlong>
+struct Share {
+  static constexpr int kEach = kBlock * kDepth / kThreads;
+  float values[kEach];
+
+  __device__ static int row(int e) {
+    return kAlong ? threadIdx.x / kDepth + e * (kThreads / kDepth) : threadIdx.x % kBlock;
+  }
+  __device__ static int term(int e) {
+    return kAlong ? threadIdx.x % kDepth : threadIdx.x / kBlock + e * (kThreads / kBlock);
+  }
+  template <typename F>
+  __device__ __forceinline__ void fetch(const F& f, int from, int depth) {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e)
+      values[e] = from + term(e) < depth ? f(row(e), from + term(e)) : 0.0f;
+  }
+  __device__ __forceinline__ void put(float (&to)[kDepth][Stage::kRow]) const {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) to[term(e)][row(e)] = values[e];
+  }
+};
+
+// A thread has rows own_row(0) .. own_row(3) and columns own_column(0) .. own_column(3) of a
+// product; the 16 threads of half a warp have the same rows.
+__device__ __forceinline__ int own_row(int r) { return threadIdx.x / 16 * 4 + r; }
+__device__ __forceinline__ int own_column(int c) { return threadIdx.x % 16 * 4 + c; }
+
+// acc[row, column] += sum over terms of a(row, term) b(column, term). All threads of the block;
+// what a and b read from shared memory is there (a barrier has been).
+template <bool kAlongA, bool kAlongB, typename A, typename B>
+__device__ __forceinline__ void multiply(Stage (&stages)[2], int depth, const A& a, const B& b,
+                                         float (&acc)[4][4]) {
+  Share<kAlongA> next_a;
+  Share<kAlongB> next_b;
+  next_a.fetch(a, 0, depth);
+  next_b.fetch(b, 0, depth);
+  next_a.put(stages[0].a);
+  next_b.put(stages[0].b);
+  __syncthreads();
+  for (int from = 0, now = 0; from < depth; from += kDepth, now ^= 1) {
+    const bool more = from + kDepth < depth;
+    if (more) {
+      next_a.fetch(a, from + kDepth, depth);
+      next_b.fetch(b, from + kDepth, depth);
+    }
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+      const float4 u = *reinterpret_cast<const float4*>(&stages[now].a[k][own_row(0)]);
+      const float4 v = *reinterpret_cast<const float4*>(&stages[now].b[k][own_column(0)]);
+      const float rows[4] = {u.x, u.y, u.z, u.w}, columns[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+#pragma unroll
+        for (int c = 0; c < 4; ++c) acc[r][c] = fmaf(rows[r], columns[c], acc[r][c]);
+    }
+    if (more) {
+      next_a.put(stages[now ^ 1].a);
+      next_b.put(stages[now ^ 1].b);
+    }
+    __syncthreads();
+  }
+}
+
+// Four values side by side, `left` of which are there.
+template <typename S>
+__device__ __forceinline__ void store_four(S* to, const float (&values)[4], int left) {
+  if (left >= 4 && reinterpret_cast<uintptr_t>(to) % (4 * sizeof(S)) == 0) {
+    store<4>(to, values);
+    return;
+  }
+#pragma unroll
+  for (int c = 0; c < 4; ++c)
+    if (c < left) to[c] = narrow<S>(values[c]);
+}
+
+// The sum over half a warp, in all its lanes.
+template <typename T>
+__device__ __forceinline__ T half_warp_sum(T v) {
+#pragma unroll
+  for (int step = 8; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
+  return v;
+}
+
+template <typename S>
+struct Problem {
+  ScanShape shape;
+  ScanLayout layout;
+  PlainScanInputs<S> in;
+  Steps steps;
+  Products products;
+};
+
+// Rows of tokens, and of b and c in either direction.
+template <typename S>
+struct Rows {
+  const S* data;
+  int64_t row;
+};
+
+inline int chunks(int width) { return ceil_div(width, kBlock); }
+
+// The passes, in the order of their files.
+
+template <typename S>
+cudaError_t prepare(const Problem<S>& p, cudaStream_t stream);
+
+// c . b of all tiles.
+template <typename S>
+cudaError_t multiply_rows(const Problem<S>& p, cudaStream_t stream);
+
+// States that come into tiles, (2, tiles, H, P, N); or, from dy, gradients of those that leave.
+template <typename S>
+cudaError_t make_states(const Problem<S>& p, bool gradient, Rows<S> u, float* states,
+                        cudaStream_t stream);
+
+// y from x and states; or dx from dy and gradients of states, by the transposed matrix.
+template <typename S>
+cudaError_t apply(const Problem<S>& p, bool transposed, Rows<S> u, const float* states, S* to,
+                  int64_t to_row, cudaStream_t stream);
+
+// How many runs to cut the heads of a group into.
+int gradient_runs(const ScanShape& shape, const ScanLayout& layout);
+// Of matrices, then of b and c; fills all of `gathered`.
+template <typename S>
+cudaError_t matrix_gradient(const Problem<S>& p, Rows<S> dy, const Gathered& gathered,
+                            cudaStream_t stream);
+template <typename S>
+cudaError_t row_gradient(const Problem<S>& p, Rows<S> dy, const float* states, const float* dstates,
+                         const Gathered& gathered, const PlainScanGradients<S>& out,
+                         cudaStream_t stream);
+
+// Of dt, delta, and sums over tokens. totals: (3, tiles, H), scratch.
+template <typename S>
+cudaError_t finish(const Problem<S>& p, const Gathered& gathered, double* totals,
+                   const PlainScanGradients<S>& out, cudaStream_t stream);
+
+}  // namespace hydramix::cuda::plain

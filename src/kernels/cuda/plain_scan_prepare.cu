@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before and behind the plain scan's products: dt becomes decays, summed up tile by tile, and what
+// was gathered for decays becomes gradients of dt, A and delta, all in float64. A warp takes one
+// direction of one head of a tile, four consecutive tokens a lane, in the order of the direction.
+#include <math.h>
+
+#include "kernels/cuda/plain_scan_parts.cuh"
+
+namespace hydramix::cuda::plain {
+namespace {
+
+constexpr int kWarps = kThreads / 32;
+constexpr int kLaneTokens = kTile / 32;
+
+// One token's step, and what its gradient needs.
+struct Step {
+  double dt;
+  double rate;   // A dt as a logarithm to base 2, not below kForget
+  double slope;  // d dt / d raw; 0 where dt is limited
+  bool forgets;  // rate is kForget, whatever dt
+};
+template <typename S>
+__device__ __forceinline__ Step step_of(const Problem<S>& p, int d, int h, int t) {
+  const auto& in = p.in.direction[d];
+  const double raw = static_cast<double>(load_any(in.dt, t * in.dt_row + h, p.shape.dt_is_float)) +
+                     static_cast<double>(p.in.dt_bias[h]);
+  const double free = raw > 40.0 ? raw : log1p(exp(raw));
+  const double dt =
+      fmin(fmax(free, static_cast<double>(p.shape.dt_low)), static_cast<double>(p.shape.dt_high));
+  const double rate = p.in.A[h] * dt * kLog2e;
+  const bool forgets = starts(p.layout, d, t) || !(rate > kForget);
+  return {dt, forgets ? kForget : rate, dt == free ? 1.0 / (1.0 + exp(-raw)) : 0.0, forgets};
+}
+
+// values: inclusive sums over the tile, in the order of places.
+__device__ __forceinline__ void sum_up(double (&values)[kLaneTokens], int lane) {
+#pragma unroll
+  for (int i = 1; i < kLaneTokens; ++i) values[i] += values[i - 1];
+  double before = values[kLaneTokens - 1];
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const double other = __shfl_up_sync(0xffffffffu, before, step);
+    if (lane >= step) before += other;
+  }
+  before = __shfl_up_sync(0xffffffffu, before, 1);
+  if (lane == 0) before = 0;
+#pragma unroll
+  for (int i = 0; i < kLaneTokens; ++i) values[i] += before;
+}
+
+__device__ __forceinline__ double warp_total(double v) {
+  v = half_warp_sum(v);
+  return v + __shfl_xor_sync(0xffffffffu, v, 16);
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads) prepare_kernel(const Problem<S> p) {
+  const Span s = tile_span(p.layout, blockIdx.x);
+  const int lane = threadIdx.x % 32, task = blockIdx.y * kWarps + threadIdx.x / 32;
+  const int d = task / p.shape.H, h = task % p.shape.H;
+  if (d > 1 || !p.shape.on[d]) return;
+  double rates[kLaneTokens], *sums = p.steps.sums_of(d, h);
+  float* dts = p.steps.dts_of(d, h);
+#pragma unroll
+  for (int i = 0; i < kLaneTokens; ++i) {
+    const int q = lane * kLaneTokens + i;
+    rates[i] = 0;
+    if (q >= s.rows) continue;
+    const Step step = step_of(p, d, h, token(d, s, q));
+    rates[i] = step.rate;
+    dts[token(d, s, q)] = static_cast<float>(step.dt);
+  }
+  sum_up(rates, lane);
+#pragma unroll
+  for (int i = 0; i < kLaneTokens; ++i) {
+    const int q = lane * kLaneTokens + i;
+    if (q >= s.rows) continue;
+    sums[token(d, s, q)] = rates[i];
+    if (q == s.rows - 1) p.steps.whole(d, blockIdx.x, h) = exp2(rates[i]);
+  }
+}
+
+template <typename S>
+struct Finish {
+  Problem<S> p;
+  Gathered gathered;
+  double* totals;  // (3, tiles, H)
+  PlainScanGradients<S> out;
+  int chunks;  // of N
+};
+
+// What the two blocks of a tile gathered at row r. The block off the diagonal has something for
+// the half behind (before) it, if there are two halves.
+__device__ __forceinline__ double gathered_at(const double* blocks, const Steps& steps, int d,
+                                              int h, const Span& s, int r, int half) {
+  const auto at = [&](int block) {
+    return blocks[((static_cast<int64_t>(d) * kBlocks + block) * steps.H + h) * steps.n + s.begin +
+                  r];
+  };
+  return at(0) + (r / kBlock == half && s.rows > kBlock ? at(1) : 0.0);
+}
+
+// What came through states at token t, over the chunks of N.
+template <typename S>
+__device__ __forceinline__ double dot_at(const Finish<S>& f, int kind, int h, int t) {
+  double sum = 0;
+  for (int chunk = 0; chunk < f.chunks; ++chunk)
+    sum += f.gathered.dots[((static_cast<int64_t>(kind) * f.chunks + chunk) * f.p.steps.H + h) *
+                               f.p.steps.n +
+                           t];
+  return sum;
+}
+
+// Sums of a tile for one head: of dt_bias' gradient, A's and delta's. Kinds are written one by one.
+template <typename S>
+__global__ void __launch_bounds__(kThreads) finish_kernel(const Finish<S> f) {
+  const Problem<S>& p = f.p;
+  const int tile = blockIdx.x, lane = threadIdx.x % 32;
+  const int h = blockIdx.y * kWarps + threadIdx.x / 32;
+  if (h >= p.shape.H) return;
+  const Span s = tile_span(p.layout, tile);
+  const int g = h / (p.shape.H / p.shape.G);
+  const float* diagonal = f.gathered.diagonal + h * p.steps.n;
+  double bias_sum = 0, A_sum = 0, delta_sum = 0;
+#pragma unroll
+  for (int i = 0; i < kLaneTokens; ++i) {
+    const int t = s.begin + lane * kLaneTokens + i;
+    if (t >= s.begin + s.rows) continue;
+    delta_sum += diagonal[t];
+    if (f.out.delta != nullptr)
+      store_any(f.out.delta, t * f.out.delta_row + h, p.shape.delta_is_float, diagonal[t]);
+  }
+  for (int d = 0; d < 2; ++d) {
+    if (!p.shape.on[d]) continue;
+    const bool entered = p.layout.states && comes_in(p.layout, d, s);
+    const bool left = p.layout.states && leaves(p.layout, d, s);
+    const float* dts = p.steps.dts_of(d, h);
+    // From the far border back: the gradient of a_q is that of all sums from q on. sum_q is wanted
+    // by the reach of the place behind it (or its own, without a shift), by its entry, and at the
+    // far border by everything that leaves the tile.
+    double later[kLaneTokens], entry[kLaneTokens], leaving = 0;
+#pragma unroll
+    for (int i = 0; i < kLaneTokens; ++i) {
+      const int q = s.rows - 1 - (lane * kLaneTokens + i), looking = q + p.shape.shift;
+      later[i] = entry[i] = 0;
+      if (q < 0) continue;
+      const int t = token(d, s, q);
+      entry[i] = gathered_at(f.gathered.entries, p.steps, d, h, s, t - s.begin, d);
+      const double out = left ? dot_at(f, 2 * d, h, t) : 0.0;
+      leaving += dts[t] * out;
+      later[i] = -dts[t] * (entry[i] + out);
+      entry[i] += out;
+      if (looking < s.rows) {
+        const int from = token(d, s, looking);
+        later[i] += gathered_at(f.gathered.reaches, p.steps, d, h, s, from - s.begin, 1 - d);
+        if (entered) later[i] += dot_at(f, 2 * d + 1, h, from);
+        // What does not decay: of dt, but of no decay.
+        entry[i] += p.shape.shift == 1
+                        ? f.gathered.neighbours[p.steps.at(d, h) + t]
+                        : static_cast<double>(diagonal[t]) *
+                              p.products.diagonal[(d * p.shape.G + g) * p.steps.n + t];
+      }
+    }
+    leaving = warp_total(leaving);
+    if (p.layout.states)
+      leaving +=
+          f.gathered.wholes[(static_cast<int64_t>(d) * p.layout.tiles + tile) * p.shape.H + h];
+    if (lane == 0) later[0] += leaving;
+    sum_up(later, lane);
+#pragma unroll
+    for (int i = 0; i < kLaneTokens; ++i) {
+      const int q = s.rows - 1 - (lane * kLaneTokens + i);
+      if (q < 0) continue;
+      const int t = token(d, s, q);
+      const Step step = step_of(p, d, h, t);
+      const double da = step.forgets ? 0.0 : later[i];
+      const double draw = (entry[i] + da * p.in.A[h]) * step.slope;
+      A_sum += da * step.dt;
+      bias_sum += draw;
+      if (f.out.direction[d].dt != nullptr)
+        store_any(f.out.direction[d].dt, t * f.out.direction[d].dt_row + h, p.shape.dt_is_float,
+                  static_cast<float>(draw));
+    }
+  }
+  bias_sum = warp_total(bias_sum);
+  A_sum = warp_total(A_sum);
+  delta_sum = warp_total(delta_sum);
+  if (lane < 3)
+    f.totals[(static_cast<int64_t>(lane) * p.layout.tiles + tile) * p.shape.H + h] =
+        lane == 0   ? bias_sum
+        : lane == 1 ? A_sum
+                    : delta_sum;
+}
+
+// The sums of all tiles.
+template <typename S>
+__global__ void __launch_bounds__(kThreads) total_kernel(const Finish<S> f) {
+  const int h = blockIdx.x, kind = blockIdx.y, tiles = f.p.layout.tiles, H = f.p.shape.H;
+  float* to = kind == 0 ? f.out.dt_bias : kind == 1 ? f.out.A : f.out.diagonal;
+  if (to == nullptr) return;
+  double sum = 0;
+  for (int tile = threadIdx.x; tile < tiles; tile += kThreads)
+    sum += f.totals[(static_cast<int64_t>(kind) * tiles + tile) * H + h];
+  __shared__ double all[kThreads];
+  all[threadIdx.x] = sum;
+  for (int step = kThreads / 2; step > 0; step /= 2) {
+    __syncthreads();
+    if (threadIdx.x < step) all[threadIdx.x] += all[threadIdx.x + step];
+  }
+  if (threadIdx.x == 0) to[h] = static_cast<float>(all[0]);
+}
+
+}  // namespace
+
+template <typename S>
+cudaError_t prepare(const Problem<S>& p, cudaStream_t stream) {
+  prepare_kernel<<<dim3(p.layout.tiles, ceil_div(2 * p.shape.H, kWarps)), kThreads, 0, stream>>>(p);
+  return cudaGetLastError();
+}
+
+template <typename S>
+cudaError_t finish(const Problem<S>& p, const Gathered& gathered, double* totals,
+                   const PlainScanGradients<S>& out, cudaStream_t stream) {
+  const Finish<S> f{p, gathered, totals, out, chunks(p.shape.N)};
+  finish_kernel<<<dim3(p.layout.tiles, ceil_div(p.shape.H, kWarps)), kThreads, 0, stream>>>(f);
+  total_kernel<<<dim3(p.shape.H, 3), kThreads, 0, stream>>>(f);
+  return cudaGetLastError();
+}
+
+#define HYDRAMIX_PLAIN_SCAN(S)                                             \
+  template cudaError_t prepare(const Problem<S>&, cudaStream_t);           \
+  template cudaError_t finish(const Problem<S>&, const Gathered&, double*, \
+                              const PlainScanGradients<S>&, cudaStream_t);
+HYDRAMIX_PLAIN_SCAN(float)
+HYDRAMIX_PLAIN_SCAN(BFloat16)
+#undef HYDRAMIX_PLAIN_SCAN
+
+}  // namespace hydramix::cuda::plain

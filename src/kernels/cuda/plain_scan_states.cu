@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// States at the borders of tiles. First every tile makes what it adds to a state, P x N, on its
+// own; then every value of a state walks through all tiles in the order of its direction, and
+// leaves in each tile's place what comes into it. For the gradients of states the same is done
+// from dy and c, the other way. The walk only reads, multiplies and writes: its steps are tiles,
+// and several are in flight, so that even a million tokens (8000 tiles) take less than a
+// millisecond.
+//
+// Floor: states are written, read and written again, 12 P N / kTile bytes a token and direction.
+#include "kernels/cuda/plain_scan_parts.cuh"
+
+namespace hydramix::cuda::plain {
+namespace {
+
+constexpr int kInFlight = 16;  // tiles
+
+template <typename S>
+struct Arguments {
+  Problem<S> p;
+  bool gradient;
+  Rows<S> u;  // x, or dy
+  float* states;
+};
+
+__device__ __forceinline__ int64_t index(const Steps& steps, int d, int tile, int h) {
+  return (static_cast<int64_t>(d) * steps.tiles + tile) * steps.H + h;
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads) tile_states_kernel(const Arguments<S> a) {
+  __shared__ Stage stages[2];
+  __shared__ float weights[kTile];
+  __shared__ int tokens[kTile];  // whose b, or c
+  const Problem<S>& p = a.p;
+  const int P = p.shape.P, N = p.shape.N, across = (N + kBlock - 1) / kBlock;
+  const int tile = blockIdx.x, h = blockIdx.y, d = blockIdx.z % 2;
+  const int p0 = static_cast<int>(blockIdx.z) / 2 / across * kBlock;
+  const int n0 = static_cast<int>(blockIdx.z) / 2 % across * kBlock;
+  if (!p.shape.on[d]) return;
+  const Span s = tile_span(p.layout, tile);
+  const int g = h / (p.shape.H / p.shape.G);
+  const S* v = a.gradient ? p.in.direction[d].c : p.in.direction[d].b;
+  const int64_t v_row = a.gradient ? p.in.direction[d].c_row : p.in.direction[d].b_row;
+
+  float acc[4][4] = {};
+  if (a.gradient ? comes_in(p.layout, d, s) : leaves(p.layout, d, s)) {
+    const double* sums = p.steps.sums_of(d, h);
+    for (int r = threadIdx.x; r < s.rows; r += kThreads) {
+      const int t = s.begin + r;
+      weights[r] = a.gradient ? decay(reach_of(sums, d, p.shape.shift, s, r))
+                              : decay(sums[far_token(d, s)] - sums[t]) * p.steps.dts_of(d, h)[t];
+      tokens[r] = a.gradient ? look(p.layout, p.shape.shift, d, t) : t;
+    }
+    __syncthreads();
+    multiply<false, false>(
+        stages, s.rows,
+        [&](int r, int j) {
+          return p0 + r < P ? widen(a.u.data[(s.begin + j) * a.u.row + h * P + p0 + r]) * weights[j]
+                            : 0.0f;
+        },
+        [&](int c, int j) {
+          return n0 + c < N && tokens[j] >= 0 ? widen(v[tokens[j] * v_row + g * N + n0 + c]) : 0.0f;
+        },
+        acc);
+  }
+  float* to = a.states + index(p.steps, d, tile, h) * P * N;
+#pragma unroll
+  for (int r = 0; r < 4; ++r)
+    if (p0 + own_row(r) < P)
+      store_four(to + static_cast<int64_t>(p0 + own_row(r)) * N + n0 + own_column(0), acc[r],
+                 N - n0 - own_column(0));
+}
+
+// In the place of what a tile adds: what comes into it.
+template <typename S>
+__global__ void __launch_bounds__(kThreads) walk_kernel(const Arguments<S> a) {
+  const Problem<S>& p = a.p;
+  const int h = blockIdx.y, d = blockIdx.z, tiles = p.layout.tiles, size = p.shape.P * p.shape.N;
+  const int e = blockIdx.x * kThreads + threadIdx.x;
+  if (!p.shape.on[d] || e >= size) return;
+  const bool up = (d == 0) != a.gradient;
+  double state = 0;
+  for (int first = 0; first < tiles; first += kInFlight) {
+    float adds[kInFlight];
+    double wholes[kInFlight];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int tile = up ? first + i : tiles - 1 - first - i;
+      if (first + i >= tiles) continue;
+      adds[i] = a.states[index(p.steps, d, tile, h) * size + e];
+      wholes[i] = p.steps.whole(d, tile, h);
+    }
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int tile = up ? first + i : tiles - 1 - first - i;
+      if (first + i >= tiles) continue;
+      a.states[index(p.steps, d, tile, h) * size + e] = static_cast<float>(state);
+      // Where a sequence ends, whatever its state was.
+      state = wholes[i] == 0 ? adds[i] : fma(wholes[i], state, static_cast<double>(adds[i]));
+    }
+  }
+}
+
+}  // namespace
+
+template <typename S>
+cudaError_t make_states(const Problem<S>& p, bool gradient, Rows<S> u, float* states,
+                        cudaStream_t stream) {
+  if (!p.layout.states) return cudaSuccess;
+  const Arguments<S> a{p, gradient, u, states};
+  const int blocks = chunks(p.shape.P) * chunks(p.shape.N);
+  tile_states_kernel<<<dim3(p.layout.tiles, p.shape.H, 2 * blocks), kThreads, 0, stream>>>(a);
+  const int walks = ceil_div(p.shape.P * p.shape.N, kThreads);
+  walk_kernel<<<dim3(walks, p.shape.H, 2), kThreads, 0, stream>>>(a);
+  return cudaGetLastError();
+}
+
+template cudaError_t make_states(const Problem<float>&, bool, Rows<float>, float*, cudaStream_t);
+template cudaError_t make_states(const Problem<BFloat16>&, bool, Rows<BFloat16>, float*,
+                                 cudaStream_t);
+
+}  // namespace hydramix::cuda::plain

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the scan for tensor cores and the plain one share: where tiles and sequences are, and values
+// that are stored in either type.
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/scan.h"
+
+namespace hydramix::cuda {
+
+struct Span {
+  int begin, rows;
+};
+__device__ __forceinline__ Span tile_span(const ScanLayout& layout, int tile) {
+  const int begin = layout.begins[tile];
+  return {begin, layout.begins[tile + 1] - begin};
+}
+
+// The token at the border of a tile where direction d leaves it.
+__device__ __forceinline__ int far_token(int d, const Span& s) {
+  return d == 0 ? s.begin + s.rows - 1 : s.begin;
+}
+
+// Token of place q on the way of direction d.
+__device__ __forceinline__ int token(int d, const Span& s, int q) {
+  return d == 0 ? s.begin + q : s.begin + s.rows - 1 - q;
+}
+
+// Whether the first (last) token of a sequence, where a direction starts.
+__device__ __forceinline__ bool starts(const ScanLayout& layout, int d, int t) {
+  const int2 bounds = layout.bounds[t];
+  return d == 0 ? bounds.x == t : bounds.y == t + 1;
+}
+
+__device__ __forceinline__ float load_any(const void* from, int64_t at, bool is_float) {
+  return is_float ? static_cast<const float*>(from)[at]
+                  : widen(static_cast<const BFloat16*>(from)[at]);
+}
+__device__ __forceinline__ void store_any(void* to, int64_t at, bool is_float, float v) {
+  if (is_float)
+    static_cast<float*>(to)[at] = v;
+  else
+    static_cast<BFloat16*>(to)[at] = narrow<BFloat16>(v);
+}
+
+}  // namespace hydramix::cuda

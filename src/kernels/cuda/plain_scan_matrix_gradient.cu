@@ -24,7 +24,8 @@ template <typename S>
 __global__ void __launch_bounds__(kThreads, 2)
     matrix_gradient_kernel(const Problem<S> p, const Rows<S> dy, const Gathered gathered) {
   __shared__ Stage stages[2];
-  __shared__ double sums[2][kBlock], reaches[2][kBlock], columns[kWarps][2][kBlock];
+  __shared__ Log sums[2][kBlock], reaches[2][kBlock];
+  __shared__ double columns[kWarps][2][kBlock];
   __shared__ float dts[2][kBlock];
   const int P = p.shape.P, H = p.shape.H, shift = p.shape.shift, runs = gathered.runs;
   const int64_t n = p.layout.n;
@@ -50,23 +51,20 @@ __global__ void __launch_bounds__(kThreads, 2)
       const int d = q / kBlock, r = q % kBlock;
       if (!on(d)) continue;
       const double* all = p.steps.sums_of(d, h);
-      if (i0 + r < s.rows) reaches[d][r] = reach_of(all, d, shift, s, i0 + r);
+      if (i0 + r < s.rows) reaches[d][r] = split(reach_of(all, d, shift, s, i0 + r));
       if (j0 + r < s.rows) {
-        sums[d][r] = all[s.begin + j0 + r];
+        sums[d][r] = split(all[s.begin + j0 + r]);
         dts[d][r] = p.steps.dts_of(d, h)[s.begin + j0 + r];
       }
     }
+    const auto rows = operand<true>([&](int r, int k) {
+      return i0 + r < s.rows ? dy.data[(s.begin + i0 + r) * dy.row + h * P + k] : S();
+    });
+    const auto x = operand<true>([&](int c, int k) {
+      return j0 + c < s.rows ? p.in.x[(s.begin + j0 + c) * p.in.x_row + h * P + k] : S();
+    });
     float dm[4][4] = {};
-    multiply<true, true>(
-        stages, P,
-        [&](int r, int k) {
-          return i0 + r < s.rows ? widen(dy.data[(s.begin + i0 + r) * dy.row + h * P + k]) : 0.0f;
-        },
-        [&](int c, int k) {
-          return j0 + c < s.rows ? widen(p.in.x[(s.begin + j0 + c) * p.in.x_row + h * P + k])
-                                 : 0.0f;
-        },
-        dm);
+    multiply(stages, P, rows, x, dm);
 
     double row_sums[2][4] = {}, column_sums[2][4] = {};
 #pragma unroll
@@ -80,7 +78,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         for (int d = 0; d < 2; ++d) {
           if (!on(d) || !(d == 0 ? j < i : j > i)) continue;
           const float dt = dts[d][own_column(c)];
-          const float v = dm[r][c] * decay(reaches[d][own_row(r)] - sums[d][own_column(c)]);
+          const float v = dm[r][c] * decay(reaches[d][own_row(r)], sums[d][own_column(c)]);
           const float term = v * product[r][c];
           dproduct[r][c] += v * dt;
           if (shift == 1 && (d == 0 ? i - j : j - i) == 1) {

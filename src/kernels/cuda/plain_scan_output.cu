@@ -26,15 +26,12 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const Problem<S> p) 
       looks[r] = i0 + r < s.rows ? look(p.layout, p.shape.shift, d, s.begin + i0 + r) : -1;
     __syncthreads();
     float acc[4][4] = {};
-    multiply<true, true>(
-        stages, N,
-        [&](int r, int k) {
-          return looks[r] >= 0 ? widen(in.c[looks[r] * in.c_row + g * N + k]) : 0.0f;
-        },
-        [&](int c, int k) {
-          return j0 + c < s.rows ? widen(in.b[(s.begin + j0 + c) * in.b_row + g * N + k]) : 0.0f;
-        },
-        acc);
+    const auto looked = operand<true>(
+        [&](int r, int k) { return looks[r] >= 0 ? in.c[looks[r] * in.c_row + g * N + k] : S(); });
+    const auto sources = operand<true>([&](int r, int k) {
+      return j0 + r < s.rows ? in.b[(s.begin + j0 + r) * in.b_row + g * N + k] : S();
+    });
+    multiply(stages, N, looked, sources, acc);
 #pragma unroll
     for (int r = 0; r < 4; ++r)
 #pragma unroll
@@ -63,9 +60,9 @@ struct Arguments {
 };
 
 template <typename S, bool kTransposed>
-__global__ void __launch_bounds__(kThreads) apply_kernel(const Arguments<S> a) {
+__global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a) {
   __shared__ Stage stages[2];
-  __shared__ double sums[2][kTile], reaches[2][kTile];
+  __shared__ Log sums[2][kTile], reaches[2][kTile];
   __shared__ float dts[2][kTile], diagonal[kTile];
   __shared__ int tokens[2][kBlock];  // whose c, or b
 
@@ -84,8 +81,8 @@ __global__ void __launch_bounds__(kThreads) apply_kernel(const Arguments<S> a) {
     for (int d = 0; d < 2; ++d) {
       if (!p.shape.on[d]) continue;
       const double* all = p.steps.sums_of(d, h);
-      sums[d][r] = all[t];
-      reaches[d][r] = reach_of(all, d, shift, s, r);
+      sums[d][r] = split(all[t]);
+      reaches[d][r] = split(reach_of(all, d, shift, s, r));
       dts[d][r] = p.steps.dts_of(d, h)[t];
       if (shift == 0)
         sum += dts[d][r] *
@@ -102,23 +99,25 @@ __global__ void __launch_bounds__(kThreads) apply_kernel(const Arguments<S> a) {
   __syncthreads();
 
   const float* products = p.products.matrix(p.shape.G, tile, g);
-  const auto matrix = [&](int i, int j) {
-    if (i == j) return diagonal[i];
-    const int d = j < i ? 0 : 1;
-    if (!p.shape.on[d]) return 0.0f;
-    return products[i * kTile + j] * decay(reaches[d][i] - sums[d][j]) * dts[d][j];
-  };
-  float acc[4][4] = {};
-  multiply<!kTransposed, false>(
-      stages, s.rows,
+  // Entry i, j of the matrix, where row and term are i and j, or j and i.
+  const auto row_of = [&](int r, int k) { return kTransposed ? k : first + r; };
+  const auto column_of = [&](int r, int k) { return kTransposed ? first + r : k; };
+  const auto matrix = operand<!kTransposed>(
       [&](int r, int k) {
+        return first + r < s.rows ? products[row_of(r, k) * kTile + column_of(r, k)] : 0.0f;
+      },
+      [&](float product, int r, int k) {
+        const int i = row_of(r, k), j = column_of(r, k), d = j < i ? 0 : 1;
         if (first + r >= s.rows) return 0.0f;
-        return kTransposed ? matrix(k, first + r) : matrix(first + r, k);
-      },
-      [&](int c, int k) {
-        return p0 + c < P ? widen(a.u.data[(s.begin + k) * a.u.row + h * P + p0 + c]) : 0.0f;
-      },
-      acc);
+        if (i == j) return diagonal[i];
+        if (!p.shape.on[d]) return 0.0f;
+        return product * decay(reaches[d][i], sums[d][j]) * dts[d][j];
+      });
+  const auto u = operand<false>([&](int c, int k) {
+    return p0 + c < P ? a.u.data[(s.begin + k) * a.u.row + h * P + p0 + c] : S();
+  });
+  float acc[4][4] = {};
+  multiply(stages, s.rows, matrix, u, acc);
 
   for (int d = 0; d < 2; ++d) {
     if (!p.layout.states || !p.shape.on[d]) continue;
@@ -128,23 +127,20 @@ __global__ void __launch_bounds__(kThreads) apply_kernel(const Arguments<S> a) {
     const int64_t row = kTransposed ? in.b_row : in.c_row;
     const float* state =
         a.states + ((static_cast<int64_t>(d) * p.layout.tiles + tile) * p.shape.H + h) * P * N;
+    const auto looked = operand<true>(
+        [&](int r, int k) { return tokens[d][r] >= 0 ? rows[tokens[d][r] * row + k] : S(); });
+    const auto states = operand<true>([&](int c, int k) {
+      return p0 + c < P ? state[static_cast<int64_t>(p0 + c) * N + k] : 0.0f;
+    });
     float part[4][4] = {};
-    multiply<true, true>(
-        stages, N,
-        [&](int r, int k) {
-          return tokens[d][r] >= 0 ? widen(rows[tokens[d][r] * row + k]) : 0.0f;
-        },
-        [&](int c, int k) {
-          return p0 + c < P ? state[static_cast<int64_t>(p0 + c) * N + k] : 0.0f;
-        },
-        part);
+    multiply(stages, N, looked, states, part);
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
       const int i = first + own_row(r);
       if (i >= s.rows) continue;
       const float weight = kTransposed
-                               ? decay(sums[d][far_token(d, s) - s.begin] - sums[d][i]) * dts[d][i]
-                               : decay(reaches[d][i]);
+                               ? decay(sums[d][far_token(d, s) - s.begin], sums[d][i]) * dts[d][i]
+                               : decay(reaches[d][i], {0, 0});
 #pragma unroll
       for (int c = 0; c < 4; ++c) acc[r][c] += weight * part[r][c];
     }

@@ -14,8 +14,10 @@
 //
 // M of both directions is one matrix, lower triangle forward, upper backward; without a shift both
 // also have a diagonal, which is kept apart. A sequence begins with a decay of 2^kForget = 0 and
-// with an empty row of c. All exponents are at most zero, differences are taken in float64.
+// with an empty row of c. All exponents are at most zero; their differences keep float64's digits.
 #pragma once
+
+#include <utility>
 
 #include "kernels/cuda/plain_scan.h"
 #include "kernels/cuda/scan_common.cuh"
@@ -96,35 +98,80 @@ __device__ __forceinline__ bool leaves(const ScanLayout& layout, int d, const Sp
 
 __device__ __forceinline__ float decay(double log) { return exp2f(static_cast<float>(log)); }
 
+// A sum of float64 in two floats. Differences are as exact as a float can hold them, without the
+// float64 arithmetic that many GPUs do slowly.
+struct Log {
+  float high, low;
+};
+__device__ __forceinline__ Log split(double log) {
+  const float high = static_cast<float>(log);
+  return {high, static_cast<float>(log - high)};
+}
+__device__ __forceinline__ float decay(const Log& to, const Log& from) {
+  return exp2f((to.high - from.high) + (to.low - from.low));
+}
+
 // Two pieces of operands, term by term.
 struct alignas(16) Stage {
   static constexpr int kRow = kBlock + 4;  // of fewer conflicts, and still aligned
   float a[kDepth][kRow], b[kDepth][kRow];
 };
 
-// A thread's share of kBlock rows of an operand, terms from .. from + kDepth - 1 of `depth`.
-// f(row, term) is the operand. kAlong: a row's terms follow each other in memory; else rows do.
-template <bool kAlong>
-struct Share {
-  static constexpr int kEach = kBlock * kDepth / kThreads;
-  float values[kEach];
+// One operand of a product: load(row, term) is what lies in memory, asked for early; value(loaded,
+// row, term) the number to multiply, asked for when it is there. kAlong: a row's terms follow each
+// other in memory; else rows do.
+template <bool kAlong, typename Load, typename Value>
+struct Operand {
+  Load load;
+  Value value;
+};
+template <bool kAlong, typename Load, typename Value>
+__device__ __forceinline__ Operand<kAlong, Load, Value> operand(Load load, Value value) {
+  return {load, value};
+}
+struct AsLoaded {
+  template <typename T>
+  __device__ __forceinline__ float operator()(T loaded, int, int) const {
+    return widen(loaded);
+  }
+};
+template <bool kAlong, typename Load>
+__device__ __forceinline__ Operand<kAlong, Load, AsLoaded> operand(Load load) {
+  return {load, {}};
+}
 
+// A thread's share of kBlock rows of an operand, terms from .. from + kDepth - 1 of `depth`.
+template <typename Of>
+class Share;
+template <bool kAlong, typename Load, typename Value>
+class Share<Operand<kAlong, Load, Value>> {
+ public:
+  __device__ Share(const Operand<kAlong, Load, Value>& from, int depth)
+      : operand_(from), depth_(depth) {}
+  __device__ __forceinline__ void fetch(int from) {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e)
+      loaded_[e] = from + term(e) < depth_ ? operand_.load(row(e), from + term(e)) : Loaded();
+  }
+  __device__ __forceinline__ void put(int from, float (&to)[kDepth][Stage::kRow]) const {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e)
+      to[term(e)][row(e)] =
+          from + term(e) < depth_ ? operand_.value(loaded_[e], row(e), from + term(e)) : 0.0f;
+  }
+
+ private:
+  using Loaded = decltype(std::declval<Load>()(0, 0));
+  static constexpr int kEach = kBlock * kDepth / kThreads;
   __device__ static int row(int e) {
     return kAlong ? threadIdx.x / kDepth + e * (kThreads / kDepth) : threadIdx.x % kBlock;
   }
   __device__ static int term(int e) {
     return kAlong ? threadIdx.x % kDepth : threadIdx.x / kBlock + e * (kThreads / kBlock);
   }
-  template <typename F>
-  __device__ __forceinline__ void fetch(const F& f, int from, int depth) {
-#pragma unroll
-    for (int e = 0; e < kEach; ++e)
-      values[e] = from + term(e) < depth ? f(row(e), from + term(e)) : 0.0f;
-  }
-  __device__ __forceinline__ void put(float (&to)[kDepth][Stage::kRow]) const {
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) to[term(e)][row(e)] = values[e];
-  }
+  const Operand<kAlong, Load, Value>& operand_;
+  const int depth_;
+  Loaded loaded_[kEach];
 };
 
 // A thread has rows own_row(0) .. own_row(3) and columns own_column(0) .. own_column(3) of a
@@ -132,23 +179,23 @@ struct Share {
 __device__ __forceinline__ int own_row(int r) { return threadIdx.x / 16 * 4 + r; }
 __device__ __forceinline__ int own_column(int c) { return threadIdx.x % 16 * 4 + c; }
 
-// acc[row, column] += sum over terms of a(row, term) b(column, term). All threads of the block;
-// what a and b read from shared memory is there (a barrier has been).
-template <bool kAlongA, bool kAlongB, typename A, typename B>
+// acc[row, column] += sum over `depth` terms of a[row, term] b[column, term]. All threads of the
+// block; what a and b read from shared memory is there (a barrier has been).
+template <typename A, typename B>
 __device__ __forceinline__ void multiply(Stage (&stages)[2], int depth, const A& a, const B& b,
                                          float (&acc)[4][4]) {
-  Share<kAlongA> next_a;
-  Share<kAlongB> next_b;
-  next_a.fetch(a, 0, depth);
-  next_b.fetch(b, 0, depth);
-  next_a.put(stages[0].a);
-  next_b.put(stages[0].b);
+  Share<A> next_a(a, depth);
+  Share<B> next_b(b, depth);
+  next_a.fetch(0);
+  next_b.fetch(0);
+  next_a.put(0, stages[0].a);
+  next_b.put(0, stages[0].b);
   __syncthreads();
   for (int from = 0, now = 0; from < depth; from += kDepth, now ^= 1) {
     const bool more = from + kDepth < depth;
     if (more) {
-      next_a.fetch(a, from + kDepth, depth);
-      next_b.fetch(b, from + kDepth, depth);
+      next_a.fetch(from + kDepth);
+      next_b.fetch(from + kDepth);
     }
 #pragma unroll
     for (int k = 0; k < kDepth; ++k) {
@@ -161,8 +208,8 @@ __device__ __forceinline__ void multiply(Stage (&stages)[2], int depth, const A&
         for (int c = 0; c < 4; ++c) acc[r][c] = fmaf(rows[r], columns[c], acc[r][c]);
     }
     if (more) {
-      next_a.put(stages[now ^ 1].a);
-      next_b.put(stages[now ^ 1].b);
+      next_a.put(from + kDepth, stages[now ^ 1].a);
+      next_b.put(from + kDepth, stages[now ^ 1].b);
     }
     __syncthreads();
   }

@@ -70,12 +70,11 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
 
   // Of row r of the tile, column n0 + c.
   const auto b_at = [&](int r, int c) {
-    return r < s.rows && n0 + c < N ? widen(in.b[(s.begin + r) * in.b_row + g * N + n0 + c]) : 0.0f;
+    return r < s.rows && n0 + c < N ? in.b[(s.begin + r) * in.b_row + g * N + n0 + c] : S();
   };
   const auto c_at = [&](int r, int c) {
-    return r < s.rows && n0 + c < N && looks[r] >= 0
-               ? widen(in.c[looks[r] * in.c_row + g * N + n0 + c])
-               : 0.0f;
+    return r < s.rows && n0 + c < N && looks[r] >= 0 ? in.c[looks[r] * in.c_row + g * N + n0 + c]
+                                                     : S();
   };
   const float* matrices = a.gathered.matrices + (static_cast<int64_t>(tile) * G + g) * kSquare;
   const int64_t run_size = static_cast<int64_t>(p.layout.tiles) * G * kSquare;
@@ -86,14 +85,13 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
         sum += matrices[run * run_size + i * kTile + j];
     return sum;
   };
+  const auto matrix = operand<!kOfB>([&](int r, int k) {
+    if (first + r >= s.rows) return 0.0f;
+    return kOfB ? dproduct(k, first + r) : dproduct(first + r, k);
+  });
+  const auto others = operand<false>([&](int c, int k) { return kOfB ? c_at(k, c) : b_at(k, c); });
   float acc[4][4] = {};
-  multiply<!kOfB, false>(
-      stages, s.rows,
-      [&](int r, int k) {
-        if (first + r >= s.rows) return 0.0f;
-        return kOfB ? dproduct(k, first + r) : dproduct(first + r, k);
-      },
-      [&](int c, int k) { return kOfB ? c_at(k, c) : b_at(k, c); }, acc);
+  multiply(stages, s.rows, matrix, others, acc);
   if (shift == 0)
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
@@ -101,8 +99,8 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
       if (row >= s.rows) continue;
 #pragma unroll
       for (int c = 0; c < 4; ++c)
-        acc[r][c] +=
-            diagonal[own_row(r)] * (kOfB ? c_at(row, own_column(c)) : b_at(row, own_column(c)));
+        acc[r][c] += diagonal[own_row(r)] *
+                     widen(kOfB ? c_at(row, own_column(c)) : b_at(row, own_column(c)));
     }
 
   if (p.layout.states && (kOfB ? leaves(p.layout, d, s) : comes_in(p.layout, d, s))) {
@@ -111,23 +109,20 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
     for (int r = 0; r < 4; ++r)
 #pragma unroll
       for (int c = 0; c < 4; ++c)
-        own[r][c] = kOfB ? b_at(first + own_row(r), own_column(c))
-                         : c_at(first + own_row(r), own_column(c));
+        own[r][c] = widen(kOfB ? b_at(first + own_row(r), own_column(c))
+                               : c_at(first + own_row(r), own_column(c)));
     const Rows<S> u = kOfB ? Rows<S>{p.in.x, p.in.x_row} : a.dy;
     for (int h = g * heads; h < (g + 1) * heads; ++h) {
       const float* state = (kOfB ? a.dstates : a.states) +
                            ((static_cast<int64_t>(d) * p.layout.tiles + tile) * H + h) * P * N;
+      const auto rows = operand<true>([&](int r, int k) {
+        return first + r < s.rows ? u.data[(s.begin + first + r) * u.row + h * P + k] : S();
+      });
+      const auto columns = operand<false>([&](int c, int k) {
+        return n0 + c < N ? state[static_cast<int64_t>(k) * N + n0 + c] : 0.0f;
+      });
       float part[4][4] = {};
-      multiply<true, false>(
-          stages, P,
-          [&](int r, int k) {
-            return first + r < s.rows ? widen(u.data[(s.begin + first + r) * u.row + h * P + k])
-                                      : 0.0f;
-          },
-          [&](int c, int k) {
-            return n0 + c < N ? state[static_cast<int64_t>(k) * N + n0 + c] : 0.0f;
-          },
-          part);
+      multiply(stages, P, rows, columns, part);
       const double* sums = p.steps.sums_of(d, h);
       float* dots =
           a.gathered.dots +

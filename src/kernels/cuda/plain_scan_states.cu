@@ -52,16 +52,15 @@ __global__ void __launch_bounds__(kThreads) tile_states_kernel(const Arguments<S
       tokens[r] = a.gradient ? look(p.layout, p.shape.shift, d, t) : t;
     }
     __syncthreads();
-    multiply<false, false>(
-        stages, s.rows,
+    const auto u = operand<false>(
         [&](int r, int j) {
-          return p0 + r < P ? widen(a.u.data[(s.begin + j) * a.u.row + h * P + p0 + r]) * weights[j]
-                            : 0.0f;
+          return p0 + r < P ? a.u.data[(s.begin + j) * a.u.row + h * P + p0 + r] : S();
         },
-        [&](int c, int j) {
-          return n0 + c < N && tokens[j] >= 0 ? widen(v[tokens[j] * v_row + g * N + n0 + c]) : 0.0f;
-        },
-        acc);
+        [&](S loaded, int, int j) { return widen(loaded) * weights[j]; });
+    const auto rows = operand<false>([&](int c, int j) {
+      return n0 + c < N && tokens[j] >= 0 ? v[tokens[j] * v_row + g * N + n0 + c] : S();
+    });
+    multiply(stages, s.rows, u, rows, acc);
   }
   float* to = a.states + index(p.steps, d, tile, h) * P * N;
 #pragma unroll

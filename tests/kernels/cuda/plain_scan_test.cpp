@@ -380,7 +380,7 @@ void print_times(int64_t count, int64_t L, int P, int N) {
   });
   // Multiplications: of the matrix of both directions, and of states where there are any.
   const double states = layout.states ? 1 : 0, size = 24.0 * static_cast<double>(n) * P;
-  const double up = size * (kTile + states * 4 * N), down = size * (2 * kTile + states * 10 * N);
+  const double up = size * (kTile + states * 4 * N), down = 2 * up;
   std::printf(
       "plain scan %s P %d N %d %4lld x %5lld: forward %7.1f us (%4.1f T/s), backward %7.1f us "
       "(%4.1f T/s), %.0f MB\n",

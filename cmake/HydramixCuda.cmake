@@ -52,6 +52,12 @@ add_library(hydramix_cuda_kernels OBJECT
   src/kernels/cuda/embedding.cu
   src/kernels/cuda/gated_norm.cu
   src/kernels/cuda/layer_norm.cu
+  src/kernels/cuda/plain_scan.cu
+  src/kernels/cuda/plain_scan_matrix_gradient.cu
+  src/kernels/cuda/plain_scan_output.cu
+  src/kernels/cuda/plain_scan_prepare.cu
+  src/kernels/cuda/plain_scan_row_gradient.cu
+  src/kernels/cuda/plain_scan_states.cu
   src/kernels/cuda/scan.cu
   src/kernels/cuda/scan_output.cu
   src/kernels/cuda/scan_prepare.cu

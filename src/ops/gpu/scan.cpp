@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/gpu/scan.h"
 
+#include "kernels/cuda/plain_scan.h"
 #include "ops/gpu/launch.h"
 #include "ops/gpu/ops.h"
 #include "ops/kernel_tensors.h"
@@ -37,14 +38,16 @@ const float* floats(const Tensor& t) { return t.defined() ? t.data_ptr<float>() 
 void* raw(const Tensor& t) { return t.defined() ? t.data_ptr() : nullptr; }
 int64_t row(const Tensor& t) { return t.defined() ? t.stride(0) : 0; }
 
-cuda::ScanInputs inputs_of(const ScanCall& call) {
-  cuda::ScanInputs in;
-  in.x = data<B16>(call.x);
+// For either kernel: they differ in the type of what is stored.
+template <typename Inputs, typename S>
+Inputs inputs_of(const ScanCall& call) {
+  Inputs in;
+  in.x = data<S>(call.x);
   in.x_row = call.x.stride(0);
   for (const int d : {0, 1})
     in.direction[d] = {raw(call.dt[d]),
-                       static_cast<B16*>(raw(call.b[d])),
-                       static_cast<B16*>(raw(call.c[d])),
+                       static_cast<S*>(raw(call.b[d])),
+                       static_cast<S*>(raw(call.c[d])),
                        row(call.dt[d]),
                        row(call.b[d]),
                        row(call.c[d])};
@@ -54,6 +57,26 @@ cuda::ScanInputs inputs_of(const ScanCall& call) {
   in.delta = raw(call.delta);
   in.delta_row = row(call.delta);
   return in;
+}
+
+template <typename Gradients, typename S>
+Gradients gradients_of(const ScanGradients& g) {
+  Gradients out;
+  out.x = data<S>(g.x);
+  out.x_row = g.x.stride(0);
+  for (const int d : {0, 1})
+    out.direction[d] = {raw(g.dt[d]),
+                        static_cast<S*>(raw(g.b[d])),
+                        static_cast<S*>(raw(g.c[d])),
+                        row(g.dt[d]),
+                        row(g.b[d]),
+                        row(g.c[d])};
+  out.dt_bias = static_cast<float*>(raw(g.dt_bias));
+  out.A = static_cast<float*>(raw(g.A));
+  out.diagonal = static_cast<float*>(raw(g.diagonal));
+  out.delta = raw(g.delta);
+  out.delta_row = row(g.delta);
+  return out;
 }
 
 // Tensors in the order of the autograd function's inputs.
@@ -130,11 +153,23 @@ Tensor scan_forward(const ScanCall& call, const Tensor& y) {
   const c10::cuda::CUDAGuard guard(call.x.device());
   const auto shape = shape_of(call);
   const auto layout = call.table->layout(walks(shape));
-  const auto saved = scratch(cuda::scan_saved_bytes(shape, layout), call.x);
-  const auto work = scratch(cuda::scan_forward_bytes(shape, layout), call.x);
-  check(cuda::scan_forward(shape, layout, inputs_of(call), raw(saved), raw(work), data<B16>(y),
-                           y.stride(0), stream()),
-        "scan");
+  if (scan_is_quick(call)) {
+    const auto saved = scratch(cuda::scan_saved_bytes(shape, layout), call.x);
+    const auto work = scratch(cuda::scan_forward_bytes(shape, layout), call.x);
+    check(cuda::scan_forward(shape, layout, inputs_of<cuda::ScanInputs, B16>(call), raw(saved),
+                             raw(work), data<B16>(y), y.stride(0), stream()),
+          "scan");
+    return saved;
+  }
+  const auto saved = scratch(cuda::plain_scan_saved_bytes(shape, layout), call.x);
+  const auto work = scratch(cuda::plain_scan_forward_bytes(shape, layout), call.x);
+  dispatch(call.x, [&](auto tag) {
+    using S = decltype(tag);
+    check(cuda::plain_scan_forward<S>(shape, layout, inputs_of<cuda::PlainScanInputs<S>, S>(call),
+                                      raw(saved), raw(work), data<S>(y), y.stride(0), stream()),
+          "scan");
+    return 0;
+  });
   return saved;
 }
 
@@ -143,36 +178,28 @@ void scan_backward(const ScanCall& call, const Tensor& saved, const Tensor& dy,
   const c10::cuda::CUDAGuard guard(call.x.device());
   const auto shape = shape_of(call);
   const auto layout = call.table->layout(walks(shape));
-  const auto work = scratch(cuda::scan_backward_bytes(shape, layout), call.x);
-  cuda::ScanGradients out;
-  out.x = data<B16>(g.x);
-  out.x_row = g.x.stride(0);
-  for (const int d : {0, 1})
-    out.direction[d] = {raw(g.dt[d]),
-                        static_cast<B16*>(raw(g.b[d])),
-                        static_cast<B16*>(raw(g.c[d])),
-                        row(g.dt[d]),
-                        row(g.b[d]),
-                        row(g.c[d])};
-  out.dt_bias = static_cast<float*>(raw(g.dt_bias));
-  out.A = static_cast<float*>(raw(g.A));
-  out.diagonal = static_cast<float*>(raw(g.diagonal));
-  out.delta = raw(g.delta);
-  out.delta_row = row(g.delta);
-  check(cuda::scan_backward(shape, layout, inputs_of(call), raw(saved), raw(work), data<B16>(dy),
-                            dy.stride(0), out, stream()),
-        "scan");
+  if (scan_is_quick(call)) {
+    const auto work = scratch(cuda::scan_backward_bytes(shape, layout), call.x);
+    check(cuda::scan_backward(shape, layout, inputs_of<cuda::ScanInputs, B16>(call), raw(saved),
+                              raw(work), data<B16>(dy), dy.stride(0),
+                              gradients_of<cuda::ScanGradients, B16>(g), stream()),
+          "scan");
+    return;
+  }
+  const auto work = scratch(cuda::plain_scan_backward_bytes(shape, layout), call.x);
+  dispatch(call.x, [&](auto tag) {
+    using S = decltype(tag);
+    check(cuda::plain_scan_backward<S>(shape, layout, inputs_of<cuda::PlainScanInputs<S>, S>(call),
+                                       raw(saved), raw(work), data<S>(dy), dy.stride(0),
+                                       gradients_of<cuda::PlainScanGradients<S>, S>(g), stream()),
+          "scan");
+    return 0;
+  });
 }
 
 Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDirection& backward,
                    const Tensor& dt_bias, const Tensor& A, const Tensor& delta,
                    const std::vector<int64_t>& offsets, const ScanSettings& settings) {
-  const bool both = forward.dt.defined() && backward.dt.defined();
-  // Without a shift either direction has a diagonal of its own, and a tile's matrix has one.
-  if (both && settings.shift == 0)
-    return gpu::packed_scan(x, forward, ScanDirection{}, dt_bias, A, delta, offsets, settings) +
-           gpu::packed_scan(x, ScanDirection{}, backward, dt_bias, A, torch::zeros_like(A), offsets,
-                            settings);
   // An autograd function takes no undefined tensors: what is not there is empty.
   const auto given = [&](const Tensor& t) {
     return t.defined() ? aligned_rows(t) : torch::empty({0}, x.options());

@@ -21,6 +21,10 @@ __device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool v
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from),
                "r"(valid ? 16 : 0));
 }
+// 4 bytes.
+__device__ __forceinline__ void copy_async_word(uint32_t to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\n" ::"r"(to), "l"(from));
+}
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n"); }
 // Until at most Pending of the groups committed by this thread are under way.
 template <int Pending>

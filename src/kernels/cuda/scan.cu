@@ -49,7 +49,7 @@ struct Scratch {
     gathered.places = pieces.take<float>(5 * parts.count * n);
     gathered.shares =
         pieces.take<float>((gathered.runs + (layout.states ? 1 : 0)) * n * shape.G * 4 * shape.N);
-    sums = pieces.take<float>(3 * tiles * shape.H);
+    sums = pieces.take<float>(5 * tiles * shape.H);
     if (layout.states) {
       gathered.dots = pieces.take<float>(2 * tiles * parts.count);
       pass.states = pieces.take<BFloat16>(2 * tiles * parts.count * parts.state());

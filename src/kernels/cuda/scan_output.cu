@@ -36,8 +36,10 @@ struct Plan {
 template <int P, int N, bool kStates>
 __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Arguments a) {
   using Plan = Plan<P, N, kStates>;
+  constexpr int kThreads = 256;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float reach[2][2][kTile], entry[2][2][kTile];  // [stage][direction]
+  __shared__ float delta[2][kTile];
 
   const int tile = blockIdx.x, group = blockIdx.y / a.runs, run = blockIdx.y % a.runs;
   const int length = ceil_div(a.parts.per_group, a.runs);
@@ -47,7 +49,6 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
   const Span s = tile_span(a.layout, tile);
   if (s.rows == 0) return;
   const uint32_t base = shared_address(shared);
-  const uint32_t c_tile[2] = {base, base + Plan::kRows};
   const uint32_t stages = base + 2 * Plan::kRows;
   const int row0 = 16 * warp + g, row1 = row0 + 8;
 
@@ -55,102 +56,92 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
   for (int d = 0; d < 2; ++d) {
     const auto& in = a.in.direction[d];
     const bool on = a.on[d];
-    load_rows<N>(c_tile[d], on ? in.c + group * N : nullptr, in.c_row, s, a.layout,
-                 a.shift == 1 ? d : -1);
-    load_rows<N>(stages + d * Plan::kRows, on ? in.b + group * N : nullptr, in.b_row, s, a.layout,
-                 -1);
+    load_rows<N, kThreads>(base + d * Plan::kRows, on ? in.c + group * N : nullptr, in.c_row, s,
+                           a.layout, a.shift == 1 ? d : -1);
+    load_rows<N, kThreads>(stages + d * Plan::kRows, on ? in.b + group * N : nullptr, in.b_row, s,
+                           a.layout, -1);
   }
   commit_copies();
   wait_copies<0>();
   __syncthreads();
 
-  // Which entries of the diagonal block belong to a direction: those with a column of at most (at
-  // least) the row less (plus) the shift.
-  const auto in_direction = [&](int d, int row, int column) {
-    return a.on[d] && (d == 0 ? column <= row - a.shift : column >= row + a.shift);
-  };
-
-  // c . b, as A of the 16 x 16 block of columns k; the one on the diagonal once more, by itself:
-  // what is done with it is long, and would be there eight times.
+  // c . b, as A of the 16 x 16 block of columns k; the one on the diagonal by itself: what is done
+  // with it is long, and would be there eight times.
+  const DiagonalBlock diagonal(lane, a.shift, a.on, /*transposed=*/false);
   uint32_t products[kTile / 16][4], diagonal_products[4];
-  {
+  const auto add_products = [&](float(&sum)[2][4], int d, int k) {
 #pragma unroll
-    for (int k = 0; k < kTile / 16; ++k) {
-      float both[2][2][4], sum[2][4];
-      // The lower direction's, the upper direction's, or both on the diagonal.
-#pragma unroll
-      for (int d = 0; d < 2; ++d) {
-#pragma unroll
-        for (int t = 0; t < 2; ++t)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) both[d][t][e] = 0;
-        if ((d == 0 && k > warp) || (d == 1 && k < warp)) continue;
-#pragma unroll
-        for (int step = 0; step < N / 16; ++step) {
-          uint32_t m[4], b[4];
-          Tile<N>::a(m, c_tile[d], 16 * warp, 2 * step, lane);
-          Tile<N>::b_of_rows(b, stages + d * Plan::kRows, 16 * k, 2 * step, lane);
-          multiply(both[d][0], m, b[0], b[1]);
-          multiply(both[d][1], m, b[2], b[3]);
-        }
-      }
-#pragma unroll
-      for (int t = 0; t < 2; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int row = e < 2 ? row0 : row1, column = 16 * k + 8 * t + 2 * c + (e & 1);
-          float v = k < warp ? both[0][t][e] : both[1][t][e];
-          if (k == warp)
-            v = in_direction(0, row, column)   ? both[0][t][e]
-                : in_direction(1, row, column) ? both[1][t][e]
-                                               : 0.0f;
-          sum[t][e] = v;
-        }
-      products[k][0] = pack(sum[0][0], sum[0][1]);
-      products[k][1] = pack(sum[0][2], sum[0][3]);
-      products[k][2] = pack(sum[1][0], sum[1][1]);
-      products[k][3] = pack(sum[1][2], sum[1][3]);
-      if (k == warp)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) diagonal_products[e] = products[k][e];
+    for (int step = 0; step < N / 16; ++step) {
+      uint32_t m[4], b[4];
+      Tile<N>::a(m, base + d * Plan::kRows, 16 * warp, 2 * step, lane);
+      Tile<N>::b_of_rows(b, stages + d * Plan::kRows, 16 * k, 2 * step, lane);
+      multiply(sum[0], m, b[0], b[1]);
+      multiply(sum[1], m, b[2], b[3]);
     }
+  };
+#pragma unroll
+  for (int k = 0; k < kTile / 16; ++k) {
+    float sum[2][4] = {};
+    if (k != warp) add_products(sum, k < warp ? 0 : 1, k);
+    products[k][0] = pack(sum[0][0], sum[0][1]);
+    products[k][1] = pack(sum[0][2], sum[0][3]);
+    products[k][2] = pack(sum[1][0], sum[1][1]);
+    products[k][3] = pack(sum[1][2], sum[1][3]);
+  }
+  {
+    float forward[2][4] = {}, backward[2][4] = {};
+    add_products(forward, 0, warp);
+    add_products(backward, 1, warp);
+#pragma unroll
+    for (int t = 0; t < 2; ++t)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        forward[t][e] = diagonal.in(0, t, e)   ? forward[t][e]
+                        : diagonal.in(1, t, e) ? backward[t][e]
+                                               : 0.0f;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
   }
   __syncthreads();  // b is read: its place is the stages' from here on
 
+  // Thread i looks after row i % 128 of direction i / 128.
+  const RowLogs logs{static_cast<int>(threadIdx.x) / kTile, static_cast<int>(threadIdx.x) % kTile,
+                     a.shift, a.on[threadIdx.x / kTile], s};
+#pragma unroll
+  for (int stage = 0; stage < 2; ++stage)
+    logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
   const auto start_copies = [&](int part, int stage) {
+    const int head = part / a.parts.per_head;
+    logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
+                      a.decays.sums(logs.d, head), a.decays.entries(logs.d, head));
     const uint32_t to = stages + stage * Plan::kStage;
-    load_rows<P>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
+    load_rows<P, kThreads>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
     if constexpr (kStates)
       for (int d = 0; d < 2; ++d)
         if (a.on[d])
-          load_state<P, N>(
+          load_state<P, N, kThreads>(
               to + Tile<P>::bytes(kTile) + d * Plan::kState,
               a.states +
                   ((static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part) *
                       (P * N));
     commit_copies();
   };
-  // Thread i looks after row i % 128 of direction i / 128.
-  const int own_row = threadIdx.x % kTile, own_d = threadIdx.x / kTile;
-  const auto own_logs = [&](int part, float& own_reach, float& own_entry) {
-    const int head = part / a.parts.per_head;
-    own_reach =
-        a.on[own_d] ? reach_of(a.decays.sums(own_d, head), own_d, a.shift, s, own_row) : -kNever;
-    own_entry = a.on[own_d] ? entry_of(a.decays.entries(own_d, head), s, own_row) : kNever;
+  const auto delta_of_part = [&](int part) {
+    return logs.d == 0 ? delta_of(a.in, a.delta_is_float, part / a.parts.per_head, s, logs.r)
+                       : 0.0f;
   };
-
-  float next_reach, next_entry;
+  float next_delta;
   start_copies(first_part, 0);
-  own_logs(first_part, next_reach, next_entry);
+  next_delta = delta_of_part(first_part);
   for (int part = first_part; part < last_part; ++part) {
     const int stage = (part - first_part) & 1;
-    reach[stage][own_d][own_row] = next_reach;
-    entry[stage][own_d][own_row] = next_entry;
+    if (logs.d == 0) delta[stage][logs.r] = next_delta;
     wait_copies<0>();
     __syncthreads();
     if (part + 1 < last_part) {
       start_copies(part + 1, stage ^ 1);
-      own_logs(part + 1, next_reach, next_entry);
+      next_delta = delta_of_part(part + 1);
     }
     const uint32_t x = stages + stage * Plan::kStage;
     const float r[2][2] = {{reach[stage][0][row0], reach[stage][0][row1]},
@@ -187,37 +178,33 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
     }
     // The block on the diagonal, where both directions meet.
     if (16 * warp < s.rows) {
-      const int head = part / a.parts.per_head;
       float m[2][4];
 #pragma unroll
       for (int t = 0; t < 2; ++t)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int row = e < 2 ? row0 : row1, column = 16 * warp + 8 * t + 2 * c + (e & 1);
+          const int column = 16 * warp + 8 * t + 2 * c + (e & 1);
           const uint32_t two = diagonal_products[2 * t + (e >> 1)];
-          const float product = e & 1 ? high(two) : low(two);
-          const bool forward = in_direction(0, row, column);
-          const bool backward = in_direction(1, row, column);
+          const bool forward = diagonal.in(0, t, e);
           const float log = forward ? r[0][e >> 1] - entry[stage][0][column]
                                     : r[1][e >> 1] - entry[stage][1][column];
-          float v = forward || backward ? product * power_of_two(log) : 0.0f;
-          if (row == column && row < s.rows) {
-            if (a.in.diagonal != nullptr) v += a.in.diagonal[head];
-            if (a.in.delta != nullptr) {
-              const int64_t at = (s.begin + row) * a.in.delta_row + head;
-              v += a.delta_is_float ? static_cast<const float*>(a.in.delta)[at]
-                                    : widen(static_cast<const BFloat16*>(a.in.delta)[at]);
-            }
-          }
-          m[t][e] = v;
+          const float v = (e & 1 ? high(two) : low(two)) * power_of_two(log);
+          m[t][e] = forward || diagonal.in(1, t, e) ? v : 0.0f;
         }
+      if (diagonal.here) {
+        const float d0 = delta[stage][row0], d1 = delta[stage][row1];
+        m[0][0] += diagonal.odd ? 0.0f : d0;
+        m[0][1] += diagonal.odd ? d0 : 0.0f;
+        m[1][2] += diagonal.odd ? 0.0f : d1;
+        m[1][3] += diagonal.odd ? d1 : 0.0f;
+      }
       multiply_block(m, warp);
     }
     if constexpr (kStates)
 #pragma unroll
       for (int d = 0; d < 2; ++d)
         if (a.on[d])
-          add_state_product<P, N>(acc, c_tile[d], 16 * warp, power_of_two(r[d][0]),
+          add_state_product<P, N>(acc, base + d * Plan::kRows, 16 * warp, power_of_two(r[d][0]),
                                   power_of_two(r[d][1]),
                                   x + Tile<P>::bytes(kTile) + d * Plan::kState, lane);
     __syncthreads();  // everybody has read x: its rows may be written

@@ -69,13 +69,44 @@ __device__ __forceinline__ float entry_of(const float* entries, const Span& s, i
   return r < s.rows ? entries[s.begin + r] : kNever;
 }
 
+// reach and entry of one row and direction in shared memory, in the background: what is the same
+// for every head is put there once, the rest comes with the copies of a head.
+struct RowLogs {
+  int d, r, shift;
+  bool on;
+  Span s;
+
+  __device__ __forceinline__ bool reach_varies() const {
+    return on && r < s.rows && (shift == 0 || r != (d == 0 ? 0 : s.rows - 1));
+  }
+  __device__ __forceinline__ void put_fixed(float& reach, float& entry) const {
+    if (!on || r >= s.rows) {
+      reach = -kNever;
+      entry = kNever;
+    } else if (!reach_varies()) {
+      reach = 0;
+    }
+  }
+  __device__ __forceinline__ void start_copies(float& reach, float& entry, const float* sums,
+                                               const float* entries) const {
+    const int t = s.begin + r;
+    if (reach_varies())
+      copy_async_word(shared_address(&reach), sums + (shift == 0 ? t : d == 0 ? t - 1 : t + 1));
+    if (on && r < s.rows) copy_async_word(shared_address(&entry), entries + t);
+  }
+};
+
 // The rows of a tile into shared memory: token begin + r in row r, zeros behind the last. With
 // `looks` >= 0 rather the token that row r looks at in that direction: the one before or behind it,
 // or none where its sequence starts.
-template <int W>
+template <int W, int kThreads>
 __device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int64_t row_stride,
                                           const Span& s, const ScanLayout& layout, int looks) {
-  for (int i = threadIdx.x; i < kTile * Tile<W>::kPieces; i += blockDim.x) {
+  constexpr int kCopies = kTile * Tile<W>::kPieces;
+#pragma unroll
+  for (int step = 0; step < (kCopies + kThreads - 1) / kThreads; ++step) {
+    const int i = step * kThreads + static_cast<int>(threadIdx.x);
+    if (kCopies % kThreads != 0 && i >= kCopies) break;
     const int r = i / Tile<W>::kPieces, piece = i % Tile<W>::kPieces;
     bool valid = from != nullptr && r < s.rows;
     int t = s.begin + r;
@@ -89,10 +120,50 @@ __device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int
 }
 
 // A state as it lies in memory: 8 x 8 blocks of P x N, the blocks row by row, each 128 bytes.
-template <int P, int N>
+template <int P, int N, int kThreads>
 __device__ __forceinline__ void load_state(uint32_t to, const BFloat16* from) {
-  for (int i = threadIdx.x; i < P * N / 8; i += blockDim.x)
+  constexpr int kCopies = P * N / 8;
+#pragma unroll
+  for (int step = 0; step < (kCopies + kThreads - 1) / kThreads; ++step) {
+    const int i = step * kThreads + static_cast<int>(threadIdx.x);
+    if (kCopies % kThreads != 0 && i >= kCopies) break;
     copy_async(to + i * 16, from + i * 8, true);
+  }
+}
+
+// The block on the diagonal of a tile's matrix, as a warp holds it: entry 4 t + e of a lane is row
+// g + 8 (e / 2) and column 8 t + 2 c + e % 2. Bits say which entries belong to a direction: those
+// whose column is at most (at least) the row less (plus) the shift.
+struct DiagonalBlock {
+  uint32_t bits[2];
+  bool here;  // whether this lane has entries on the diagonal: (0, odd) and (1, 2 + odd)
+  int odd;
+
+  __device__ DiagonalBlock(int lane, int shift, const bool (&on)[2], bool transposed) {
+    const int g = lane >> 2, c = lane & 3;
+    bits[0] = bits[1] = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int first = g + 8 * (i % 4 / 2), second = 8 * (i / 4) + 2 * c + i % 2;
+      const int row = transposed ? second : first, column = transposed ? first : second;
+      if (on[0] && column <= row - shift) bits[0] |= 1u << i;
+      if (on[1] && column >= row + shift) bits[1] |= 1u << i;
+    }
+    here = g / 2 == c;
+    odd = g & 1;
+  }
+  __device__ __forceinline__ bool in(int d, int t, int e) const {
+    return bits[d] >> (4 * t + e) & 1;
+  }
+};
+
+// delta of a row, with what is the same for all rows.
+__device__ __forceinline__ float delta_of(const ScanInputs& in, bool is_float, int head,
+                                          const Span& s, int r) {
+  if (r >= s.rows) return 0;
+  float v = in.diagonal != nullptr ? in.diagonal[head] : 0.0f;
+  if (in.delta != nullptr) v += load_any(in.delta, (s.begin + r) * in.delta_row + head, is_float);
+  return v;
 }
 
 // acc (16 x P) += rows (16 x N, of a tile in shared memory, each scaled) state^T (N x P).
@@ -243,7 +314,7 @@ cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout
                                 const ScanInputs& in, const Decays& decays, const BFloat16* dy,
                                 int64_t dy_row, const BFloat16* states, const BFloat16* dstates,
                                 const Gathered& gathered, cudaStream_t stream);
-// sums: (3, tiles, H), scratch.
+// sums: (5, tiles, H), scratch.
 cudaError_t scan_finish(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                         const Decays& decays, const Gathered& gathered, float* sums,
                         const ScanGradients& out, cudaStream_t stream);

@@ -91,7 +91,7 @@ struct FinishArguments {
   Arguments a;
   Parts parts;
   Gathered gathered;
-  float* sums;  // (3, tiles, H)
+  float* sums;  // (5, tiles, H)
   ScanGradients out;
 };
 
@@ -103,83 +103,95 @@ __device__ __forceinline__ float gathered_at(const FinishArguments& f, int kind,
   return sum;
 }
 
-// Sums of a tile for one head: of dt_bias' gradient, A's and delta's. Kinds are written one by one.
+// The step of a token from its decays: dt = 2^(sum - entry), and d dt / d raw = 1 - exp(-dt).
+__device__ __forceinline__ Step step_from_decays(const Arguments& a, int d, int h, int t) {
+  const float dt = power_of_two(a.decays.sums(d, h)[t] - a.decays.entries(d, h)[t]);
+  const bool reset = starts(a.layout, d, t) || !(a.in.A[h] * dt * kLog2e > kReset);
+  const float slope = -expm1f(-dt);
+  return {dt, 0, slope, dt > 1e-30f ? slope / dt : 1.0f, reset};
+}
+
+// A warp takes one head of a tile and a kind: what the forward direction, the backward direction,
+// or delta has to say. Their sums over the tile: of dt_bias and A for each direction, of delta.
 __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
   const Arguments& a = f.a;
   const int tile = blockIdx.x, H = a.shape.H;
   const Span s = tile_span(a.layout, tile);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  for (int h = blockIdx.y * 8 + warp; h < H; h += 8 * gridDim.y) {
-    float bias_sum = 0, A_sum = 0, delta_sum = 0;
+  const int task = blockIdx.y * 8 + warp, h = task % H, d = task / H;
+  if (task >= 3 * H) return;
+  const auto leave = [&](int kind, float sum) {
+    sum = warp_sum(sum);
+    if (lane == 0) f.sums[(static_cast<int64_t>(kind) * a.layout.tiles + tile) * H + h] = sum;
+  };
+  if (d == 2) {
+    float sum = 0;
 #pragma unroll
     for (int i = 0; i < kLaneTokens; ++i) {
-      const int r = lane * kLaneTokens + i;
+      const int r = lane + 32 * i;
       if (r >= s.rows) continue;
       const float v = gathered_at(f, 4, h, s.begin + r);
-      delta_sum += v;
+      sum += v;
       if (f.out.delta != nullptr)
         store_any(f.out.delta, (s.begin + r) * f.out.delta_row + h, a.shape.delta_is_float, v);
     }
-#pragma unroll
-    for (int d = 0; d < 2; ++d) {
-      if (!a.shape.on[d]) continue;
-      // sums[q] is wanted by the reach of the place behind it (or its own, without a shift), by its
-      // entry, and at the far border by everything that leaves the tile.
-      float whole = 0;
-      if (a.layout.states && s.rows > 0)
-        for (int part = h * f.parts.per_head; part < (h + 1) * f.parts.per_head; ++part)
-          whole +=
-              f.gathered
-                  .dots[(static_cast<int64_t>(d) * a.layout.tiles + tile) * f.parts.count + part];
-      // From the far border back: the gradient of a_q is that of all sums from q on.
-      float later[kLaneTokens], entry[kLaneTokens];
-#pragma unroll
-      for (int i = 0; i < kLaneTokens; ++i) {
-        const int back = lane * kLaneTokens + i, q = s.rows - 1 - back;
-        later[i] = entry[i] = 0;
-        if (q < 0) continue;
-        const int t = token(d, s, q);
-        entry[i] = gathered_at(f, 2 * d + 1, h, t);
-        const int looking = q + a.shape.shift;
-        later[i] = (looking < s.rows ? gathered_at(f, 2 * d, h, token(d, s, looking)) : 0.0f) -
-                   entry[i] + (back == 0 ? whole : 0.0f);
-      }
-      sum_up(later, lane);
-#pragma unroll
-      for (int i = 0; i < kLaneTokens; ++i) {
-        const int q = s.rows - 1 - (lane * kLaneTokens + i);
-        if (q < 0) continue;
-        const int t = token(d, s, q);
-        const Step step = step_of(a, d, h, t);
-        const float da = step.reset ? 0.0f : later[i];
-        const float draw = entry[i] * step.ratio + da * a.in.A[h] * step.slope;
-        A_sum += da * step.dt;
-        bias_sum += draw;
-        if (f.out.direction[d].dt != nullptr)
-          store_any(f.out.direction[d].dt, t * f.out.direction[d].dt_row + h, a.shape.dt_is_float,
-                    draw);
-      }
-    }
-    bias_sum = warp_sum(bias_sum);
-    A_sum = warp_sum(A_sum);
-    delta_sum = warp_sum(delta_sum);
-    if (lane < 3)
-      f.sums[(static_cast<int64_t>(lane) * a.layout.tiles + tile) * H + h] = lane == 0 ? bias_sum
-                                                                             : lane == 1
-                                                                                 ? A_sum
-                                                                                 : delta_sum;
+    leave(4, sum);
+    return;
   }
+  float bias_sum = 0, A_sum = 0;
+  if (a.shape.on[d]) {
+    // sums[q] is wanted by the reach of the place behind it (or its own, without a shift), by its
+    // entry, and at the far border by everything that leaves the tile.
+    float whole = 0;
+    if (a.layout.states && s.rows > 0)
+      for (int part = h * f.parts.per_head; part < (h + 1) * f.parts.per_head; ++part)
+        whole +=
+            f.gathered
+                .dots[(static_cast<int64_t>(d) * a.layout.tiles + tile) * f.parts.count + part];
+    // From the far border back: the gradient of a_q is that of all sums from q on.
+    float later[kLaneTokens], entry[kLaneTokens];
+#pragma unroll
+    for (int i = 0; i < kLaneTokens; ++i) {
+      const int back = lane * kLaneTokens + i, q = s.rows - 1 - back;
+      later[i] = entry[i] = 0;
+      if (q < 0) continue;
+      entry[i] = gathered_at(f, 2 * d + 1, h, token(d, s, q));
+      const int looking = q + a.shape.shift;
+      later[i] = (looking < s.rows ? gathered_at(f, 2 * d, h, token(d, s, looking)) : 0.0f) -
+                 entry[i] + (back == 0 ? whole : 0.0f);
+    }
+    sum_up(later, lane);
+    const bool limited = a.shape.dt_low > 0 || a.shape.dt_high < kNever;
+#pragma unroll
+    for (int i = 0; i < kLaneTokens; ++i) {
+      const int q = s.rows - 1 - (lane * kLaneTokens + i);
+      if (q < 0) continue;
+      const int t = token(d, s, q);
+      const Step step = limited ? step_of(a, d, h, t) : step_from_decays(a, d, h, t);
+      const float da = step.reset ? 0.0f : later[i];
+      const float draw = entry[i] * step.ratio + da * a.in.A[h] * step.slope;
+      A_sum += da * step.dt;
+      bias_sum += draw;
+      if (f.out.direction[d].dt != nullptr)
+        store_any(f.out.direction[d].dt, t * f.out.direction[d].dt_row + h, a.shape.dt_is_float,
+                  draw);
+    }
+  }
+  leave(d, bias_sum);
+  leave(2 + d, A_sum);
 }
 
-// The sums of all tiles.
+// The sums of all tiles, and of both directions.
 __global__ void __launch_bounds__(256) total_kernel(const FinishArguments f) {
-  const int h = blockIdx.x, kind = blockIdx.y;
-  float* to = kind == 0 ? f.out.dt_bias : kind == 1 ? f.out.A : f.out.diagonal;
+  const int h = blockIdx.x, what = blockIdx.y;
+  float* to = what == 0 ? f.out.dt_bias : what == 1 ? f.out.A : f.out.diagonal;
   if (to == nullptr) return;
   double sum = 0;
-  const float* from = f.sums + static_cast<int64_t>(kind) * f.a.layout.tiles * f.a.shape.H + h;
-  for (int tile = threadIdx.x; tile < f.a.layout.tiles; tile += 256)
-    sum += from[static_cast<int64_t>(tile) * f.a.shape.H];
+  for (int kind = 2 * what; kind < (what == 2 ? 5 : 2 * what + 2); ++kind) {
+    const float* from = f.sums + static_cast<int64_t>(kind) * f.a.layout.tiles * f.a.shape.H + h;
+    for (int tile = threadIdx.x; tile < f.a.layout.tiles; tile += 256)
+      sum += from[static_cast<int64_t>(tile) * f.a.shape.H];
+  }
   __shared__ double all[256];
   all[threadIdx.x] = sum;
   for (int step = 128; step > 0; step /= 2) {
@@ -235,7 +247,7 @@ cudaError_t scan_finish(const ScanShape& shape, const ScanLayout& layout, const 
   const FinishArguments f{{shape, layout, in, decays}, Parts(shape), gathered, sums, out};
   const int64_t quads = layout.n * shape.G * shape.N;  // 4 kinds, 4 columns a thread
   shares_kernel<<<static_cast<unsigned>(ceil_div<int64_t>(quads, 256)), 256, 0, stream>>>(f);
-  finish_kernel<<<dim3(layout.tiles, ceil_div(shape.H, 8)), 256, 0, stream>>>(f);
+  finish_kernel<<<dim3(layout.tiles, ceil_div(3 * shape.H, 8)), 256, 0, stream>>>(f);
   total_kernel<<<dim3(shape.H, 3), 256, 0, stream>>>(f);
   return cudaGetLastError();
 }

@@ -6,10 +6,10 @@
 //   db_j += 2^(sum_far - entry_j) dstate^T x_j,  dentry_j += b_j . (that), and so does sum_far
 //   dsum_far += 2^sum_far <dstate, state>
 //
-// A block owns a tile, a direction and a group; b and c gather in registers over the heads. It runs
+// A block owns a tile and a group; b and c gather in registers over the heads. It runs
 // after the gradients inside the tile, to which it adds.
 //
-// Floor: x and dy and two states are read once per direction.
+// Floor: x and dy, and two states of each direction, are read once.
 #include "kernels/cuda/scan_parts.cuh"
 
 namespace hydramix::cuda {
@@ -30,10 +30,15 @@ struct Arguments {
 
 template <int P, int N>
 struct Plan {
+  // Both directions at once read x and dy once; with large states there are not registers enough.
+  static constexpr int kDirections = N <= 64 ? 2 : 1;
+  static constexpr int kThreads = 256 * kDirections;
+  static constexpr int kStages = N <= 64 ? 2 : 1;
   static constexpr int kRows = Tile<N>::bytes(kTile);
   static constexpr int kX = Tile<P>::bytes(kTile);
   static constexpr int kState = P * N * 2;
-  static constexpr int kBytes = 2 * kRows + 2 * kX + 2 * kState;
+  static constexpr int kStage = 2 * kX + 2 * kDirections * kState;
+  static constexpr int kBytes = 2 * kDirections * kRows + kStages * kStage;
 };
 
 // sum (16 x N) = rows (16 x P, of a tile) state (P x N).
@@ -90,68 +95,106 @@ __device__ __forceinline__ float2 gather_rows(float (&total)[N / 8][4],
 }
 
 template <int P, int N>
-__global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) state_gradient_kernel(const Arguments a) {
+__global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
+    state_gradient_kernel(const Arguments a) {
   using Plan = Plan<P, N>;
+  constexpr int kThreads = Plan::kThreads;
   extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ float warp_sums[8];
-  const int tile = blockIdx.x, d = blockIdx.y, group = blockIdx.z;
-  if (!a.on[d]) return;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
+  __shared__ float warp_sums[kThreads / 32];
+  const int tile = blockIdx.x, group = blockIdx.z;
+  // Eight warps a direction.
+  const int warp = threadIdx.x / 32 % 8, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
+  const int own = threadIdx.x / 256, d = Plan::kDirections == 2 ? own : blockIdx.y;
   const Span s = tile_span(a.layout, tile);
   if (s.rows == 0) return;
   const uint32_t base = shared_address(shared);
-  constexpr int kB = Plan::kRows, kX = 2 * Plan::kRows, kDy = kX + Plan::kX, kIn = kDy + Plan::kX,
-                kOut = kIn + Plan::kState;
+  // c and b of each direction, then stages: x, dy, and of each direction the state and its
+  // gradient.
+  constexpr int kFirstStage = 2 * Plan::kDirections * Plan::kRows;
+  const int c_at = 2 * own * Plan::kRows, b_at = c_at + Plan::kRows;
   const int row0 = 16 * warp + g, row1 = row0 + 8;
-  const auto& in = a.in.direction[d];
-  load_rows<N>(base, in.c + group * N, in.c_row, s, a.layout, a.shift == 1 ? d : -1);
-  load_rows<N>(base + kB, in.b + group * N, in.b_row, s, a.layout, -1);
-
-  float dc[N / 8][4] = {}, db[N / 8][4] = {};
-  for (int part = group * a.parts.per_group; part < (group + 1) * a.parts.per_group; ++part) {
-    const int head = part / a.parts.per_head;
-    const int64_t at = (static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part;
-    load_rows<P>(base + kX, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
-    load_rows<P>(base + kDy, a.dy + part * P, a.dy_row, s, a.layout, -1);
-    load_state<P, N>(base + kIn, a.states + at * (P * N));
-    load_state<P, N>(base + kOut, a.dstates + at * (P * N));
+#pragma unroll
+  for (int i = 0; i < Plan::kDirections; ++i) {
+    const int which = Plan::kDirections == 2 ? i : blockIdx.y;
+    const auto& in = a.in.direction[which];
+    if (!a.on[which]) continue;
+    load_rows<N, kThreads>(base + 2 * i * Plan::kRows, in.c + group * N, in.c_row, s, a.layout,
+                           a.shift == 1 ? which : -1);
+    load_rows<N, kThreads>(base + (2 * i + 1) * Plan::kRows, in.b + group * N, in.b_row, s,
+                           a.layout, -1);
+  }
+  const auto state_at = [&](int which, int part) {
+    return (static_cast<int64_t>(which) * a.layout.tiles + tile) * a.parts.count + part;
+  };
+  const auto start_copies = [&](int part, int stage) {
+    const uint32_t to = base + kFirstStage + stage * Plan::kStage;
+    load_rows<P, kThreads>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
+    load_rows<P, kThreads>(to + Plan::kX, a.dy + part * P, a.dy_row, s, a.layout, -1);
+#pragma unroll
+    for (int i = 0; i < Plan::kDirections; ++i) {
+      const int which = Plan::kDirections == 2 ? i : blockIdx.y;
+      if (!a.on[which]) continue;
+      const int64_t at = state_at(which, part) * (P * N);
+      const uint32_t state = to + 2 * Plan::kX + 2 * i * Plan::kState;
+      load_state<P, N, kThreads>(state, a.states + at);
+      load_state<P, N, kThreads>(state + Plan::kState, a.dstates + at);
+    }
     commit_copies();
+  };
+
+  const int first = group * a.parts.per_group, last = first + a.parts.per_group;
+  const bool on = a.on[d];
+  float dc[N / 8][4] = {}, db[N / 8][4] = {};
+  start_copies(first, 0);
+  for (int part = first; part < last; ++part) {
+    const int stage = Plan::kStages == 2 ? (part - first) & 1 : 0;
+    const int head = part / a.parts.per_head;
+    if (Plan::kStages == 1 && part > first) start_copies(part, 0);
     const float *sums = a.decays.sums(d, head), *entries = a.decays.entries(d, head);
-    const float far = sums[far_token(d, s)];
-    const float w0 = power_of_two(reach_of(sums, d, a.shift, s, row0));
-    const float w1 = power_of_two(reach_of(sums, d, a.shift, s, row1));
-    const float u0 = power_of_two(far - entry_of(entries, s, row0));
-    const float u1 = power_of_two(far - entry_of(entries, s, row1));
+    float far = 0, w0 = 0, w1 = 0, u0 = 0, u1 = 0;
+    if (on) {
+      far = sums[far_token(d, s)];
+      w0 = power_of_two(reach_of(sums, d, a.shift, s, row0));
+      w1 = power_of_two(reach_of(sums, d, a.shift, s, row1));
+      u0 = power_of_two(far - entry_of(entries, s, row0));
+      u1 = power_of_two(far - entry_of(entries, s, row1));
+    }
     wait_copies<0>();
     __syncthreads();
+    if (Plan::kStages == 2 && part + 1 < last) start_copies(part + 1, stage ^ 1);
 
-    float sum[N / 8][4];
-    through_state<P, N>(sum, base + kDy, 16 * warp, base + kIn, lane);
-    const float2 dreach = gather_rows<N>(dc, sum, w0, w1, shared, row0, row1, c);
-    through_state<P, N>(sum, base + kX, 16 * warp, base + kOut, lane);
-    const float2 dentry = gather_rows<N>(db, sum, u0, u1, shared + kB, row0, row1, c);
-    if (c == 0) {
-      float* reaches = place(a.gathered, a.parts, a.layout.n, 2 * d, part) + s.begin;
-      float* all_entries = place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part) + s.begin;
-      if (row0 < s.rows) reaches[row0] += dreach.x, all_entries[row0] += dentry.x;
-      if (row1 < s.rows) reaches[row1] += dreach.y, all_entries[row1] += dentry.y;
+    const int at = kFirstStage + stage * Plan::kStage;
+    const int state = at + 2 * Plan::kX + 2 * own * Plan::kState;
+    if (on) {
+      float sum[N / 8][4];
+      through_state<P, N>(sum, base + at + Plan::kX, 16 * warp, base + state, lane);
+      const float2 dreach = gather_rows<N>(dc, sum, w0, w1, shared + c_at, row0, row1, c);
+      through_state<P, N>(sum, base + at, 16 * warp, base + state + Plan::kState, lane);
+      const float2 dentry = gather_rows<N>(db, sum, u0, u1, shared + b_at, row0, row1, c);
+      if (c == 0) {
+        float* reaches = place(a.gathered, a.parts, a.layout.n, 2 * d, part) + s.begin;
+        float* all_entries = place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part) + s.begin;
+        if (row0 < s.rows) reaches[row0] += dreach.x, all_entries[row0] += dentry.x;
+        if (row1 < s.rows) reaches[row1] += dreach.y, all_entries[row1] += dentry.y;
+      }
+      float dot = 0;
+      for (int i = threadIdx.x % 256; i < P * N / 2; i += 256) {
+        const uint32_t v = reinterpret_cast<const uint32_t*>(shared + state)[i];
+        const uint32_t dv = reinterpret_cast<const uint32_t*>(shared + state + Plan::kState)[i];
+        dot += low(v) * low(dv) + high(v) * high(dv);
+      }
+      // Of a row four lanes have the same: one of them counts.
+      dot = warp_sum(power_of_two(far) * dot + (c == 0 ? dentry.x + dentry.y : 0.0f));
+      if (lane == 0) warp_sums[threadIdx.x / 32] = dot;
     }
-    float dot = 0;
-    for (int i = threadIdx.x; i < P * N / 2; i += 256) {
-      const uint32_t v = reinterpret_cast<const uint32_t*>(shared + kIn)[i];
-      const uint32_t dv = reinterpret_cast<const uint32_t*>(shared + kOut)[i];
-      dot += low(v) * low(dv) + high(v) * high(dv);
-    }
-    // Of a row four lanes have the same: one of them counts.
-    dot = warp_sum(power_of_two(far) * dot + (c == 0 ? dentry.x + dentry.y : 0.0f));
-    if (lane == 0) warp_sums[warp] = dot;
     __syncthreads();  // also: all have read x, dy and the states
-    if (threadIdx.x == 0) {
+    if (threadIdx.x % 256 == 0 && on) {
       float all = 0;
-      for (int w = 0; w < 8; ++w) all += warp_sums[w];
-      a.gathered.dots[at] = all;
+      for (int w = 0; w < 8; ++w) all += warp_sums[8 * own + w];
+      a.gathered.dots[state_at(d, part)] = all;
     }
   }
+  if (!on) return;
 
   float* shares =
       a.gathered.shares +
@@ -196,10 +239,11 @@ cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout
                     {shape.on[0], shape.on[1]}};
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
+    using Plan = Plan<P, N>;
     auto* kernel = state_gradient_kernel<P, N>;
-    constexpr int bytes = Plan<P, N>::kBytes;
-    if (const auto e = allow_shared(kernel, bytes); e != cudaSuccess) return e;
-    kernel<<<dim3(layout.tiles, 2, parts.G), 256, bytes, stream>>>(a);
+    if (const auto e = allow_shared(kernel, Plan::kBytes); e != cudaSuccess) return e;
+    kernel<<<dim3(layout.tiles, 2 / Plan::kDirections, parts.G), Plan::kThreads, Plan::kBytes,
+             stream>>>(a);
     return cudaGetLastError();
   });
 }

@@ -62,22 +62,24 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   const BFloat16* v = a.pass.v[d] + group * N;
   const int looks = a.pass.gradient && a.shift == 1 ? d : -1;
 
-  const auto start_copies = [&](int i) {
-    const Span s = tile_span(a.layout, walk.tile(i));
+  const auto span = [&](int i) {
+    return i < walk.count ? tile_span(a.layout, walk.tile(i)) : Span{0, 0};
+  };
+  const auto start_copies = [&](int i, const Span& s) {
     const uint32_t stage = shared_address(shared) + (i & 1) * kStage;
-    load_rows<P>(stage, u, a.pass.u_row, s, a.layout, -1);
-    load_rows<N>(stage + kU, v, a.pass.v_row[d], s, a.layout, looks);
+    load_rows<P, kThreads>(stage, u, a.pass.u_row, s, a.layout, -1);
+    load_rows<N, kThreads>(stage + kU, v, a.pass.v_row[d], s, a.layout, looks);
     commit_copies();
   };
   // The logarithm of the weight of each token that this thread looks after.
-  const auto log_weights = [&](int i, float(&w)[kEach]) {
-    const Span s = tile_span(a.layout, walk.tile(i));
+  const auto log_weights = [&](const Span& s, float(&w)[kEach]) {
+    const float far = sums[far_token(d, s)];
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
       const int r = threadIdx.x + e * kThreads;
-      w[e] = a.pass.gradient ? reach_of(sums, d, a.shift, s, r)
-                             : sums[far_token(d, s)] - entry_of(entries, s, r);
+      w[e] = a.pass.gradient ? reach_of(sums, d, a.shift, s, r) : far - entry_of(entries, s, r);
     }
+    return far;
   };
   const auto store_weights = [&](int i, const float(&w)[kEach]) {
 #pragma unroll
@@ -86,21 +88,24 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
 
   float state[N / 8][4] = {};  // rows 16 warp + g and + 8, columns 8 j + 2 c and + 1
   float total = 0;             // log of the decay so far
-  float w[kEach];
+  float w[kEach], decay = 0, next_decay = 0;
+  // Everything a step needs is asked for a step ahead, and where it is two steps ahead.
+  Span next = span(1);
   if (walk.count > 0) {
-    start_copies(0);
-    log_weights(0, w);
+    const Span first = span(0);
+    start_copies(0, first);
+    decay = log_weights(first, w);
     store_weights(0, w);
   }
   for (int i = 0; i < walk.count; ++i) {
     wait_copies<0>();
     __syncthreads();
     const int tile = walk.tile(i);
-    const float decay = sums[far_token(d, tile_span(a.layout, tile))];
     if (i + 1 < walk.count) {
-      start_copies(i + 1);
-      log_weights(i + 1, w);
+      start_copies(i + 1, next);
+      next_decay = log_weights(next, w);
     }
+    next = span(i + 2);
     BFloat16* out = a.pass.states + index(a.parts, a.layout.tiles, d, tile, part) * (P * N);
 #pragma unroll
     for (int j = 0; j < N / 8; ++j) {
@@ -139,6 +144,7 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
       }
     }
     if (i + 1 < walk.count) store_weights(i + 1, w);
+    decay = next_decay;
   }
   if (!a.carries) return;
   const int64_t end = index(a.parts, a.layout.segments(), d, blockIdx.y, part);

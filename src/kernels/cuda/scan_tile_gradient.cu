@@ -58,10 +58,11 @@ __device__ __forceinline__ float sum_columns(const float (&v)[4], int lane) {
 template <int P, int N, bool kStates>
 __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a) {
   using Plan = Plan<P, N, kStates>;
-  constexpr int kBlocks = kTile / 16;
+  constexpr int kBlocks = kTile / 16, kThreads = 256;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
   __shared__ float column_sums[2][kBlocks][kTile];  // [direction][warp]
+  __shared__ float delta[Plan::kStages][kTile];
 
   const int tile = blockIdx.x, runs = a.gathered.runs;
   const int group = blockIdx.y / runs, run = blockIdx.y % runs;
@@ -85,83 +86,85 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   for (int d = 0; d < 2; ++d) {
     const auto& in = a.in.direction[d];
     const bool on = a.on[d];
-    load_rows<N>(b_tile(d), on ? in.b + group * N : nullptr, in.b_row, s, a.layout, -1);
-    load_rows<N>(c_tile(d), on ? in.c + group * N : nullptr, in.c_row, s, a.layout,
-                 a.shift == 1 ? d : -1);
+    load_rows<N, kThreads>(b_tile(d), on ? in.b + group * N : nullptr, in.b_row, s, a.layout, -1);
+    load_rows<N, kThreads>(c_tile(d), on ? in.c + group * N : nullptr, in.c_row, s, a.layout,
+                           a.shift == 1 ? d : -1);
   }
   commit_copies();
 
+  // Thread i looks after row i % 128 of direction i / 128.
+  const RowLogs logs{static_cast<int>(threadIdx.x) / kTile, static_cast<int>(threadIdx.x) % kTile,
+                     a.shift, a.on[threadIdx.x / kTile], s};
+#pragma unroll
+  for (int stage = 0; stage < Plan::kStages; ++stage)
+    logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
   const auto start_copies = [&](int part, int stage) {
+    const int head = part / a.parts.per_head;
+    logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
+                      a.decays.sums(logs.d, head), a.decays.entries(logs.d, head));
     const uint32_t to = stages + stage * Plan::kStage;
-    load_rows<P>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
-    load_rows<P>(to + Plan::kX, a.dy + part * P, a.dy_row, s, a.layout, -1);
+    load_rows<P, kThreads>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
+    load_rows<P, kThreads>(to + Plan::kX, a.dy + part * P, a.dy_row, s, a.layout, -1);
     if constexpr (kStates)
 #pragma unroll
       for (int d = 0; d < 2; ++d)
         if (a.on[d])
-          load_state<P, N>(
+          load_state<P, N, kThreads>(
               to + 2 * Plan::kX + d * Plan::kState,
               a.dstates +
                   ((static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part) *
                       (P * N));
     commit_copies();
   };
-  // Thread i looks after row i % 128 of direction i / 128.
-  const int own_row = threadIdx.x % kTile, own_d = threadIdx.x / kTile;
-  const auto own_logs = [&](int part, float& own_reach, float& own_entry) {
-    const int head = part / a.parts.per_head;
-    own_reach =
-        a.on[own_d] ? reach_of(a.decays.sums(own_d, head), own_d, a.shift, s, own_row) : -kNever;
-    own_entry = a.on[own_d] ? entry_of(a.decays.entries(own_d, head), s, own_row) : kNever;
+  const auto delta_of_part = [&](int part) {
+    return logs.d == 0 ? delta_of(a.in, a.delta_is_float, part / a.parts.per_head, s, logs.r)
+                       : 0.0f;
   };
-  float next_reach, next_entry;
+  float next_delta;
   start_copies(first_part, 0);
-  own_logs(first_part, next_reach, next_entry);
+  next_delta = delta_of_part(first_part);
   wait_copies<1>();
   __syncthreads();
 
-  // (c_i . b_j) at [j, i], and what becomes its gradient.
-  // The block on the diagonal has a place of its own: what is done with it is long.
+  // (c_i . b_j) at [j, i], and what becomes its gradient. The block on the diagonal has a place of
+  // its own: what is done with it is long.
+  const DiagonalBlock diagonal(lane, a.shift, a.on, /*transposed=*/true);
   uint32_t products[kBlocks][4], diagonal_products[4];
-  float dproducts[kBlocks][2][4], diagonal_dproducts[2][4] = {};
+  float dproducts[kBlocks][2][4] = {}, diagonal_dproducts[2][4] = {};
+  const auto add_products = [&](float(&sum)[2][4], int d, int k) {
+#pragma unroll
+    for (int step = 0; step < N / 16; ++step) {
+      uint32_t m[4], b[4];
+      Tile<N>::a(m, b_tile(d), 16 * warp, 2 * step, lane);
+      Tile<N>::b_of_rows(b, c_tile(d), 16 * k, 2 * step, lane);
+      multiply(sum[0], m, b[0], b[1]);
+      multiply(sum[1], m, b[2], b[3]);
+    }
+  };
 #pragma unroll
   for (int k = 0; k < kBlocks; ++k) {
-    float both[2][2][4], sum[2][4];
-#pragma unroll
-    for (int d = 0; d < 2; ++d) {
-#pragma unroll
-      for (int t = 0; t < 2; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) both[d][t][e] = 0;
-      // Columns i behind the rows j are the forward direction's.
-      if ((d == 0 && k < warp) || (d == 1 && k > warp)) continue;
-#pragma unroll
-      for (int step = 0; step < N / 16; ++step) {
-        uint32_t m[4], b[4];
-        Tile<N>::a(m, b_tile(d), 16 * warp, 2 * step, lane);
-        Tile<N>::b_of_rows(b, c_tile(d), 16 * k, 2 * step, lane);
-        multiply(both[d][0], m, b[0], b[1]);
-        multiply(both[d][1], m, b[2], b[3]);
-      }
-    }
-#pragma unroll
-    for (int t = 0; t < 2; ++t)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int j = e < 2 ? row0 : row1, i = 16 * k + 8 * t + 2 * c + (e & 1);
-        float v = k > warp ? both[0][t][e] : both[1][t][e];
-        if (k == warp)
-          v = in_direction(0, i, j) ? both[0][t][e] : in_direction(1, i, j) ? both[1][t][e] : 0.0f;
-        sum[t][e] = v;
-        dproducts[k][t][e] = 0;
-      }
+    float sum[2][4] = {};
+    // Columns i behind the rows j are the forward direction's.
+    if (k != warp) add_products(sum, k > warp ? 0 : 1, k);
     products[k][0] = pack(sum[0][0], sum[0][1]);
     products[k][1] = pack(sum[0][2], sum[0][3]);
     products[k][2] = pack(sum[1][0], sum[1][1]);
     products[k][3] = pack(sum[1][2], sum[1][3]);
-    if (k == warp)
+  }
+  {
+    float forward[2][4] = {}, backward[2][4] = {};
+    add_products(forward, 0, warp);
+    add_products(backward, 1, warp);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) diagonal_products[e] = products[k][e];
+    for (int t = 0; t < 2; ++t)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        forward[t][e] = diagonal.in(0, t, e)   ? forward[t][e]
+                        : diagonal.in(1, t, e) ? backward[t][e]
+                                               : 0.0f;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
   }
 
   for (int part = first_part; part < last_part; ++part) {
@@ -170,15 +173,14 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     if (Plan::kStages == 1 && part > first_part) {
       __syncthreads();
       start_copies(part, 0);
-      own_logs(part, next_reach, next_entry);
+      next_delta = delta_of_part(part);
     }
-    reach[stage][own_d][own_row] = next_reach;
-    entry[stage][own_d][own_row] = next_entry;
+    if (logs.d == 0) delta[stage][logs.r] = next_delta;
     wait_copies<0>();
     __syncthreads();
     if (Plan::kStages == 2 && part + 1 < last_part) {
       start_copies(part + 1, stage ^ 1);
-      own_logs(part + 1, next_reach, next_entry);
+      next_delta = delta_of_part(part + 1);
     }
     const uint32_t x = stages + stage * Plan::kStage, dy = x + Plan::kX;
     uint32_t rows_x[P / 16][4];
@@ -260,13 +262,13 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       for (int t = 0; t < 2; ++t)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int j = e < 2 ? row0 : row1, i = 16 * warp + 8 * t + 2 * c + (e & 1);
+          const int i = 16 * warp + 8 * t + 2 * c + (e & 1);
           const uint32_t two = diagonal_products[2 * t + (e >> 1)];
           const float product = e & 1 ? high(two) : low(two);
-          const bool forward = in_direction(0, i, j), backward = in_direction(1, i, j);
+          const bool forward = diagonal.in(0, t, e), any = forward || diagonal.in(1, t, e);
           const float log = forward ? reach[stage][0][i] - (e < 2 ? e0f : e1f)
                                     : reach[stage][1][i] - (e < 2 ? e0b : e1b);
-          const float decay = forward || backward ? power_of_two(log) : 0.0f;
+          const float decay = any ? power_of_two(log) : 0.0f;
           const float scaled = dm[t][e] * decay, q = scaled * product;
           m[t][e] = product * decay;
           diagonal_dproducts[t][e] += scaled;
@@ -275,16 +277,17 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           columns[1][2 * t + (e & 1)] += back;
           row_sums[0][e >> 1] += ahead;
           row_sums[1][e >> 1] += back;
-          if (i == j && j < s.rows) {
-            place(a.gathered, a.parts, a.layout.n, 4, part)[s.begin + j] = dm[t][e];
-            if (a.in.diagonal != nullptr) m[t][e] += a.in.diagonal[head];
-            if (a.in.delta != nullptr) {
-              const int64_t at = (s.begin + j) * a.in.delta_row + head;
-              m[t][e] += a.delta_is_float ? static_cast<const float*>(a.in.delta)[at]
-                                          : widen(static_cast<const BFloat16*>(a.in.delta)[at]);
-            }
-          }
         }
+      if (diagonal.here) {
+        float* ddelta = place(a.gathered, a.parts, a.layout.n, 4, part) + s.begin;
+        if (row0 < s.rows) ddelta[row0] = diagonal.odd ? dm[0][1] : dm[0][0];
+        if (row1 < s.rows) ddelta[row1] = diagonal.odd ? dm[1][3] : dm[1][2];
+        const float d0 = delta[stage][row0], d1 = delta[stage][row1];
+        m[0][0] += diagonal.odd ? 0.0f : d0;
+        m[0][1] += diagonal.odd ? d0 : 0.0f;
+        m[1][2] += diagonal.odd ? 0.0f : d1;
+        m[1][3] += diagonal.odd ? d1 : 0.0f;
+      }
       leave_columns(columns[0], 0, warp);
       leave_columns(columns[1], 1, warp);
       multiply_block(m, warp);
@@ -313,12 +316,12 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part)[s.begin + j] = sum;
       }
     __syncthreads();  // all column sums are there
-    if (own_row < s.rows && a.on[own_d]) {
-      const int block = own_row / 16;
+    if (logs.r < s.rows && a.on[logs.d]) {
+      const int block = logs.r / 16;
       float sum = 0;
-      for (int w = own_d == 0 ? 0 : block; w <= (own_d == 0 ? block : (s.rows - 1) / 16); ++w)
-        sum += column_sums[own_d][w][own_row];
-      place(a.gathered, a.parts, a.layout.n, 2 * own_d, part)[s.begin + own_row] = sum;
+      for (int w = logs.d == 0 ? 0 : block; w <= (logs.d == 0 ? block : (s.rows - 1) / 16); ++w)
+        sum += column_sums[logs.d][w][logs.r];
+      place(a.gathered, a.parts, a.layout.n, 2 * logs.d, part)[s.begin + logs.r] = sum;
     }
   }
 

@@ -49,12 +49,14 @@ __device__ __forceinline__ void load_transposed(uint32_t (&r)[4], uint32_t addre
 // d += A B
 __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                                          uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};\n"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+
+// Has the compiler keep v in a register rather than compute it again at every use.
+__device__ __forceinline__ void keep(uint32_t& v) { asm("" : "+r"(v)); }
 
 // Two bfloat16 in a register: the one of the lower index in the lower half.
 __device__ __forceinline__ uint32_t pack(float low, float high) {
@@ -64,6 +66,24 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
 }
 __device__ __forceinline__ float low(uint32_t r) { return __uint_as_float(r << 16); }
 __device__ __forceinline__ float high(uint32_t r) { return __uint_as_float(r & 0xffff0000u); }
+// The same of values that stay packed: a compiler left to itself unpacks them before a loop and
+// holds twice as many registers all the way.
+__device__ __forceinline__ float low_now(uint32_t r) {
+  asm volatile("shl.b32 %0, %0, 16;\n" : "+r"(r));
+  return __uint_as_float(r);
+}
+__device__ __forceinline__ float high_now(uint32_t r) {
+  asm volatile("and.b32 %0, %0, 0xffff0000;\n" : "+r"(r));
+  return __uint_as_float(r);
+}
+// Products of either half, rounded.
+__device__ __forceinline__ uint32_t multiply_pair(uint32_t a, uint32_t b) {
+  uint32_t r;
+  asm("{.reg .b32 zero; mov.b32 zero, 0x80008000; fma.rn.bf16x2 %0, %1, %2, zero;}\n"
+      : "=r"(r)
+      : "r"(a), "r"(b));
+  return r;
+}
 
 // 2^v; 0 below -126.
 __device__ __forceinline__ float power_of_two(float v) {

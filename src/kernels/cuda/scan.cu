@@ -46,7 +46,7 @@ struct Scratch {
     const auto n = static_cast<std::size_t>(layout.n);
     Pieces pieces(buffer);
     gathered.runs = tile_gradient_runs(shape, layout);
-    gathered.places = pieces.take<float>(5 * parts.count * n);
+    gathered.places = pieces.take<float>((layout.states ? 9 : 5) * parts.count * n);
     gathered.shares =
         pieces.take<float>((gathered.runs + (layout.states ? 1 : 0)) * n * shape.G * 4 * shape.N);
     sums = pieces.take<float>(5 * tiles * shape.H);

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
   constexpr int kThreads = 256;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float reach[2][2][kTile], entry[2][2][kTile];  // [stage][direction]
-  __shared__ float delta[2][kTile];
+  __shared__ float delta[2][kTile], never[16];
 
   const int tile = blockIdx.x, group = blockIdx.y / a.runs, run = blockIdx.y % a.runs;
   const int length = ceil_div(a.parts.per_group, a.runs);
@@ -51,6 +51,13 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
   const uint32_t base = shared_address(shared);
   const uint32_t stages = base + 2 * Plan::kRows;
   const int row0 = 16 * warp + g, row1 = row0 + 8;
+  uint32_t columns_at[P / 16];  // where a lane finds 16 columns of x, in the first 16 rows
+#pragma unroll
+  for (int j = 0; j < P / 16; ++j) {
+    columns_at[j] = Tile<P>::offset(lane & 15, 2 * j + (lane >> 4));
+    keep(columns_at[j]);
+  }
+  if (threadIdx.x < 16) never[threadIdx.x] = kNever;
 
 #pragma unroll
   for (int d = 0; d < 2; ++d) {
@@ -147,35 +154,36 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
     const float r[2][2] = {{reach[stage][0][row0], reach[stage][0][row1]},
                            {reach[stage][1][row0], reach[stage][1][row1]}};
     float acc[P / 8][4] = {};
-    // acc += the 16 x 16 block of the matrix at columns 16 k, two A halves of it, times x.
-    const auto multiply_block = [&](const float(&m)[2][4], int k) {
-      const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
-                                  pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
+    // acc += a 16 x 16 block of the matrix, at columns 16 k, times x.
+    const auto multiply_block = [&](const uint32_t(&matrix)[4], int k) {
 #pragma unroll
       for (int j = 0; j < P / 16; ++j) {
         uint32_t b[4];
-        Tile<P>::b(b, x, 16 * k, 2 * j, lane);
+        load_transposed(b, x + columns_at[j] + k * Tile<P>::bytes(16));
         multiply(acc[2 * j], matrix, b[0], b[1]);
         multiply(acc[2 * j + 1], matrix, b[2], b[3]);
       }
     };
+    // Without a branch, so that blocks overlap: on the diagonal all of it decays to nothing.
+    const auto multiply_blocks = [&](auto first) {
 #pragma unroll
-    for (int k = 0; k < kTile / 16; ++k) {
-      if (16 * k >= s.rows) break;
-      if (k == warp) continue;
-      const float* entries = entry[stage][k < warp ? 0 : 1] + 16 * k + 2 * c;
-      const float reach0 = k < warp ? r[0][0] : r[1][0], reach1 = k < warp ? r[0][1] : r[1][1];
-      float m[2][4];
+      for (int k = decltype(first)::value; k < decltype(first)::value + 4; ++k) {
+        const float* entries = k == warp ? never : entry[stage][k < warp ? 0 : 1] + 16 * k + 2 * c;
+        const float reach0 = k < warp ? r[0][0] : r[1][0], reach1 = k < warp ? r[0][1] : r[1][1];
+        const float2 e0 = *reinterpret_cast<const float2*>(entries);
+        const float2 e1 = *reinterpret_cast<const float2*>(entries + 8);
+        const uint32_t decays[4] = {pack(power_of_two(reach0 - e0.x), power_of_two(reach0 - e0.y)),
+                                    pack(power_of_two(reach1 - e0.x), power_of_two(reach1 - e0.y)),
+                                    pack(power_of_two(reach0 - e1.x), power_of_two(reach0 - e1.y)),
+                                    pack(power_of_two(reach1 - e1.x), power_of_two(reach1 - e1.y))};
+        uint32_t matrix[4];
 #pragma unroll
-      for (int t = 0; t < 2; ++t) {
-        const float2 e = *reinterpret_cast<const float2*>(entries + 8 * t);
-        m[t][0] = low(products[k][2 * t]) * power_of_two(reach0 - e.x);
-        m[t][1] = high(products[k][2 * t]) * power_of_two(reach0 - e.y);
-        m[t][2] = low(products[k][2 * t + 1]) * power_of_two(reach1 - e.x);
-        m[t][3] = high(products[k][2 * t + 1]) * power_of_two(reach1 - e.y);
+        for (int i = 0; i < 4; ++i) matrix[i] = multiply_pair(products[k][i], decays[i]);
+        multiply_block(matrix, k);
       }
-      multiply_block(m, k);
-    }
+    };
+    multiply_blocks(Int<0>{});
+    if (s.rows > kTile / 2) multiply_blocks(Int<4>{});
     // The block on the diagonal, where both directions meet.
     if (16 * warp < s.rows) {
       float m[2][4];
@@ -198,7 +206,9 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
         m[1][2] += diagonal.odd ? 0.0f : d1;
         m[1][3] += diagonal.odd ? d1 : 0.0f;
       }
-      multiply_block(m, warp);
+      const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
+                                  pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
+      multiply_block(matrix, warp);
     }
     if constexpr (kStates)
 #pragma unroll

@@ -119,6 +119,23 @@ __device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int
   }
 }
 
+// The same, of the tokens `ahead` of the rows, whosesoever they are; zeros where there is none.
+template <int W, int kThreads>
+__device__ __forceinline__ void load_looked_at(uint32_t to, const BFloat16* from,
+                                               int64_t row_stride, const Span& s, int64_t n,
+                                               int ahead) {
+  constexpr int kCopies = kTile * Tile<W>::kPieces;
+#pragma unroll
+  for (int step = 0; step < (kCopies + kThreads - 1) / kThreads; ++step) {
+    const int i = step * kThreads + static_cast<int>(threadIdx.x);
+    if (kCopies % kThreads != 0 && i >= kCopies) break;
+    const int r = i / Tile<W>::kPieces, piece = i % Tile<W>::kPieces, t = s.begin + r + ahead;
+    const bool valid = r < s.rows && t >= 0 && t < n;
+    copy_async(to + Tile<W>::offset(r, piece), valid ? from + t * row_stride + piece * 8 : from,
+               valid);
+  }
+}
+
 // A state as it lies in memory: 8 x 8 blocks of P x N, the blocks row by row, each 128 bytes.
 template <int P, int N, int kThreads>
 __device__ __forceinline__ void load_state(uint32_t to, const BFloat16* from) {
@@ -296,7 +313,9 @@ cudaError_t scan_output(const ScanShape& shape, const ScanLayout& layout, const 
 
 // What the backward pass gathers before it becomes gradients.
 struct Gathered {
-  float* places;  // (5, parts, n): of reach and entry of either direction, and of delta
+  // (9, parts, n): of reach and entry of either direction, and of delta; then of reach and entry
+  // what comes through states
+  float* places;
   float* shares;  // (slots, n, G, 4, N): of b and looked-at c, forward, then backward
   float* dots;    // (2, tiles, parts): of the decay of a whole tile
   int runs;       // slots that scan_tile_gradient fills; the one behind them is of the states

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Before and behind the matrix products: dt becomes decays, summed up tile by tile, and what was
-// gathered for decays becomes gradients of dt, A, delta, b and c. A warp takes one direction of one
-// head of a tile, four consecutive tokens a lane, in the order of the direction.
+// gathered for decays becomes gradients of dt, A, delta, b and c. A block has eight heads of a
+// tile, 128 threads for each direction; thread q of a direction has the token at place q on its
+// way.
 #include <math.h>
 
 #include "kernels/cuda/scan_parts.cuh"
@@ -9,7 +10,7 @@
 namespace hydramix::cuda {
 namespace {
 
-constexpr int kLaneTokens = kTile / 32;
+constexpr int kHeads = 8;
 
 struct Arguments {
   ScanShape shape;
@@ -43,47 +44,66 @@ __device__ __forceinline__ Step step_of(const Arguments& a, int d, int h, int t)
           reset};
 }
 
-// values: inclusive sums over the tile, in the order of places.
-__device__ __forceinline__ void sum_up(float (&values)[kLaneTokens], int lane) {
-#pragma unroll
-  for (int i = 1; i < kLaneTokens; ++i) values[i] += values[i - 1];
-  float before = values[kLaneTokens - 1];
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    const float other = __shfl_up_sync(0xffffffffu, before, step);
-    if (lane >= step) before += other;
+// What all threads of a block know of where they are.
+struct Place {
+  int tile, first_head, heads, d, q, t, warp, lane;
+  Span s;
+  bool here;  // whether there is a token
+
+  __device__ Place(const Arguments& a)
+      : tile(blockIdx.x),
+        first_head(blockIdx.y * kHeads),
+        heads(min(kHeads, a.shape.H - first_head)),
+        d(threadIdx.x / kTile),
+        q(threadIdx.x % kTile),
+        warp(threadIdx.x / 32),
+        lane(threadIdx.x % 32),
+        s(tile_span(a.layout, tile)) {
+    t = token(d, s, q);
+    here = q < s.rows && a.shape.on[d];
   }
-  before = __shfl_up_sync(0xffffffffu, before, 1);
-  if (lane == 0) before = 0;
+};
+
+// values: inclusive sums over the 128 threads of a direction, in their order. Every thread calls
+// it.
+__device__ __forceinline__ void sum_up(float (&values)[kHeads], const Place& at) {
+  __shared__ float totals[kHeads][8];
 #pragma unroll
-  for (int i = 0; i < kLaneTokens; ++i) values[i] += before;
+  for (int h = 0; h < kHeads; ++h) {
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      const float other = __shfl_up_sync(0xffffffffu, values[h], step);
+      if (at.lane >= step) values[h] += other;
+    }
+    if (at.lane == 31) totals[h][at.warp] = values[h];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) {
+    float before = 0;
+    for (int w = at.warp & ~3; w < at.warp; ++w) before += totals[h][w];
+    values[h] += before;
+  }
 }
 
 __global__ void __launch_bounds__(256) prepare_kernel(const Arguments a) {
-  const Span s = tile_span(a.layout, blockIdx.x);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  for (int task = blockIdx.y * 8 + warp; task < 2 * a.shape.H; task += 8 * gridDim.y) {
-    const int d = task / a.shape.H, h = task % a.shape.H;
-    if (!a.shape.on[d]) continue;
-    float rates[kLaneTokens], logs[kLaneTokens];
+  const Place at(a);
+  float rates[kHeads], logs[kHeads];
 #pragma unroll
-    for (int i = 0; i < kLaneTokens; ++i) {
-      const int q = lane * kLaneTokens + i;
-      rates[i] = logs[i] = 0;
-      if (q >= s.rows) continue;
-      const Step step = step_of(a, d, h, token(d, s, q));
-      rates[i] = step.rate;
-      logs[i] = log2f(step.dt);
-    }
-    sum_up(rates, lane);
-    float *sums = a.decays.sums(d, h), *entries = a.decays.entries(d, h);
+  for (int h = 0; h < kHeads; ++h) {
+    rates[h] = logs[h] = 0;
+    if (!at.here || h >= at.heads) continue;
+    const Step step = step_of(a, at.d, at.first_head + h, at.t);
+    rates[h] = step.rate;
+    logs[h] = log2f(step.dt);
+  }
+  sum_up(rates, at);
+  if (!at.here) return;
 #pragma unroll
-    for (int i = 0; i < kLaneTokens; ++i) {
-      const int q = lane * kLaneTokens + i;
-      if (q >= s.rows) continue;
-      sums[token(d, s, q)] = rates[i];
-      entries[token(d, s, q)] = rates[i] - logs[i];
-    }
+  for (int h = 0; h < kHeads; ++h) {
+    if (h >= at.heads) break;
+    a.decays.sums(at.d, at.first_head + h)[at.t] = rates[h];
+    a.decays.entries(at.d, at.first_head + h)[at.t] = rates[h] - logs[h];
   }
 }
 
@@ -100,6 +120,9 @@ __device__ __forceinline__ float gathered_at(const FinishArguments& f, int kind,
   float sum = 0;
   for (int part = h * f.parts.per_head; part < (h + 1) * f.parts.per_head; ++part)
     sum += place(f.gathered, f.parts, f.a.layout.n, kind, part)[t];
+  if (kind < 4 && f.a.layout.states)
+    for (int part = h * f.parts.per_head; part < (h + 1) * f.parts.per_head; ++part)
+      sum += place(f.gathered, f.parts, f.a.layout.n, 5 + kind, part)[t];
   return sum;
 }
 
@@ -111,74 +134,71 @@ __device__ __forceinline__ Step step_from_decays(const Arguments& a, int d, int 
   return {dt, 0, slope, dt > 1e-30f ? slope / dt : 1.0f, reset};
 }
 
-// A warp takes one head of a tile and a kind: what the forward direction, the backward direction,
-// or delta has to say. Their sums over the tile: of dt_bias and A for each direction, of delta.
+// Sums over a tile, (kind, head): of dt_bias' gradient and of A's for each direction, of delta's.
 __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
   const Arguments& a = f.a;
-  const int tile = blockIdx.x, H = a.shape.H;
-  const Span s = tile_span(a.layout, tile);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int task = blockIdx.y * 8 + warp, h = task % H, d = task / H;
-  if (task >= 3 * H) return;
-  const auto leave = [&](int kind, float sum) {
-    sum = warp_sum(sum);
-    if (lane == 0) f.sums[(static_cast<int64_t>(kind) * a.layout.tiles + tile) * H + h] = sum;
-  };
-  if (d == 2) {
-    float sum = 0;
+  const Place at(a);
+  const bool limited = a.shape.dt_low > 0 || a.shape.dt_high < kNever;
+  // From the far border back: the gradient of a_q is that of all sums from q on. So thread q has
+  // the place as far from that border.
+  const int q = at.s.rows - 1 - at.q, t = token(at.d, at.s, q);
+  float later[kHeads], entry[kHeads];
 #pragma unroll
-    for (int i = 0; i < kLaneTokens; ++i) {
-      const int r = lane + 32 * i;
-      if (r >= s.rows) continue;
-      const float v = gathered_at(f, 4, h, s.begin + r);
-      sum += v;
-      if (f.out.delta != nullptr)
-        store_any(f.out.delta, (s.begin + r) * f.out.delta_row + h, a.shape.delta_is_float, v);
-    }
-    leave(4, sum);
-    return;
-  }
-  float bias_sum = 0, A_sum = 0;
-  if (a.shape.on[d]) {
+  for (int h = 0; h < kHeads; ++h) {
+    later[h] = entry[h] = 0;
+    if (!at.here || h >= at.heads) continue;
+    const int head = at.first_head + h;
     // sums[q] is wanted by the reach of the place behind it (or its own, without a shift), by its
     // entry, and at the far border by everything that leaves the tile.
-    float whole = 0;
-    if (a.layout.states && s.rows > 0)
-      for (int part = h * f.parts.per_head; part < (h + 1) * f.parts.per_head; ++part)
-        whole +=
+    entry[h] = gathered_at(f, 2 * at.d + 1, head, t);
+    const int looking = q + a.shape.shift;
+    if (looking < at.s.rows) later[h] = gathered_at(f, 2 * at.d, head, token(at.d, at.s, looking));
+    later[h] -= entry[h];
+    if (at.q == 0 && a.layout.states)
+      for (int part = head * f.parts.per_head; part < (head + 1) * f.parts.per_head; ++part)
+        later[h] +=
             f.gathered
-                .dots[(static_cast<int64_t>(d) * a.layout.tiles + tile) * f.parts.count + part];
-    // From the far border back: the gradient of a_q is that of all sums from q on.
-    float later[kLaneTokens], entry[kLaneTokens];
-#pragma unroll
-    for (int i = 0; i < kLaneTokens; ++i) {
-      const int back = lane * kLaneTokens + i, q = s.rows - 1 - back;
-      later[i] = entry[i] = 0;
-      if (q < 0) continue;
-      entry[i] = gathered_at(f, 2 * d + 1, h, token(d, s, q));
-      const int looking = q + a.shape.shift;
-      later[i] = (looking < s.rows ? gathered_at(f, 2 * d, h, token(d, s, looking)) : 0.0f) -
-                 entry[i] + (back == 0 ? whole : 0.0f);
-    }
-    sum_up(later, lane);
-    const bool limited = a.shape.dt_low > 0 || a.shape.dt_high < kNever;
-#pragma unroll
-    for (int i = 0; i < kLaneTokens; ++i) {
-      const int q = s.rows - 1 - (lane * kLaneTokens + i);
-      if (q < 0) continue;
-      const int t = token(d, s, q);
-      const Step step = limited ? step_of(a, d, h, t) : step_from_decays(a, d, h, t);
-      const float da = step.reset ? 0.0f : later[i];
-      const float draw = entry[i] * step.ratio + da * a.in.A[h] * step.slope;
-      A_sum += da * step.dt;
-      bias_sum += draw;
-      if (f.out.direction[d].dt != nullptr)
-        store_any(f.out.direction[d].dt, t * f.out.direction[d].dt_row + h, a.shape.dt_is_float,
-                  draw);
-    }
+                .dots[(static_cast<int64_t>(at.d) * a.layout.tiles + at.tile) * f.parts.count +
+                      part];
   }
-  leave(d, bias_sum);
-  leave(2 + d, A_sum);
+  sum_up(later, at);
+
+  __shared__ float sums[3][kHeads][8];  // of dt_bias, A and delta, a warp each
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) {
+    const int head = at.first_head + h;
+    float bias = 0, A = 0, delta = 0;
+    if (at.here && h < at.heads) {
+      const Step step = limited ? step_of(a, at.d, head, t) : step_from_decays(a, at.d, head, t);
+      const float da = step.reset ? 0.0f : later[h];
+      A = da * step.dt;
+      bias = entry[h] * step.ratio + da * a.in.A[head] * step.slope;
+      if (f.out.direction[at.d].dt != nullptr)
+        store_any(f.out.direction[at.d].dt, t * f.out.direction[at.d].dt_row + head,
+                  a.shape.dt_is_float, bias);
+    }
+    if (at.d == 0 && at.q < at.s.rows && h < at.heads) {
+      const int token_of_row = at.s.begin + at.q;
+      delta = gathered_at(f, 4, head, token_of_row);
+      if (f.out.delta != nullptr)
+        store_any(f.out.delta, token_of_row * f.out.delta_row + head, a.shape.delta_is_float,
+                  delta);
+    }
+    bias = warp_sum(bias);
+    A = warp_sum(A);
+    delta = warp_sum(delta);
+    if (at.lane == 0)
+      sums[0][h][at.warp] = bias, sums[1][h][at.warp] = A, sums[2][h][at.warp] = delta;
+  }
+  __syncthreads();
+  // Kinds: dt_bias forward and backward, A forward and backward, delta.
+  if (threadIdx.x >= 5 * kHeads) return;
+  const int kind = threadIdx.x / kHeads, h = threadIdx.x % kHeads;
+  if (h >= at.heads) return;
+  float sum = 0;
+  for (int w = 0; w < 4; ++w) sum += sums[kind / 2][h][(kind & 1) * 4 + w];
+  f.sums[(static_cast<int64_t>(kind) * a.layout.tiles + at.tile) * a.shape.H + at.first_head + h] =
+      sum;
 }
 
 // The sums of all tiles, and of both directions.
@@ -236,7 +256,7 @@ __global__ void __launch_bounds__(256) shares_kernel(const FinishArguments f) {
 
 cudaError_t scan_prepare(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                          const Decays& decays, cudaStream_t stream) {
-  prepare_kernel<<<dim3(layout.tiles, ceil_div(2 * shape.H, 8)), 256, 0, stream>>>(
+  prepare_kernel<<<dim3(layout.tiles, ceil_div(shape.H, kHeads)), 256, 0, stream>>>(
       {shape, layout, in, decays});
   return cudaGetLastError();
 }
@@ -247,7 +267,7 @@ cudaError_t scan_finish(const ScanShape& shape, const ScanLayout& layout, const 
   const FinishArguments f{{shape, layout, in, decays}, Parts(shape), gathered, sums, out};
   const int64_t quads = layout.n * shape.G * shape.N;  // 4 kinds, 4 columns a thread
   shares_kernel<<<static_cast<unsigned>(ceil_div<int64_t>(quads, 256)), 256, 0, stream>>>(f);
-  finish_kernel<<<dim3(layout.tiles, ceil_div(3 * shape.H, 8)), 256, 0, stream>>>(f);
+  finish_kernel<<<dim3(layout.tiles, ceil_div(shape.H, kHeads)), 256, 0, stream>>>(f);
   total_kernel<<<dim3(shape.H, 3), 256, 0, stream>>>(f);
   return cudaGetLastError();
 }

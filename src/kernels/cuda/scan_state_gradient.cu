@@ -6,8 +6,7 @@
 //   db_j += 2^(sum_far - entry_j) dstate^T x_j,  dentry_j += b_j . (that), and so does sum_far
 //   dsum_far += 2^sum_far <dstate, state>
 //
-// A block owns a tile and a group; b and c gather in registers over the heads. It runs
-// after the gradients inside the tile, to which it adds.
+// A block owns a tile and a group; b and c gather in registers over the heads.
 //
 // Floor: x and dy, and two states of each direction, are read once.
 #include "kernels/cuda/scan_parts.cuh"
@@ -101,6 +100,7 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
   constexpr int kThreads = Plan::kThreads;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float warp_sums[kThreads / 32];
+  __shared__ float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
   const int tile = blockIdx.x, group = blockIdx.z;
   // Eight warps a direction.
   const int warp = threadIdx.x / 32 % 8, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
@@ -126,7 +126,20 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
   const auto state_at = [&](int which, int part) {
     return (static_cast<int64_t>(which) * a.layout.tiles + tile) * a.parts.count + part;
   };
+  // Thread i looks after row i % 128 of one direction, if there are so many.
+  const int logs_of = Plan::kDirections == 2 ? static_cast<int>(threadIdx.x) / kTile : blockIdx.y;
+  const bool has_logs = threadIdx.x < kTile * Plan::kDirections;
+  const RowLogs logs{logs_of, static_cast<int>(threadIdx.x) % kTile, a.shift,
+                     has_logs && a.on[logs_of & 1], s};
+  if (has_logs)
+#pragma unroll
+    for (int stage = 0; stage < Plan::kStages; ++stage)
+      logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
   const auto start_copies = [&](int part, int stage) {
+    if (has_logs)
+      logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
+                        a.decays.sums(logs.d, part / a.parts.per_head),
+                        a.decays.entries(logs.d, part / a.parts.per_head));
     const uint32_t to = base + kFirstStage + stage * Plan::kStage;
     load_rows<P, kThreads>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
     load_rows<P, kThreads>(to + Plan::kX, a.dy + part * P, a.dy_row, s, a.layout, -1);
@@ -144,24 +157,23 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
 
   const int first = group * a.parts.per_group, last = first + a.parts.per_group;
   const bool on = a.on[d];
+  const auto far_of = [&](int part) {
+    return on ? a.decays.sums(d, part / a.parts.per_head)[far_token(d, s)] : 0.0f;
+  };
   float dc[N / 8][4] = {}, db[N / 8][4] = {};
+  float next_far = far_of(first);
   start_copies(first, 0);
   for (int part = first; part < last; ++part) {
     const int stage = Plan::kStages == 2 ? (part - first) & 1 : 0;
-    const int head = part / a.parts.per_head;
     if (Plan::kStages == 1 && part > first) start_copies(part, 0);
-    const float *sums = a.decays.sums(d, head), *entries = a.decays.entries(d, head);
-    float far = 0, w0 = 0, w1 = 0, u0 = 0, u1 = 0;
-    if (on) {
-      far = sums[far_token(d, s)];
-      w0 = power_of_two(reach_of(sums, d, a.shift, s, row0));
-      w1 = power_of_two(reach_of(sums, d, a.shift, s, row1));
-      u0 = power_of_two(far - entry_of(entries, s, row0));
-      u1 = power_of_two(far - entry_of(entries, s, row1));
-    }
+    const float far = next_far;
     wait_copies<0>();
     __syncthreads();
     if (Plan::kStages == 2 && part + 1 < last) start_copies(part + 1, stage ^ 1);
+    if (part + 1 < last) next_far = far_of(part + 1);
+    const float w0 = power_of_two(reach[stage][d][row0]), w1 = power_of_two(reach[stage][d][row1]);
+    const float u0 = power_of_two(far - entry[stage][d][row0]);
+    const float u1 = power_of_two(far - entry[stage][d][row1]);
 
     const int at = kFirstStage + stage * Plan::kStage;
     const int state = at + 2 * Plan::kX + 2 * own * Plan::kState;
@@ -172,10 +184,10 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
       through_state<P, N>(sum, base + at, 16 * warp, base + state + Plan::kState, lane);
       const float2 dentry = gather_rows<N>(db, sum, u0, u1, shared + b_at, row0, row1, c);
       if (c == 0) {
-        float* reaches = place(a.gathered, a.parts, a.layout.n, 2 * d, part) + s.begin;
-        float* all_entries = place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part) + s.begin;
-        if (row0 < s.rows) reaches[row0] += dreach.x, all_entries[row0] += dentry.x;
-        if (row1 < s.rows) reaches[row1] += dreach.y, all_entries[row1] += dentry.y;
+        float* reaches = place(a.gathered, a.parts, a.layout.n, 5 + 2 * d, part) + s.begin;
+        float* entries = place(a.gathered, a.parts, a.layout.n, 6 + 2 * d, part) + s.begin;
+        if (row0 < s.rows) reaches[row0] = dreach.x, entries[row0] = dentry.x;
+        if (row1 < s.rows) reaches[row1] = dreach.y, entries[row1] = dentry.y;
       }
       float dot = 0;
       for (int i = threadIdx.x % 256; i < P * N / 2; i += 256) {

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   const float* entries = a.decays.entries(d, head);
   const BFloat16* u = a.pass.u + part * P;
   const BFloat16* v = a.pass.v[d] + group * N;
-  const int looks = a.pass.gradient && a.shift == 1 ? d : -1;
+  const int looks = !a.pass.gradient || a.shift == 0 ? 0 : d == 0 ? -1 : 1;
 
   const auto span = [&](int i) {
     return i < walk.count ? tile_span(a.layout, walk.tile(i)) : Span{0, 0};
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   const auto start_copies = [&](int i, const Span& s) {
     const uint32_t stage = shared_address(shared) + (i & 1) * kStage;
     load_rows<P, kThreads>(stage, u, a.pass.u_row, s, a.layout, -1);
-    load_rows<N, kThreads>(stage + kU, v, a.pass.v_row[d], s, a.layout, looks);
+    load_looked_at<N, kThreads>(stage + kU, v, a.pass.v_row[d], s, a.layout.n, looks);
     commit_copies();
   };
   // The logarithm of the weight of each token that this thread looks after.
@@ -78,6 +78,9 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
     for (int e = 0; e < kEach; ++e) {
       const int r = threadIdx.x + e * kThreads;
       w[e] = a.pass.gradient ? reach_of(sums, d, a.shift, s, r) : far - entry_of(entries, s, r);
+      // What the first row of a sequence would look at is another's.
+      if (a.pass.gradient && a.shift == 1 && r < s.rows && starts(a.layout, d, s.begin + r))
+        w[e] = -kNever;
     }
     return far;
   };

@@ -43,16 +43,14 @@ struct Plan {
   static constexpr int kBytes = 4 * kRows + kRest;
 };
 
-// Sums over the eight lanes that hold the same columns: of v[2 t + e] for column 8 t + 2 c + e,
-// left in the lane whose bits 4 and 3 are t and e.
+// Sums over four of the eight lanes that hold the same columns: of v[2 t + e] for column 8 t + 2 c
+// + e, left in the lanes whose bits 4 and 3 are t and e. Bit 2 is which four.
 __device__ __forceinline__ float sum_columns(const float (&v)[4], int lane) {
   const bool t = lane & 16, e = lane & 8;
   float first = t ? v[2] : v[0], second = t ? v[3] : v[1];
   first += __shfl_xor_sync(0xffffffffu, t ? v[0] : v[2], 16);
   second += __shfl_xor_sync(0xffffffffu, t ? v[1] : v[3], 16);
-  float sum = e ? second : first;
-  sum += __shfl_xor_sync(0xffffffffu, e ? first : second, 8);
-  return sum + __shfl_xor_sync(0xffffffffu, sum, 4);
+  return (e ? second : first) + __shfl_xor_sync(0xffffffffu, e ? first : second, 8);
 }
 
 template <int P, int N, bool kStates>
@@ -61,8 +59,8 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   constexpr int kBlocks = kTile / 16, kThreads = 256;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
-  __shared__ float column_sums[2][kBlocks][kTile];  // [direction][warp]
-  __shared__ float delta[Plan::kStages][kTile];
+  __shared__ float column_sums[2][2 * kBlocks][kTile];  // [direction][warp and half of it]
+  __shared__ float delta[Plan::kStages][kTile], never[16];
 
   const int tile = blockIdx.x, runs = a.gathered.runs;
   const int group = blockIdx.y / runs, run = blockIdx.y % runs;
@@ -77,6 +75,16 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   const auto b_tile = [&](int d) { return base + (2 * d) * Plan::kRows; };
   const auto c_tile = [&](int d) { return base + (2 * d + 1) * Plan::kRows; };
   const int row0 = 16 * warp + g, row1 = row0 + 8;  // rows j
+  // Where a lane finds 16 columns of dy, as rows of B and as columns, in the first 16 rows.
+  uint32_t columns_at[P / 16], rows_at[P / 16];
+#pragma unroll
+  for (int j = 0; j < P / 16; ++j) {
+    columns_at[j] = Tile<P>::offset(lane & 15, 2 * j + (lane >> 4));
+    rows_at[j] = Tile<P>::offset((lane & 7) + ((lane >> 4) << 3), 2 * j + ((lane >> 3) & 1));
+    keep(columns_at[j]);
+    keep(rows_at[j]);
+  }
+  if (threadIdx.x < 16) never[threadIdx.x] = -kNever;
   // Whether M_ij, row i and column j of M, belongs to direction d.
   const auto in_direction = [&](int d, int i, int j) {
     return a.on[d] && (d == 0 ? j <= i - a.shift : j >= i + a.shift);
@@ -200,7 +208,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
 #pragma unroll
       for (int step = 0; step < P / 16; ++step) {
         uint32_t b[4];
-        Tile<P>::b_of_rows(b, dy, 16 * k, 2 * step, lane);
+        load_matrices(b, dy + rows_at[step] + k * Tile<P>::bytes(16));
         multiply(dm[0], rows_x[step], b[0], b[1]);
         multiply(dm[1], rows_x[step], b[2], b[3]);
       }
@@ -212,24 +220,22 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
 #pragma unroll
       for (int j = 0; j < P / 16; ++j) {
         uint32_t b[4];
-        Tile<P>::b(b, dy, 16 * k, 2 * j, lane);
+        load_transposed(b, dy + columns_at[j] + k * Tile<P>::bytes(16));
         multiply(acc[2 * j], matrix, b[0], b[1]);
         multiply(acc[2 * j + 1], matrix, b[2], b[3]);
       }
     };
     const auto leave_columns = [&](const float(&columns)[4], int d, int k) {
-      const float column = sum_columns(columns, lane);
-      if ((lane & 4) == 0)
-        column_sums[d][warp][16 * k + (lane & 16) / 2 + 2 * c + ((lane & 8) >> 3)] = column;
+      column_sums[d][2 * warp + (lane >> 2 & 1)]
+                 [16 * k + (lane >> 4) * 8 + 2 * c + (lane >> 3 & 1)] = sum_columns(columns, lane);
     };
-#pragma unroll
-    for (int k = 0; k < kBlocks; ++k) {
-      if (16 * k >= s.rows) break;
-      if (k == warp) continue;
+    // Without a branch, so that blocks overlap: on the diagonal all of it decays to nothing.
+    const auto block = [&](auto index) {
+      constexpr int k = decltype(index)::value;
       float dm[2][4], m[2][4];
       dmatrix(dm, k);
       const bool forward = k > warp;
-      const float* reaches = reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
+      const float* reaches = k == warp ? never : reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
       const float e0 = forward ? e0f : e0b, e1 = forward ? e1f : e1b;
       float columns[4] = {}, sum0 = 0, sum1 = 0;
 #pragma unroll
@@ -239,7 +245,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
         for (int e = 0; e < 4; ++e) {
           const float decay = power_of_two((e & 1 ? r.y : r.x) - (e < 2 ? e0 : e1));
           const uint32_t two = products[k][2 * t + (e >> 1)];
-          const float product = e & 1 ? high(two) : low(two), scaled = dm[t][e] * decay;
+          const float product = e & 1 ? high_now(two) : low_now(two), scaled = dm[t][e] * decay;
           m[t][e] = product * decay;
           dproducts[k][t][e] += scaled;
           const float q = scaled * product;
@@ -247,13 +253,13 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           (e < 2 ? sum0 : sum1) += q;
         }
       }
-      if (forward)
-        row_sums[0][0] += sum0, row_sums[0][1] += sum1;
-      else
-        row_sums[1][0] += sum0, row_sums[1][1] += sum1;
+      row_sums[0][0] += forward ? sum0 : 0.0f, row_sums[0][1] += forward ? sum1 : 0.0f;
+      row_sums[1][0] += forward ? 0.0f : sum0, row_sums[1][1] += forward ? 0.0f : sum1;
       leave_columns(columns, forward ? 0 : 1, k);
       multiply_block(m, k);
-    }
+    };
+    block(Int<0>{}), block(Int<1>{}), block(Int<2>{}), block(Int<3>{});
+    if (s.rows > kTile / 2) block(Int<4>{}), block(Int<5>{}), block(Int<6>{}), block(Int<7>{});
     // The block on the diagonal, where both directions meet.
     if (16 * warp < s.rows) {
       float dm[2][4], m[2][4], columns[2][4] = {};
@@ -319,8 +325,8 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     if (logs.r < s.rows && a.on[logs.d]) {
       const int block = logs.r / 16;
       float sum = 0;
-      for (int w = logs.d == 0 ? 0 : block; w <= (logs.d == 0 ? block : (s.rows - 1) / 16); ++w)
-        sum += column_sums[logs.d][w][logs.r];
+      const int first = logs.d == 0 ? 0 : block, last = logs.d == 0 ? block : (s.rows - 1) / 16;
+      for (int w = 2 * first; w <= 2 * last + 1; ++w) sum += column_sums[logs.d][w][logs.r];
       place(a.gathered, a.parts, a.layout.n, 2 * logs.d, part)[s.begin + logs.r] = sum;
     }
   }

@@ -12,6 +12,7 @@ inline const std::vector<std::string> kSuites{"block", "scan", "conv", "mixers",
 
 struct Options {
   std::string suite = "all";
+  std::string only;
   std::string json;
   bool scaling = false;
   std::string svg;
@@ -39,6 +40,7 @@ struct Options {
     v("suite", self.suite,
       Choices{"all", "block", "scan", "conv", "mixers", "model", "long", "gpu"},
       "what to measure; all: every suite but long and gpu");
+    v("only", self.only, "only the steps whose name has this in it, such as '128 x 128'");
     v("json", self.json, "file for the measurements, one JSON object a line");
     v("scaling", self.scaling,
       "with --suite mixers: time over length, its slope, and a drawing of it");

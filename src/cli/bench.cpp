@@ -2,6 +2,7 @@
 // hydramix bench: how fast the pieces are, beside the matrix products that they cannot do without.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -27,7 +28,16 @@ int run_bench(const bench::Options& options) {
   const auto suites =
       options.suite == "all" ? bench::kSuites : std::vector<std::string>{options.suite};
   std::vector<std::pair<std::string, std::vector<bench::Step>>> plan;
-  for (const auto& suite : suites) plan.emplace_back(suite, bench::suite_steps(suite, options));
+  for (const auto& suite : suites) {
+    auto steps = bench::suite_steps(suite, options);
+    std::erase_if(steps, [&](const bench::Step& step) {
+      return step.name.find(options.only) == std::string::npos;
+    });
+    plan.emplace_back(suite, std::move(steps));
+  }
+  HYDRAMIX_CHECK_USAGE(std::any_of(plan.begin(), plan.end(),
+                                   [](const auto& suite) { return !suite.second.empty(); }),
+                       "--only: no step has '", options.only, "' in its name.");
 
   bench::keep_memory_mapped();
   // Opened first: a file that cannot be written should be known before hours of measuring.

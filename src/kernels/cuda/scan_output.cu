@@ -118,12 +118,14 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
 #pragma unroll
   for (int stage = 0; stage < 2; ++stage)
     logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
+  const RowCopies<P, kThreads> copies(a.in.x_row);
+  const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
   const auto start_copies = [&](int part, int stage) {
     const int head = part / a.parts.per_head;
     logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
                       a.decays.sums(logs.d, head), a.decays.entries(logs.d, head));
     const uint32_t to = stages + stage * Plan::kStage;
-    load_rows<P, kThreads>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
+    copies.start(to, x_rows + part * P, s.rows);
     if constexpr (kStates)
       for (int d = 0; d < 2; ++d)
         if (a.on[d])

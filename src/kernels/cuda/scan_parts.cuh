@@ -119,22 +119,44 @@ __device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int
   }
 }
 
-// The same, of the tokens `ahead` of the rows, whosesoever they are; zeros where there is none.
+// Copies of a tile's rows that are made again and again, by kThreads threads: what a thread has to
+// know for that is computed once.
 template <int W, int kThreads>
-__device__ __forceinline__ void load_looked_at(uint32_t to, const BFloat16* from,
-                                               int64_t row_stride, const Span& s, int64_t n,
-                                               int ahead) {
-  constexpr int kCopies = kTile * Tile<W>::kPieces;
+class RowCopies {
+ public:
+  __device__ __forceinline__ explicit RowCopies(int64_t row_stride)
+      : row_(static_cast<int>(threadIdx.x) / kPieces),
+        step_(kRows * row_stride),
+        within_(row_ * row_stride + static_cast<int>(threadIdx.x) % kPieces * 8),
+        offset_(Tile<W>::offset(row_, static_cast<int>(threadIdx.x) % kPieces)) {}
+
+  // `first`: the row of the tile's first token; rows [low, high) of the tile are there.
+  __device__ __forceinline__ void start(uint32_t to, const BFloat16* first, int low,
+                                        int high) const {
+    if (kRows > kTile && row_ >= kTile) return;
+    const BFloat16* from = first + within_;
 #pragma unroll
-  for (int step = 0; step < (kCopies + kThreads - 1) / kThreads; ++step) {
-    const int i = step * kThreads + static_cast<int>(threadIdx.x);
-    if (kCopies % kThreads != 0 && i >= kCopies) break;
-    const int r = i / Tile<W>::kPieces, piece = i % Tile<W>::kPieces, t = s.begin + r + ahead;
-    const bool valid = r < s.rows && t >= 0 && t < n;
-    copy_async(to + Tile<W>::offset(r, piece), valid ? from + t * row_stride + piece * 8 : from,
-               valid);
+    for (int i = 0; i < kSteps; ++i) {
+      const int r = row_ + i * kRows;
+      // Rows that are a multiple of eight apart are permuted alike.
+      const uint32_t at = kRows % 8 == 0
+                              ? offset_ + i * kRows * W * 2
+                              : Tile<W>::offset(r, static_cast<int>(threadIdx.x) % kPieces);
+      copy_async(to + at, from, r >= low && r < high);
+      from += step_;
+    }
   }
-}
+  __device__ __forceinline__ void start(uint32_t to, const BFloat16* first, int rows) const {
+    start(to, first, 0, rows);
+  }
+
+ private:
+  static constexpr int kPieces = Tile<W>::kPieces, kRows = kThreads / kPieces;
+  static constexpr int kSteps = kRows > kTile ? 1 : kTile / kRows;
+  int row_;
+  int64_t step_, within_;
+  uint32_t offset_;
+};
 
 // A state as it lies in memory: 8 x 8 blocks of P x N, the blocks row by row, each 128 bytes.
 template <int P, int N, int kThreads>

@@ -115,22 +115,24 @@ struct FinishArguments {
   ScanGradients out;
 };
 
-// What is gathered at a token, over the parts of its head.
-__device__ __forceinline__ float gathered_at(const FinishArguments& f, int kind, int h, int t) {
-  float sum = 0;
-  for (int part = h * f.parts.per_head; part < (h + 1) * f.parts.per_head; ++part)
-    sum += place(f.gathered, f.parts, f.a.layout.n, kind, part)[t];
-  if (kind < 4 && f.a.layout.states)
-    for (int part = h * f.parts.per_head; part < (h + 1) * f.parts.per_head; ++part)
-      sum += place(f.gathered, f.parts, f.a.layout.n, 5 + kind, part)[t];
-  return sum;
+// values (heads) += what is gathered at a token, over the parts of each head. All heads are asked
+// for at once: nobody waits for one to ask for the next.
+__device__ __forceinline__ void gather(const FinishArguments& f, const Place& at, int kind, int t,
+                                       float (&values)[kHeads]) {
+  const int64_t n = f.a.layout.n;
+  const int per_head = f.parts.per_head, first = at.first_head * per_head;
+  for (int part = 0; part < per_head; ++part) {
+    const float* from = place(f.gathered, f.parts, n, kind, first + part) + t;
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h)
+      if (h < at.heads) values[h] += from[h * per_head * n];
+  }
 }
 
 // The step of a token from its decays: dt = 2^(sum - entry), and d dt / d raw = 1 - exp(-dt).
-__device__ __forceinline__ Step step_from_decays(const Arguments& a, int d, int h, int t) {
-  const float dt = power_of_two(a.decays.sums(d, h)[t] - a.decays.entries(d, h)[t]);
-  const bool reset = starts(a.layout, d, t) || !(a.in.A[h] * dt * kLog2e > kReset);
-  const float slope = -expm1f(-dt);
+__device__ __forceinline__ Step step_from_decays(float A, float log_dt, bool starts_here) {
+  const float dt = power_of_two(log_dt), slope = -expm1f(-dt);
+  const bool reset = starts_here || !(A * dt * kLog2e > kReset);
   return {dt, 0, slope, dt > 1e-30f ? slope / dt : 1.0f, reset};
 }
 
@@ -142,53 +144,63 @@ __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
   // From the far border back: the gradient of a_q is that of all sums from q on. So thread q has
   // the place as far from that border.
   const int q = at.s.rows - 1 - at.q, t = token(at.d, at.s, q);
-  float later[kHeads], entry[kHeads];
-#pragma unroll
-  for (int h = 0; h < kHeads; ++h) {
-    later[h] = entry[h] = 0;
-    if (!at.here || h >= at.heads) continue;
-    const int head = at.first_head + h;
+  float later[kHeads] = {}, entry[kHeads] = {}, logs[kHeads] = {}, delta[kHeads] = {};
+  const bool starts_here = at.here && starts(a.layout, at.d, t);
+  if (at.here) {
     // sums[q] is wanted by the reach of the place behind it (or its own, without a shift), by its
     // entry, and at the far border by everything that leaves the tile.
-    entry[h] = gathered_at(f, 2 * at.d + 1, head, t);
     const int looking = q + a.shape.shift;
-    if (looking < at.s.rows) later[h] = gathered_at(f, 2 * at.d, head, token(at.d, at.s, looking));
-    later[h] -= entry[h];
+    gather(f, at, 2 * at.d + 1, t, entry);
+    if (a.layout.states) gather(f, at, 6 + 2 * at.d, t, entry);
+    if (looking < at.s.rows) {
+      gather(f, at, 2 * at.d, token(at.d, at.s, looking), later);
+      if (a.layout.states) gather(f, at, 5 + 2 * at.d, token(at.d, at.s, looking), later);
+    }
+    const float *decay_sums = a.decays.sums(at.d, at.first_head) + t,
+                *entries = a.decays.entries(at.d, at.first_head) + t;
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h)
+      if (h < at.heads) logs[h] = decay_sums[h * a.layout.n] - entries[h * a.layout.n];
     if (at.q == 0 && a.layout.states)
-      for (int part = head * f.parts.per_head; part < (head + 1) * f.parts.per_head; ++part)
-        later[h] +=
-            f.gathered
-                .dots[(static_cast<int64_t>(at.d) * a.layout.tiles + at.tile) * f.parts.count +
-                      part];
+      for (int h = 0; h < at.heads; ++h)
+        for (int part = 0; part < f.parts.per_head; ++part) {
+          const float dot =
+              f.gathered
+                  .dots[(static_cast<int64_t>(at.d) * a.layout.tiles + at.tile) * f.parts.count +
+                        (at.first_head + h) * f.parts.per_head + part];
+#pragma unroll
+          for (int i = 0; i < kHeads; ++i) later[i] += i == h ? dot : 0.0f;
+        }
   }
+  if (at.d == 0 && at.q < at.s.rows) gather(f, at, 4, at.s.begin + at.q, delta);
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) later[h] -= entry[h];
   sum_up(later, at);
 
   __shared__ float sums[3][kHeads][8];  // of dt_bias, A and delta, a warp each
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
     const int head = at.first_head + h;
-    float bias = 0, A = 0, delta = 0;
+    float bias = 0, A = 0;
     if (at.here && h < at.heads) {
-      const Step step = limited ? step_of(a, at.d, head, t) : step_from_decays(a, at.d, head, t);
+      const float rate = a.in.A[head];
+      const Step step =
+          limited ? step_of(a, at.d, head, t) : step_from_decays(rate, logs[h], starts_here);
       const float da = step.reset ? 0.0f : later[h];
       A = da * step.dt;
-      bias = entry[h] * step.ratio + da * a.in.A[head] * step.slope;
+      bias = entry[h] * step.ratio + da * rate * step.slope;
       if (f.out.direction[at.d].dt != nullptr)
         store_any(f.out.direction[at.d].dt, t * f.out.direction[at.d].dt_row + head,
                   a.shape.dt_is_float, bias);
     }
-    if (at.d == 0 && at.q < at.s.rows && h < at.heads) {
-      const int token_of_row = at.s.begin + at.q;
-      delta = gathered_at(f, 4, head, token_of_row);
-      if (f.out.delta != nullptr)
-        store_any(f.out.delta, token_of_row * f.out.delta_row + head, a.shape.delta_is_float,
-                  delta);
-    }
+    if (at.d == 0 && at.q < at.s.rows && h < at.heads && f.out.delta != nullptr)
+      store_any(f.out.delta, (at.s.begin + at.q) * f.out.delta_row + head, a.shape.delta_is_float,
+                delta[h]);
     bias = warp_sum(bias);
     A = warp_sum(A);
-    delta = warp_sum(delta);
+    const float all = warp_sum(delta[h]);
     if (at.lane == 0)
-      sums[0][h][at.warp] = bias, sums[1][h][at.warp] = A, sums[2][h][at.warp] = delta;
+      sums[0][h][at.warp] = bias, sums[1][h][at.warp] = A, sums[2][h][at.warp] = all;
   }
   __syncthreads();
   // Kinds: dt_bias forward and backward, A forward and backward, delta.

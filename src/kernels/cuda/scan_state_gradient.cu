@@ -135,14 +135,17 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
 #pragma unroll
     for (int stage = 0; stage < Plan::kStages; ++stage)
       logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
+  const RowCopies<P, kThreads> x_copies(a.in.x_row), dy_copies(a.dy_row);
+  const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
+  const BFloat16* dy_rows = a.dy + s.begin * a.dy_row;
   const auto start_copies = [&](int part, int stage) {
     if (has_logs)
       logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
                         a.decays.sums(logs.d, part / a.parts.per_head),
                         a.decays.entries(logs.d, part / a.parts.per_head));
     const uint32_t to = base + kFirstStage + stage * Plan::kStage;
-    load_rows<P, kThreads>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
-    load_rows<P, kThreads>(to + Plan::kX, a.dy + part * P, a.dy_row, s, a.layout, -1);
+    x_copies.start(to, x_rows + part * P, s.rows);
+    dy_copies.start(to + Plan::kX, dy_rows + part * P, s.rows);
 #pragma unroll
     for (int i = 0; i < Plan::kDirections; ++i) {
       const int which = Plan::kDirections == 2 ? i : blockIdx.y;

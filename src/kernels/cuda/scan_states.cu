@@ -62,13 +62,18 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   const BFloat16* v = a.pass.v[d] + group * N;
   const int looks = !a.pass.gradient || a.shift == 0 ? 0 : d == 0 ? -1 : 1;
 
+  const RowCopies<P, kThreads> u_copies(a.pass.u_row);
+  const RowCopies<N, kThreads> v_copies(a.pass.v_row[d]);
   const auto span = [&](int i) {
     return i < walk.count ? tile_span(a.layout, walk.tile(i)) : Span{0, 0};
   };
   const auto start_copies = [&](int i, const Span& s) {
     const uint32_t stage = shared_address(shared) + (i & 1) * kStage;
-    load_rows<P, kThreads>(stage, u, a.pass.u_row, s, a.layout, -1);
-    load_looked_at<N, kThreads>(stage + kU, v, a.pass.v_row[d], s, a.layout.n, looks);
+    u_copies.start(stage, u + s.begin * a.pass.u_row, s.rows);
+    // The tokens that rows look at, whosesoever they are; none before the first or behind the last.
+    const int t = s.begin + looks;
+    v_copies.start(stage + kU, v + t * a.pass.v_row[d], t < 0 ? 1 : 0,
+                   min(s.rows, static_cast<int>(a.layout.n - t)));
     commit_copies();
   };
   // The logarithm of the weight of each token that this thread looks after.

@@ -106,13 +106,16 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
 #pragma unroll
   for (int stage = 0; stage < Plan::kStages; ++stage)
     logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
+  const RowCopies<P, kThreads> x_copies(a.in.x_row), dy_copies(a.dy_row);
+  const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
+  const BFloat16* dy_rows = a.dy + s.begin * a.dy_row;
   const auto start_copies = [&](int part, int stage) {
     const int head = part / a.parts.per_head;
     logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
                       a.decays.sums(logs.d, head), a.decays.entries(logs.d, head));
     const uint32_t to = stages + stage * Plan::kStage;
-    load_rows<P, kThreads>(to, a.in.x + part * P, a.in.x_row, s, a.layout, -1);
-    load_rows<P, kThreads>(to + Plan::kX, a.dy + part * P, a.dy_row, s, a.layout, -1);
+    x_copies.start(to, x_rows + part * P, s.rows);
+    dy_copies.start(to + Plan::kX, dy_rows + part * P, s.rows);
     if constexpr (kStates)
 #pragma unroll
       for (int d = 0; d < 2; ++d)

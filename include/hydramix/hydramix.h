@@ -7,6 +7,7 @@
 #include "hydramix/block.h"
 #include "hydramix/error.h"
 #include "hydramix/finite_check.h"
+#include "hydramix/graphed_encoder.h"
 #include "hydramix/layout.h"
 #include "hydramix/mixer.h"
 #include "hydramix/mlp.h"

@@ -128,6 +128,8 @@ class Mixer : public torch::nn::Module {
   // another.
   virtual torch::Tensor mix_gated(const torch::Tensor& w, const Surroundings& around,
                                   const std::vector<int64_t>& offsets) const;
+  // Whether mix() has kernels for sequences end to end, of any lengths.
+  virtual bool packs() const { return false; }
   // What the mixer gives for x = 0, in the shape of mix(): the response to a learned initial state.
   // Undefined when there is none, which is the rule.
   torch::Tensor initial_response(const torch::Tensor& params, const Layout& layout = {}) const;
@@ -142,7 +144,6 @@ class Mixer : public torch::nn::Module {
   // x (n, H, P), params (n, params_width), sequence s the tokens offsets[s] .. offsets[s + 1] - 1
   // -> (n, branches H, P). Used in place of product() when packs() says so, on the CPU and
   // on GPUs for which there are kernels.
-  virtual bool packs() const { return false; }
   virtual torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
                                        const std::vector<int64_t>& offsets) const;
   virtual torch::Tensor response(const torch::Tensor& params, const Rows& rows) const;

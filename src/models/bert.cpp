@@ -6,6 +6,7 @@
 #include "hydramix/error.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
+#include "ops/gpu/token_table.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/norm.h"
 #include "ops/projection.h"
@@ -55,13 +56,20 @@ void check_table(const char* name, const torch::Tensor& ids, int64_t bound) {
 struct TokenPlaces {
   torch::Tensor sequence, place;
 };
-TokenPlaces places_of_tokens(const Layout& layout, int64_t B, int64_t L) {
+TokenPlaces places_of_tokens(const Layout& layout, int64_t B, int64_t L, torch::Device device) {
   const auto offsets = layout.offsets(B, L);
+  if constexpr (gpu::kBuilt)
+    if (device.is_cuda() && offsets.back() > 0) {
+      const auto table = gpu::token_table(offsets, device);
+      return {table->sequences(), table->places()};
+    }
   const auto bounds = torch::tensor(offsets, torch::kInt64);
   const auto count = static_cast<int64_t>(offsets.size()) - 1;
   const auto lengths = bounds.narrow(0, 1, count) - bounds.narrow(0, 0, count);
   const auto sequence = torch::repeat_interleave(torch::arange(count), lengths);
-  return {sequence, torch::arange(offsets.back()) - bounds.index_select(0, sequence)};
+  const auto place = torch::arange(offsets.back()) - bounds.index_select(0, sequence);
+  // Nobody writes into these again: no need to wait until the device has them.
+  return {sequence.to(device, /*non_blocking=*/true), place.to(device, /*non_blocking=*/true)};
 }
 
 }  // namespace
@@ -164,10 +172,8 @@ torch::Tensor BertForMaskedLMImpl::embed(const torch::Tensor& ids, const torch::
   const bool dropping = is_training() && options_.dropout > 0;
   if (position_embeddings.is_empty() && !dropping) return normalized(embedding_norm, e);
 
-  const auto places = places_of_tokens(layout, ids.size(0), ids.size(1));
-  // Nobody writes into these again: no need to wait until the device has them.
-  const auto uploaded = [&](const torch::Tensor& t) { return t.to(ids.options(), true); };
-  const auto place = uploaded(places.place);
+  const auto places = places_of_tokens(layout, ids.size(0), ids.size(1), ids.device());
+  const auto& place = places.place;
   const auto in_places = [&](const torch::Tensor& tokens) {  // (n, d_model) -> (B, L, d_model)
     return layout.is_full() ? tokens.view(e.sizes()) : layout.from_tokens(tokens.unsqueeze(0));
   };
@@ -188,7 +194,7 @@ torch::Tensor BertForMaskedLMImpl::embed(const torch::Tensor& ids, const torch::
           numbers.scalar_type() == torch::kInt64,
       "bert: dropout = ", options_.dropout, " in training needs a number for each of the ", count,
       " sequences, (S) int64; got ", described(numbers), ". Give a DropoutKey, or call eval().");
-  const auto sequence = numbers.to(ids.device()).index_select(0, uploaded(places.sequence));
+  const auto sequence = numbers.to(ids.device()).index_select(0, places.sequence);
   const auto kept = kept_channels({dropout.seed, sequence, place}, e.size(2), options_.dropout);
   return e * in_places(kept.to(e.scalar_type()).mul_(1 / (1 - options_.dropout)));
 }

@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "hydramix/error.h"
+#include "ops/gpu/graph.h"
+#include "ops/gpu/token_table.h"
 #include "ops/projection.h"
 
 namespace hydramix {
@@ -21,11 +23,35 @@ std::optional<MatmulPrecision> precision(bool bfloat16) {
 
 }  // namespace
 
+// Recordings that are kept: each holds what the layers of a step compute.
+constexpr std::size_t kRecordings = 2;
+// Masked places of a recorded step are rounded up to a multiple of this.
+constexpr int64_t kPlaces = 512;
+
 struct MaskedLm::Tensors {
   torch::Tensor ids;                 // (1, n)
   Layout layout;                     // packed
   torch::Tensor positions, targets;  // (m)
   DropoutKey dropout;
+  std::vector<int64_t> offsets;
+};
+
+// A step whose lengths are these, with tensors of its own to read from.
+struct MaskedLm::Recording {
+  Tensors inputs;
+  MaskedLoss loss;
+  std::shared_ptr<const gpu::TokenTable> table;
+  std::shared_ptr<gpu::Graph> graph;
+
+  bool fits(const Tensors& t) const {
+    return inputs.offsets == t.offsets && inputs.positions.sizes() == t.positions.sizes();
+  }
+  void take(const Tensors& t) {
+    inputs.ids.copy_(t.ids);
+    inputs.positions.copy_(t.positions);
+    inputs.targets.copy_(t.targets);
+    inputs.dropout.sequences.copy_(t.dropout.sequences);
+  }
 };
 
 MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
@@ -45,17 +71,56 @@ MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
   flops_per_place_ = 6 * d_model * (d_model + static_cast<double>(model_->options().vocab));
 }
 
-MaskedLm::Tensors MaskedLm::upload(const MaskedBatch& batch) const {
+MaskedLm::Tensors MaskedLm::upload(const MaskedBatch& batch, bool rounded_up) const {
   const auto numbers =
       torch::arange(batch.first, batch.first + int64_t(batch.documents.size()), torch::kInt64);
   const auto ids = int64_tensor(batch.ids).unsqueeze(0);
   model_->check_ids(ids, {});
   const auto& device = settings_.device;
+  auto positions = batch.positions, targets = batch.targets;
+  if (rounded_up) {
+    const auto rounded = (positions.size() + kPlaces - 1) / kPlaces * kPlaces;
+    positions.resize(rounded, 0);
+    targets.resize(rounded, -1);
+  }
   return {ids.to(device),
           Layout::packed(int64_tensor(batch.offsets)),
-          int64_tensor(batch.positions).to(device),
-          int64_tensor(batch.targets).to(device),
-          {settings_.seed, numbers}};
+          int64_tensor(positions).to(device),
+          int64_tensor(targets).to(device),
+          {settings_.seed, numbers.to(device)},
+          batch.offsets};
+}
+
+MaskedLoss MaskedLm::gradients(const Tensors& t) {
+  const auto hidden = model_->encode(t.ids, {}, t.layout, t.dropout);
+  const auto loss = model_->masked_loss(hidden, t.positions, t.targets);
+  loss.sum.backward();
+  return {loss.sum.detach(), loss.correct};
+}
+
+// Lengths that came twice in a row are likely to come again: fixed-length sequences, packed.
+MaskedLoss MaskedLm::recorded_gradients(const Tensors& t) {
+  if constexpr (gpu::kBuilt) {
+    for (const auto& recording : recordings_) {
+      if (!recording->fits(t)) continue;
+      recording->take(t);
+      recording->graph->replay();
+      return recording->loss;
+    }
+    if (seen_offsets_ == t.offsets) {
+      auto recording = std::make_shared<Recording>();
+      recording->inputs = t;
+      recording->table = gpu::token_table(t.offsets, settings_.device);
+      if (recordings_.size() == kRecordings) recordings_.erase(recordings_.begin());
+      recording->graph =
+          std::make_shared<gpu::Graph>([&] { recording->loss = gradients(recording->inputs); });
+      recordings_.push_back(recording);
+      recording->graph->replay();
+      return recording->loss;
+    }
+  }
+  seen_offsets_ = t.offsets;
+  return gradients(t);
 }
 
 // What was made ready while the batch before it was computed, or made now.
@@ -81,11 +146,9 @@ Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
   totals.flops = totals.tokens * flops_per_token_ + totals.terms * flops_per_place_;
   if (masked.positions.empty()) return totals;  // few and short sequences: nothing was chosen
   const auto guard = precision(settings_.bfloat16);
-  const auto t = upload(masked);
+  const auto t = upload(masked, settings_.graphs);
   model_->train();
-  const auto hidden = model_->encode(t.ids, {}, t.layout, t.dropout);
-  const auto loss = model_->masked_loss(hidden, t.positions, t.targets);
-  loss.sum.backward();
+  const auto loss = settings_.graphs ? recorded_gradients(t) : gradients(t);
   totals.loss = loss.sum.item<double>();
   totals.correct = loss.correct.item<double>();
   return totals;

@@ -16,7 +16,8 @@ struct MaskedLmSettings {
   int64_t evaluation_documents = 0;  // at most; 0: all
   int64_t seed = 0;                  // of dropout
   torch::Device device = torch::kCPU;
-  bool bfloat16 = false;  // matrix products in bfloat16
+  bool bfloat16 = false;  // on a GPU: products, and what is between layers, in bfloat16
+  bool graphs = false;    // on a GPU, in bfloat16: steps whose lengths come again are recorded
 };
 
 class MaskedLm : public Task {
@@ -34,7 +35,11 @@ class MaskedLm : public Task {
 
  private:
   struct Tensors;
-  Tensors upload(const MaskedBatch& batch) const;
+  struct Recording;
+  MaskedLoss gradients(const Tensors& t);
+  MaskedLoss recorded_gradients(const Tensors& t);
+  // `rounded_up`: with places that do not count, so that there are only few numbers of them.
+  Tensors upload(const MaskedBatch& batch, bool rounded_up = false) const;
   MaskedBatch batch(Slice slice);
   void evaluate(const MaskedBatch& batch, std::vector<double>& sums);
 
@@ -44,6 +49,8 @@ class MaskedLm : public Task {
   const MaskedBatches& validation_batches_;
   MaskedLmSettings settings_;
   double flops_per_token_ = 0, flops_per_place_ = 0;
+  std::vector<std::shared_ptr<Recording>> recordings_;  // the newest last
+  std::vector<int64_t> seen_offsets_;                   // of the step before
   Slice coming_;
   std::future<MaskedBatch> coming_batch_;
 };

@@ -13,6 +13,7 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "language/language_documents.h"
+#include "ops/gpu/graph.h"
 #include "train/gemm_rate.h"
 #include "train/launch_environment.h"
 #include "train/masked_lm.h"
@@ -170,6 +171,10 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
                        " ranks. Choose a batch that is a multiple of the number of ranks.");
   const auto device = choose_device(options.device, launch.local_rank);
   const bool bfloat16 = choose_bfloat16(options.precision, device);
+  // Steps that are recorded need a stream of their own, from the first tensor on.
+  std::shared_ptr<void> stream;
+  if constexpr (gpu::kBuilt)
+    if (device.is_cuda()) stream = std::make_shared<gpu::OwnStream>(device);
   const auto tokenizer = open_tokenizer(options.data);
   HYDRAMIX_CHECK_USAGE(tokenizer.size() <= options.model.vocab,
                        "model.vocab: ", options.model.vocab, " is less than the tokenizer's ",
@@ -204,7 +209,8 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     }
     MaskedLm task(model, training_batches, *validation, validation_batches,
                   {options.train.micro_batch, options.data.evaluation_documents, options.train.seed,
-                   device, bfloat16});
+                   device, bfloat16,
+                   /*graphs=*/gpu::kBuilt && bfloat16 && communicator->size() == 1});
 
     PretrainResult result;
     for (const auto& parameter : model->parameters()) result.parameters += parameter.numel();

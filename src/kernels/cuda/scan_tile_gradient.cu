@@ -228,10 +228,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
         multiply(acc[2 * j + 1], matrix, b[2], b[3]);
       }
     };
-    const auto leave_columns = [&](const float(&columns)[4], int d, int k) {
-      column_sums[d][2 * warp + (lane >> 2 & 1)]
-                 [16 * k + (lane >> 4) * 8 + 2 * c + (lane >> 3 & 1)] = sum_columns(columns, lane);
-    };
+    float columns_of[kBlocks];  // sums over the rows of this warp; stored when all blocks are done
     // Without a branch, so that blocks overlap: on the diagonal all of it decays to nothing.
     const auto block = [&](auto index) {
       constexpr int k = decltype(index)::value;
@@ -258,12 +255,13 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       }
       row_sums[0][0] += forward ? sum0 : 0.0f, row_sums[0][1] += forward ? sum1 : 0.0f;
       row_sums[1][0] += forward ? 0.0f : sum0, row_sums[1][1] += forward ? 0.0f : sum1;
-      leave_columns(columns, forward ? 0 : 1, k);
+      columns_of[k] = sum_columns(columns, lane);
       multiply_block(m, k);
     };
     block(Int<0>{}), block(Int<1>{}), block(Int<2>{}), block(Int<3>{});
     if (s.rows > kTile / 2) block(Int<4>{}), block(Int<5>{}), block(Int<6>{}), block(Int<7>{});
     // The block on the diagonal, where both directions meet.
+    float diagonal_columns[2] = {};
     if (16 * warp < s.rows) {
       float dm[2][4], m[2][4], columns[2][4] = {};
       dmatrix(dm, warp);
@@ -297,8 +295,8 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
         m[1][2] += diagonal.odd ? 0.0f : d1;
         m[1][3] += diagonal.odd ? d1 : 0.0f;
       }
-      leave_columns(columns[0], 0, warp);
-      leave_columns(columns[1], 1, warp);
+      diagonal_columns[0] = sum_columns(columns[0], lane);
+      diagonal_columns[1] = sum_columns(columns[1], lane);
       multiply_block(m, warp);
     }
     if constexpr (kStates)
@@ -324,6 +322,14 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
         if (c == 0 && j < s.rows && a.on[d])
           place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part)[s.begin + j] = sum;
       }
+    // A store in between would hold up the reads of the blocks behind it.
+    const int line = 2 * warp + (lane >> 2 & 1), column = (lane >> 4) * 8 + 2 * c + (lane >> 3 & 1);
+#pragma unroll
+    for (int k = 0; k < kBlocks; ++k)
+      if (k < 4 || s.rows > kTile / 2)
+        column_sums[k > warp ? 0 : 1][line][16 * k + column] =
+            k == warp ? diagonal_columns[1] : columns_of[k];
+    column_sums[0][line][16 * warp + column] = diagonal_columns[0];
     __syncthreads();  // all column sums are there
     if (logs.r < s.rows && a.on[logs.d]) {
       const int block = logs.r / 16;

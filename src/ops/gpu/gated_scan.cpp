@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/gpu/gated_scan.h"
 
+#include "kernels/cuda/scan.h"
 #include "ops/gpu/conv.h"
 #include "ops/gpu/launch.h"
 #include "ops/gpu/norm.h"

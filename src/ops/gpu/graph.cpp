@@ -3,6 +3,7 @@
 
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include "ops/gpu/launch.h"
@@ -38,9 +39,8 @@ Graph::Graph(const std::function<void()>& f) : state_(std::make_unique<State>())
   const auto stream = c10::cuda::getCurrentCUDAStream();
   HYDRAMIX_CHECK(stream != c10::cuda::getDefaultCUDAStream(stream.device_index()),
                  "graph: work on the default stream cannot be recorded. Make an OwnStream first.");
-  f();
-  f();
   stream.synchronize();
+  c10::cuda::CUDACachingAllocator::emptyCache();  // a recording cannot use what others keep
   state_->graph.capture_begin();
   try {
     f();

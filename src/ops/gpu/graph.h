@@ -24,9 +24,10 @@ class OwnStream {
   std::unique_ptr<State> state_;
 };
 
-// Calls f twice, so that everything it needs is there, then records it. f must do the same each
-// time, with tensors that stay where they are, and look at no result. What f allocates belongs to
-// the recording: a result is valid until the next replay. In the scope of an OwnStream.
+// A recording of what f does, which is not done meanwhile. f must do the same each time, with
+// tensors that stay where they are, look at no result, and have run before, so that what it needs
+// is there. What f allocates belongs to the recording: a result is valid until the next replay. In
+// the scope of an OwnStream.
 class Graph {
  public:
   explicit Graph(const std::function<void()>& f);

@@ -5,6 +5,8 @@
 #include <mutex>
 
 #include "hydramix/error.h"
+#include "kernels/cuda/scan.h"
+#include "kernels/cuda/token_tiles.h"
 
 namespace hydramix::gpu {
 namespace {
@@ -59,6 +61,16 @@ void TokenTable::upload(const cuda::TokenTiles& tiles) {
   bounds_.copy_(
       torch::from_blob(const_cast<int2*>(tiles.bounds.data()), {tokens_, 2}, torch::kInt32));
   begins_.copy_(torch::from_blob(begins.data(), {begins_.size(0)}, torch::kInt32));
+}
+
+torch::Tensor TokenTable::sequences() const {
+  const auto token = torch::arange(tokens_, bounds_.options());
+  return (bounds_.select(1, 0) == token).cumsum(0) - 1;
+}
+
+torch::Tensor TokenTable::places() const {
+  const auto token = torch::arange(tokens_, bounds_.options());
+  return (token - bounds_.select(1, 0)).to(torch::kInt64);
 }
 
 const int2* TokenTable::bounds() const {

@@ -5,9 +5,13 @@
 
 #include <memory>
 
-#include "kernels/cuda/scan.h"
-#include "kernels/cuda/token_tiles.h"
 #include "ops/gpu/gpu.h"
+
+struct int2;
+namespace hydramix::cuda {
+struct ScanLayout;
+struct TokenTiles;
+}  // namespace hydramix::cuda
 
 namespace hydramix::gpu {
 
@@ -21,6 +25,10 @@ class TokenTable {
   void put(const std::vector<int64_t>& offsets);
 
   int64_t tokens() const { return tokens_; }
+  // Computed on the device whenever they are asked for, so that a graph asks again: for each token
+  // the index of its sequence and its place in that, (n) int64.
+  torch::Tensor sequences() const;
+  torch::Tensor places() const;
   const int2* bounds() const;
   // `walks`: parts of heads and directions, which share a GPU.
   cuda::ScanLayout layout(int walks) const;

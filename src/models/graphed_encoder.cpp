@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hydramix/graphed_encoder.h"
+
+#include <map>
+
+#include "hydramix/error.h"
+#include "ops/gpu/graph.h"
+#include "ops/gpu/token_table.h"
+#include "ops/projection.h"
+
+namespace hydramix {
+namespace {
+
+constexpr int64_t kSmallest = 128;
+
+// One size of request.
+struct Size {
+  torch::Tensor ids;  // (1, tokens)
+  torch::Tensor hidden;
+  std::shared_ptr<gpu::TokenTable> table;
+  std::shared_ptr<gpu::Graph> graph;
+};
+
+}  // namespace
+
+struct GraphedEncoder::State {
+  BertForMaskedLM model;
+  int64_t most_tokens;
+  torch::Device device;
+  std::map<int64_t, Size> sizes;
+
+  torch::Tensor encode(const torch::Tensor& ids, const std::vector<int64_t>& offsets) const {
+    const torch::NoGradGuard no_grad;
+    const MatmulPrecision precision(torch::kBFloat16);
+    return model->encode(ids, {}, Layout::packed(torch::tensor(offsets, torch::kInt64))).squeeze(0);
+  }
+
+  // Recorded at the first request of so many tokens.
+  Size& size_of(int64_t tokens, const std::vector<int64_t>& offsets) {
+    int64_t rounded = kSmallest;
+    while (rounded < tokens) rounded *= 2;
+    auto& size = sizes[rounded];
+    if constexpr (gpu::kBuilt)
+      if (!size.graph) record(size, rounded, offsets);
+    return size;
+  }
+
+  void record(Size& size, int64_t rounded, const std::vector<int64_t>& offsets) const {
+    if constexpr (gpu::kBuilt) {
+      size.ids = torch::zeros({1, rounded}, torch::TensorOptions(torch::kInt64).device(device));
+      size.table = std::make_shared<gpu::TokenTable>(rounded, device);
+      auto whole = offsets;
+      if (whole.back() < rounded) whole.push_back(rounded);
+      size.table->put(whole);
+      const gpu::TableGuard guard(size.table);
+      const auto run = [&] { size.hidden = encode(size.ids, whole); };
+      run();
+      size.graph = std::make_shared<gpu::Graph>(run);
+    }
+  }
+};
+
+GraphedEncoder::GraphedEncoder(BertForMaskedLM model, int64_t most_tokens) {
+  const auto parameters = model->parameters();
+  const auto device = parameters.at(0).device();
+  HYDRAMIX_CHECK_USAGE(gpu::kBuilt && device.is_cuda(), "graphed encoder: the model is on ", device,
+                       gpu::kBuilt ? "" : ", and this library has no GPU kernels",
+                       ". Move it to a GPU with model->to(torch::kCUDA).");
+  const auto& options = model->options().block;
+  const auto mixer = make_mixer(options.mixer, options.heads(), options.mixer_options);
+  HYDRAMIX_CHECK_USAGE(mixer->packs() && !options.mixer_options.learn_initial_states,
+                       "graphed encoder: mixer '", options.mixer,
+                       "' has no kernels that take sequences of any lengths (hydra has), so its "
+                       "work depends on them. Use encode() of the model.");
+  HYDRAMIX_CHECK_USAGE(!model->is_training(),
+                       "graphed encoder: the model is in training mode. Call model->eval() first.");
+  state_.reset(new State{std::move(model), most_tokens, device, {}});
+}
+
+GraphedEncoder::~GraphedEncoder() = default;
+
+torch::Tensor GraphedEncoder::encode(const std::vector<std::vector<int64_t>>& sequences) {
+  std::vector<int64_t> all, offsets{0};
+  for (const auto& sequence : sequences) {
+    all.insert(all.end(), sequence.begin(), sequence.end());
+    offsets.push_back(static_cast<int64_t>(all.size()));
+  }
+  const auto n = static_cast<int64_t>(all.size());
+  const auto ids = torch::tensor(all, torch::kInt64).unsqueeze(0);
+  state_->model->check_ids(ids, {});
+  if (n == 0)
+    return torch::empty({0, state_->model->options().block.d_model},
+                        torch::TensorOptions(torch::kFloat32).device(state_->device));
+  if (n > state_->most_tokens) return state_->encode(ids.to(state_->device), offsets);
+  if constexpr (gpu::kBuilt) {
+    const gpu::OwnStream stream(state_->device);
+    auto& size = state_->size_of(n, offsets);
+    if (offsets.back() < size.ids.size(1)) offsets.push_back(size.ids.size(1));
+    size.table->put(offsets);
+    size.ids.zero_();
+    size.ids.narrow(1, 0, n).copy_(ids);
+    size.graph->replay();
+    return size.hidden.narrow(0, 0, n);
+  }
+  return {};
+}
+
+}  // namespace hydramix

@@ -15,6 +15,16 @@ namespace {
 
 using Tensors = std::map<std::string, torch::Tensor>;
 
+// How a case is run.
+struct Run {
+  LoadOptions load;
+  torch::TensorOptions where;  // dtype and device
+
+  void move(torch::nn::Module& module) const {
+    module.to(where.device(), where.dtype().toScalarType());
+  }
+};
+
 std::string metadata(const TensorFile& file, const std::string& key) {
   const auto found = file.metadata.find(key);
   HYDRAMIX_CHECK(found != file.metadata.end(), file.path.string(), ": has no metadata '", key,
@@ -31,14 +41,14 @@ Tensors parameters(const TensorFile& file) {
 }
 
 torch::Tensor input(const TensorFile& file, const std::string& name, int64_t dimensions,
-                    bool integers) {
+                    bool integers, const Run& run) {
   const auto& t = file.at(name);
   HYDRAMIX_CHECK(t.dim() == dimensions &&
                      (integers ? t.scalar_type() == torch::kInt64 : t.is_floating_point()),
                  file.path.string(), ": '", name, "' must be ",
                  integers ? "int64" : "floating point", " with ", dimensions, " dimensions; got ",
                  t.dtype(), " ", t.sizes(), ".");
-  return integers ? t : t.to(torch::kFloat64);
+  return integers ? t.to(run.where.device()) : t.to(run.where);
 }
 
 // Gradients of the weights as they stand in the file.
@@ -69,23 +79,23 @@ void check_size(const TensorFile& file, const BlockOptions& block, double vocab,
                  held, ". Do its sizes belong to these weights?");
 }
 
-Tensors run_block(const TensorFile& file, const BlockOptions& options, const LoadOptions& load) {
+Tensors run_block(const TensorFile& file, const BlockOptions& options, const Run& run) {
   check_size(file, options, /*vocab=*/0, /*layers=*/1);
   Block block(options);
-  block->to(torch::kFloat64);
-  load_weights(*block, parameters(file), load);
-  const auto x = input(file, "x", 3, false).clone().requires_grad_();
+  run.move(*block);
+  load_weights(*block, parameters(file), run.load);
+  const auto x = input(file, "x", 3, false, run).clone().requires_grad_();
   HYDRAMIX_CHECK(x.numel() > 0, "'x' is empty, ", x.sizes(), "; give at least one token.");
   const auto y = block->forward(x);
   Tensors computed{{"y", y.detach()}};
   if (file.has("dy")) {
-    const auto dy = input(file, "dy", 3, false);
+    const auto dy = input(file, "dy", 3, false, run);
     HYDRAMIX_CHECK(dy.sizes() == y.sizes(), file.path.string(),
                    ": 'dy' must have the shape of the output, ", y.sizes(), "; got ", dy.sizes(),
                    ".");
     y.backward(dy);
     computed["grad.x"] = x.grad();
-    collect_gradients(*block, load, computed);
+    collect_gradients(*block, run.load, computed);
   }
   if (file.has("aux.M"))
     computed["aux.M"] = block->materialize(x.detach().narrow(0, 0, 1)).detach()[0];
@@ -101,29 +111,28 @@ Tensors run_block(const TensorFile& file, const BlockOptions& options, const Loa
   return computed;
 }
 
-Tensors run_bert(const TensorFile& file, BertOptions options, const LoadOptions& load) {
+Tensors run_bert(const TensorFile& file, BertOptions options, const Run& run) {
   const auto weights = parameters(file);
   options.pooler = weights.count("bert.pooler.dense.weight") != 0;
   check_size(file, options.block, static_cast<double>(options.vocab),
              static_cast<double>(options.layers));
   BertForMaskedLM bert(options);
-  bert->to(torch::kFloat64);
-  load_weights(*bert, weights, load);
+  run.move(*bert);
+  load_weights(*bert, weights, run.load);
   const auto types =
-      file.has("token_type_ids") ? input(file, "token_type_ids", 2, true) : torch::Tensor();
-  const auto logits = bert->predict(bert->encode(input(file, "input_ids", 2, true), types));
+      file.has("token_type_ids") ? input(file, "token_type_ids", 2, true, run) : torch::Tensor();
+  const auto logits = bert->predict(bert->encode(input(file, "input_ids", 2, true, run), types));
   Tensors computed{{"logits", logits.detach()}};
   if (file.has("labels")) {
-    const auto loss = BertForMaskedLMImpl::loss(logits, input(file, "labels", 2, true));
+    const auto loss = BertForMaskedLMImpl::loss(logits, input(file, "labels", 2, true, run));
     loss.backward();
     computed["loss"] = loss.detach();
-    collect_gradients(*bert, load, computed);
+    collect_gradients(*bert, run.load, computed);
   }
   return computed;
 }
 
-Tensors compute_checked(const TensorFile& file, const LoadOptions& load,
-                        const std::string& origin) {
+Tensors compute_checked(const TensorFile& file, const Run& run, const std::string& origin) {
   const auto module = metadata(file, "module");
   const auto arguments = parse_arguments(metadata(file, "constructor"), origin);
   const auto inner = file.metadata.find("mixer_constructor");
@@ -138,20 +147,20 @@ Tensors compute_checked(const TensorFile& file, const LoadOptions& load,
   HYDRAMIX_CHECK(dft.is_boolean(), origin,
                  ": 'mixer_constructor' has an is_dft that is neither true nor false.");
 
-  if (module == "Hydra") return run_block(file, reference_hydra(arguments, origin), load);
+  if (module == "Hydra") return run_block(file, reference_hydra(arguments, origin), run);
   if (module == "BertForMaskedLM")
-    return run_bert(file, reference_bert(arguments, dft.get<bool>(), origin), load);
+    return run_bert(file, reference_bert(arguments, dft.get<bool>(), origin), run);
   HYDRAMIX_CHECK(module == "MatrixMixer", origin, ": unknown module ", in_quotes(module),
                  "; expected Hydra, MatrixMixer or BertForMaskedLM.");
-  return run_block(file, reference_matrix_mixer(arguments, dft.get<bool>(), origin), load);
+  return run_block(file, reference_matrix_mixer(arguments, dft.get<bool>(), origin), run);
 }
 
 // Whatever is wrong is wrong with the file, and not with the command that was typed: the message
 // begins with the file's name.
-Tensors compute(const TensorFile& file, const LoadOptions& load) {
+Tensors compute(const TensorFile& file, const Run& run) {
   const std::string origin = file.path.string();
   try {
-    return compute_checked(file, load, origin);
+    return compute_checked(file, run, origin);
   } catch (const Error& error) {
     const std::string message = error.what();
     throw Error(message.starts_with(origin) ? message : origin + ": " + message);
@@ -168,7 +177,8 @@ double worst_error(const torch::Tensor& ours, const torch::Tensor& theirs) {
   if (ours.numel() == 0) return 0;
   const auto expected = theirs.to(torch::kFloat64);
   const double scale = expected.abs().max().item<double>();
-  const double error = (ours - expected).abs().max().item<double>() / (scale > 0 ? scale : 1);
+  const double error =
+      (ours.to(expected.options()) - expected).abs().max().item<double>() / (scale > 0 ? scale : 1);
   return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
 }
 
@@ -178,10 +188,11 @@ bool CaseReport::passed() const {
   return std::none_of(tensors.begin(), tensors.end(), [](const TensorReport& t) { return t.off; });
 }
 
-CaseReport run_case(const TensorFile& file, double tolerance, const LoadOptions& load) {
+CaseReport run_case(const TensorFile& file, double tolerance, const LoadOptions& load,
+                    const torch::TensorOptions& where) {
   CaseReport report;
   report.module = metadata(file, "module");
-  report.computed = compute(file, load);
+  report.computed = compute(file, {load, where});
   const auto name = file.metadata.find("case");
   report.name = name == file.metadata.end() ? file.path.stem().string() : name->second;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A golden case: a module's constructor, weights, inputs, outputs and gradients in one .safetensors
-// file (docs/golden.md). Running it computes all outputs and gradients in float64 and compares.
+// file (docs/golden.md). Running it computes all outputs and gradients, in float64 unless told
+// otherwise, and compares.
 #pragma once
 
 #include <map>
@@ -29,7 +30,8 @@ struct CaseReport {
 };
 
 // Throws Error when the file is not a case: unknown module, missing weights, shapes that do not
-// fit.
-CaseReport run_case(const TensorFile& file, double tolerance, const LoadOptions& load = {});
+// fit. `where`: the dtype it is computed in, and the device.
+CaseReport run_case(const TensorFile& file, double tolerance, const LoadOptions& load = {},
+                    const torch::TensorOptions& where = torch::kFloat64);
 
 }  // namespace hydramix

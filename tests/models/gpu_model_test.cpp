@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks, models and optimizer steps on a GPU against the same on the CPU; the same bits every
+// time, launched one by one or recorded.
+#include <filesystem>
+
+#include "eval/case.h"
+#include "hydramix/bert.h"
+#include "ops/gpu/graph.h"
+#include "ops/gpu/rounded_weights.h"
+#include "ops/projection.h"
+#include "support/gpu.h"
+#include "support/tensors.h"
+#include "train/adamw.h"
+
+namespace hydramix {
+namespace {
+
+using test::is_few;
+using test::kGpu;
+using test::norm_error;
+using test::offsets_of;
+using torch::Tensor;
+
+class GpuBlock : public test::OnGpu {};
+class GpuModel : public test::OnGpu {};
+class GpuMixer : public test::OnGpu, public ::testing::WithParamInterface<std::string> {};
+class GpuGolden : public test::OnGpu, public ::testing::WithParamInterface<std::string> {};
+
+// Away from the initial zeros, so that no term is hidden.
+void disturb(torch::nn::Module& module, double deviation) {
+  const torch::NoGradGuard no_grad;
+  for (auto& p : module.parameters()) p.add_(deviation * torch::randn_like(p));
+}
+
+// Another module of the same options with the same weights, elsewhere.
+template <class Model>
+Model twin(const Model& model, torch::Device device, torch::ScalarType type) {
+  Model other(model->options());
+  other->to(device, type);
+  const torch::NoGradGuard no_grad;
+  const auto from = model->parameters();
+  auto to = other->parameters();
+  for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
+  return other;
+}
+
+struct Named {
+  std::string name;
+  Tensor value;
+};
+
+// The output, then the gradients of u and of all weights.
+std::vector<Named> outcome(const Block& block, const Tensor& u, const Tensor& dy,
+                           const Layout& layout) {
+  block->zero_grad();
+  const auto input = u.detach().requires_grad_();
+  const auto y = block->forward(input, layout);
+  y.backward(dy.to(y.options()));
+  std::vector<Named> all{{"y", y.detach()}, {"u", input.grad()}};
+  for (const auto& item : block->named_parameters())
+    all.push_back({item.key(), item.value().grad().defined() ? item.value().grad().clone()
+                                                             : torch::zeros_like(item.value())});
+  return all;
+}
+
+struct Places {
+  std::string name;
+  Tensor holds_token;  // (B, L) bool
+  Layout layout;
+};
+
+// Sequences about as long as a tile of the scan, and much shorter.
+std::vector<Places> layouts() {
+  const auto place = torch::arange(130);
+  const auto mask =
+      torch::stack({place < 129, place >= 127, (place > 10) & (place < 61), place < 130});
+  const auto offsets = offsets_of({1, 127, 128, 129, 2, 131});
+  const auto all = torch::ones({1, offsets.back()}, torch::kBool);
+  return {{"full", torch::ones({3, 67}, torch::kBool), {}},
+          {"padded", mask, Layout::padded(mask)},
+          {"packed", all, Layout::packed(torch::tensor(offsets))}};
+}
+
+// NaN where there is no token: it must not be looked at.
+Tensor random_input(const Places& places, int64_t d_model) {
+  const auto u = torch::randn({places.holds_token.size(0), places.holds_token.size(1), d_model});
+  return u.masked_fill(~places.holds_token.unsqueeze(2), std::numeric_limits<double>::quiet_NaN());
+}
+
+BlockOptions hydra(int64_t groups) {
+  BlockOptions options;
+  options.d_model = 64;
+  options.headdim = 32;
+  options.mixer_options.d_state = 16;
+  options.mixer_options.groups = groups;
+  return options;
+}
+
+void expect_close_to_float64(const Block& block, const std::string& what) {
+  const auto exact = twin(block, torch::kCPU, torch::kFloat64);
+  const auto ours = twin(block, kGpu, torch::kFloat32);
+  for (const auto& places : layouts()) {
+    const auto u = random_input(places, block->options().d_model).to(torch::kBFloat16);
+    const auto dy = torch::randn(u.sizes()).to(torch::kBFloat16);
+    const auto a = outcome(ours, u.to(kGpu), dy, places.layout);
+    const auto again = outcome(ours, u.to(kGpu), dy, places.layout);
+    const auto b = outcome(exact, u.to(torch::kFloat64), dy, places.layout);
+    EXPECT_EQ(a[0].value.scalar_type(), torch::kBFloat16);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const auto name = what + ", " + places.name + ": " + a[i].name;
+      // Some ten tensors on the way are rounded, each by 2^-9 in the mean.
+      EXPECT_LE(norm_error(a[i].value, b[i].value), is_few(a[i].value) ? 6e-2 : 2e-2) << name;
+      EXPECT_TRUE(torch::equal(a[i].value, again[i].value)) << name << ": other bits";
+    }
+  }
+}
+
+TEST_F(GpuBlock, HydraInBfloat16IsCloseToFloat64) {
+  for (const int64_t groups : {1, 2}) {
+    torch::manual_seed(1);
+    Block block(hydra(groups));
+    disturb(*block, 0.1);
+    expect_close_to_float64(block, "groups " + std::to_string(groups));
+  }
+}
+
+TEST_F(GpuBlock, AnyOptionInBfloat16IsCloseToFloat64) {
+  torch::manual_seed(2);
+  auto options = hydra(2);
+  options.mixer_options.learn_initial_states = true;
+  Block states(options);
+  disturb(*states, 0.1);
+  expect_close_to_float64(states, "initial states");
+
+  options = hydra(2);
+  options.bias = true;
+  options.conv_bias = false;
+  options.d_conv = 4;
+  options.mixer_options.dt_limit_low = 0.01;
+  options.mixer_options.dt_limit_high = 0.2;
+  Block other(options);
+  disturb(*other, 0.1);
+  expect_close_to_float64(other, "biases and limits");
+
+  options = hydra(1);
+  options.headdim = 16;  // tensor cores want 32
+  options.mixer_options.d_state = 12;
+  Block odd(options);
+  disturb(*odd, 0.1);
+  expect_close_to_float64(odd, "odd sizes");
+}
+
+TEST_F(GpuBlock, HydraIsOneOperationWhereTensorCoresFit) {
+  const auto is_one = [](const BlockOptions& options, torch::ScalarType type) {
+    Block block(options);
+    block->to(kGpu);
+    const auto weights = block->named_parameters();
+    const auto w = torch::randn({10, weights["in_proj.weight"].size(0)}).to(kGpu, type);
+    const Surroundings around{weights["conv1d.weight"], weights["conv1d.bias"], 3,
+                              weights["norm.weight"], 1e-5};
+    return block->mixer().mix_gated(w, around, {0, 10}).defined();
+  };
+  EXPECT_TRUE(is_one(hydra(1), torch::kBFloat16));
+  EXPECT_TRUE(is_one(hydra(2), torch::kBFloat16));
+  EXPECT_FALSE(is_one(hydra(1), torch::kFloat32));
+  auto odd = hydra(1);
+  odd.mixer_options.d_state = 12;
+  EXPECT_FALSE(is_one(odd, torch::kBFloat16));
+}
+
+TEST_P(GpuMixer, GivesOnAGpuWhatItGivesOnTheCpu) {
+  BlockOptions options;
+  options.mixer = GetParam();
+  options.d_model = 32;
+  options.headdim = 16;
+  options.mixer_options = {.qk_dim = 4, .d_state = 16, .groups = 2, .max_length = 131};
+  torch::manual_seed(3);
+  Block block(options);
+  disturb(*block, 0.05);
+  const auto exact = twin(block, torch::kCPU, torch::kFloat64);
+  const auto ours = twin(block, kGpu, torch::kFloat32);
+  for (const auto& places : layouts()) {
+    const auto u = random_input(places, options.d_model).to(torch::kBFloat16);
+    const auto dy = torch::randn(u.sizes()).to(torch::kBFloat16);
+    const auto want = outcome(exact, u.to(torch::kFloat64), dy, places.layout);
+    const auto single = outcome(ours, u.to(kGpu, torch::kFloat32), dy, places.layout);
+    for (const std::size_t i : {0, 1})
+      EXPECT_LE(norm_error(single[i].value, want[i].value), 1e-4)
+          << places.name << ", float32: " << want[i].name;
+    // What rounding the input once more would change: some matrices are more sensitive than others.
+    const auto rounded =
+        u.to(torch::kFloat64) * (1 + 0x1p-9 * torch::randn_like(u, torch::kFloat64));
+    const auto moved = outcome(exact, rounded, dy, places.layout);
+    const auto half = outcome(ours, u.to(kGpu), dy, places.layout);
+    for (const std::size_t i : {0, 1})
+      EXPECT_LE(norm_error(half[i].value, want[i].value),
+                std::max(5e-2, 8 * norm_error(moved[i].value, want[i].value)))
+          << places.name << ", bfloat16: " << want[i].name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuMixer, ::testing::ValuesIn(mixer_names()), test::parameter_name);
+
+const std::filesystem::path kGolden = std::filesystem::path(HYDRAMIX_SOURCE_DIR) / "tests/golden";
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kGolden))
+    if (entry.path().extension() == ".safetensors") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_P(GpuGolden, AgreesWithTheReferenceInEveryTensor) {
+  const auto where = torch::TensorOptions(torch::kFloat32).device(kGpu);
+  const auto report =
+      run_case(load_tensors(kGolden / (GetParam() + ".safetensors")), 2e-5, {}, where);
+  EXPECT_GE(report.tensors.size(), 8u);
+  for (const auto& tensor : report.tensors)
+    EXPECT_FALSE(tensor.off) << tensor.name << ": " << tensor.error;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuGolden, ::testing::ValuesIn(golden_names()), test::parameter_name);
+
+// A small encoder, its optimizer and a batch, all on one device.
+struct Training {
+  BertForMaskedLM model;
+  FlatParameters parameters;
+  AdamW optimizer;
+  Layout layout = Layout::packed(torch::tensor(offsets_of(kLengths)));
+  Tensor ids, positions, targets;
+
+  inline static const std::vector<int64_t> kLengths{40, 1, 129, 86};
+
+  static BertForMaskedLM make_model() {
+    BertOptions options;
+    options.vocab = 101;
+    options.layers = 2;
+    options.initial_deviation = 0.1;
+    options.mlp.kind = "glu";
+    options.mlp.width = 96;
+    options.block = hydra(1);
+    torch::manual_seed(4);
+    return BertForMaskedLM(options);
+  }
+  static AdamWOptions optimizer_options() {
+    AdamWOptions options;
+    options.rate = 1e-2;
+    options.decay = 0.1;
+    options.clip = 0.5;
+    options.ema = 0.9;
+    return options;
+  }
+
+  explicit Training(torch::Device device)
+      : model(twin(make_model(), device, torch::kFloat32)),
+        parameters(*model),
+        optimizer(parameters, optimizer_options()) {
+    torch::manual_seed(5);
+    ids = torch::randint(101, {1, 256}, torch::kInt64).to(device);
+    positions = torch::arange(1, 256, 3).to(device);
+    targets = torch::randint(101, {85}, torch::kInt64).to(device);
+  }
+  void run() {
+    parameters.zero_gradients();
+    const auto loss = model->masked_loss(model->encode(ids, {}, layout), positions, targets);
+    sum = loss.sum.detach();
+    loss.sum.backward();
+  }
+  Tensor sum;
+};
+
+TEST_F(GpuModel, ATrainingStepInBfloat16IsCloseToFloat32OnTheCpu) {
+  Training cpu(torch::kCPU), ours(kGpu);
+  cpu.run();
+  {
+    const MatmulPrecision precision(torch::kBFloat16);
+    ours.run();
+  }
+  EXPECT_LE(norm_error(ours.sum, cpu.sum), 1e-2);
+  EXPECT_LE(norm_error(ours.parameters.gradients(), cpu.parameters.gradients()), 3e-2);
+  for (std::size_t i = 0; i < cpu.parameters.ranges().size(); ++i) {
+    const auto &a = ours.parameters.ranges()[i], &b = cpu.parameters.ranges()[i];
+    EXPECT_LE(norm_error(a.parameter.grad(), b.parameter.grad()), 0.1) << a.name;
+  }
+  ours.run();
+  EXPECT_LE(norm_error(ours.parameters.gradients(), cpu.parameters.gradients()), 1e-4) << "float32";
+}
+
+TEST_F(GpuModel, ATrainingStepGivesTheSameBitsAgain) {
+  for (const auto type : {torch::kBFloat16, torch::kFloat32}) {
+    const MatmulPrecision precision(type);
+    Training one(kGpu), other(kGpu);
+    one.run();
+    other.run();
+    EXPECT_TRUE(torch::equal(one.sum, other.sum));
+    EXPECT_TRUE(torch::equal(one.parameters.gradients(), other.parameters.gradients()));
+    one.run();
+    EXPECT_TRUE(torch::equal(one.parameters.gradients(), other.parameters.gradients()));
+  }
+}
+
+TEST_F(GpuModel, AdamWIsThatOfTheCpu) {
+  Training cpu(torch::kCPU), ours(kGpu);
+  torch::manual_seed(6);
+  for (int step = 0; step < 3; ++step) {
+    for (std::size_t i = 0; i < cpu.parameters.ranges().size(); ++i) {
+      auto& to = cpu.parameters.ranges()[i].parameter;
+      to.grad().copy_(torch::randn(to.sizes()) * (step == 1 ? 1e-4 : 1.0));
+    }
+    ours.parameters.gradients().copy_(cpu.parameters.gradients());
+    const double norm = cpu.optimizer.gradient_norm(7), norm_here = ours.optimizer.gradient_norm(7);
+    EXPECT_NEAR(norm_here, norm, 1e-9 * norm);
+    cpu.optimizer.step(0.6, 7, norm);
+    ours.optimizer.step(0.6, 7, norm_here);
+  }
+  const auto expect = [](const Tensor& a, const Tensor& b, const char* what) {
+    test::expect_close(a.to(torch::kCPU), b, 1e-6, what);
+  };
+  expect(ours.parameters.values(), cpu.parameters.values(), "weights");
+  expect(ours.optimizer.mean(), cpu.optimizer.mean(), "means");
+  expect(ours.optimizer.square(), cpu.optimizer.square(), "squares");
+  expect(ours.optimizer.average(), cpu.optimizer.average(), "average");
+}
+
+// Products of bfloat16 read rounded copies of the weights, which the optimizer writes.
+TEST_F(GpuModel, RoundedWeightsFollowTheWeights) {
+  if constexpr (gpu::kBuilt) {
+    const MatmulPrecision precision(torch::kBFloat16);
+    Training training(kGpu);
+    for (int step = 0; step < 3; ++step) {
+      training.run();
+      training.optimizer.step(1, 85, training.optimizer.gradient_norm(85));
+      for (const auto& range : training.parameters.ranges()) {
+        const auto weight = range.parameter.detach();
+        EXPECT_TRUE(torch::equal(gpu::rounded(range.parameter), weight.to(torch::kBFloat16)))
+            << range.name << " after step " << step;
+      }
+    }
+  }
+}
+
+TEST_F(GpuModel, ARecordedStepGivesTheSameBits) {
+  if constexpr (gpu::kBuilt) {
+    const gpu::OwnStream stream(kGpu);
+    const MatmulPrecision precision(torch::kBFloat16);
+    Training training(kGpu);
+    const auto first = training.ids.clone(), second = training.ids.flip({1});
+    std::vector<Tensor> direct;
+    for (const auto& ids : {first, second}) {
+      training.ids.copy_(ids);
+      training.run();
+      direct.push_back(training.parameters.gradients().clone());
+    }
+    EXPECT_FALSE(torch::equal(direct[0], direct[1]));
+    gpu::Graph graph([&] { training.run(); });
+    for (const int which : {0, 1, 0}) {
+      training.ids.copy_(which == 0 ? first : second);
+      graph.replay();
+      EXPECT_TRUE(torch::equal(training.parameters.gradients(), direct[which])) << which;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hydramix

@@ -50,8 +50,7 @@ struct Named {
 };
 
 // The output, then the gradients of u and of all weights.
-std::vector<Named> outcome(const Block& block, const Tensor& u, const Tensor& dy,
-                           const Layout& layout) {
+std::vector<Named> outcome(Block block, const Tensor& u, const Tensor& dy, const Layout& layout) {
   block->zero_grad();
   const auto input = u.detach().requires_grad_();
   const auto y = block->forward(input, layout);

@@ -37,6 +37,19 @@ TEST_P(GoldenCase, AgreesWithTheReferenceInEveryTensor) {
   }
 }
 
+TEST_P(GoldenCase, AgreesInFloat32OnEveryDevice) {
+  std::vector<torch::Device> devices{torch::kCPU};
+  if (torch::cuda::is_available()) devices.emplace_back(torch::kCUDA);
+  for (const auto& device : devices) {
+    const auto where = torch::TensorOptions(torch::kFloat32).device(device);
+    const auto report = run_case(golden(GetParam()), 2e-5, {}, where);
+    for (const auto& tensor : report.tensors) {
+      EXPECT_FALSE(tensor.off) << tensor.name << " on " << device << ": " << tensor.error;
+      EXPECT_EQ(report.computed.at(tensor.name).scalar_type(), torch::kFloat32);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GoldenCase, ::testing::ValuesIn(golden_names()),
                          test::parameter_name);
 

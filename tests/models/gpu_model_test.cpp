@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks, models and optimizer steps on a GPU against the same on the CPU; the same bits every
 // time, launched one by one or recorded.
-#include <filesystem>
-
-#include "eval/case.h"
 #include "hydramix/bert.h"
 #include "ops/gpu/graph.h"
 #include "ops/gpu/rounded_weights.h"
@@ -24,7 +21,6 @@ using torch::Tensor;
 class GpuBlock : public test::OnGpu {};
 class GpuModel : public test::OnGpu {};
 class GpuMixer : public test::OnGpu, public ::testing::WithParamInterface<std::string> {};
-class GpuGolden : public test::OnGpu, public ::testing::WithParamInterface<std::string> {};
 
 // Away from the initial zeros, so that no term is hidden.
 void disturb(torch::nn::Module& module, double deviation) {
@@ -199,27 +195,6 @@ TEST_P(GpuMixer, GivesOnAGpuWhatItGivesOnTheCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuMixer, ::testing::ValuesIn(mixer_names()), test::parameter_name);
-
-const std::filesystem::path kGolden = std::filesystem::path(HYDRAMIX_SOURCE_DIR) / "tests/golden";
-
-std::vector<std::string> golden_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kGolden))
-    if (entry.path().extension() == ".safetensors") names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-TEST_P(GpuGolden, AgreesWithTheReferenceInEveryTensor) {
-  const auto where = torch::TensorOptions(torch::kFloat32).device(kGpu);
-  const auto report =
-      run_case(load_tensors(kGolden / (GetParam() + ".safetensors")), 2e-5, {}, where);
-  EXPECT_GE(report.tensors.size(), 8u);
-  for (const auto& tensor : report.tensors)
-    EXPECT_FALSE(tensor.off) << tensor.name << ": " << tensor.error;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, GpuGolden, ::testing::ValuesIn(golden_names()), test::parameter_name);
 
 // A small encoder, its optimizer and a batch, all on one device.
 struct Training {

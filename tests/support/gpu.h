@@ -24,7 +24,8 @@ class OnGpu : public ::testing::Test {
   }
 };
 
-// |a - b| / |b| over all values (|a| where b is zero); infinite when either is not finite.
+// |a - b| / |b| over all values, or |a - b| where b is zero but for rounding; infinite when either
+// is not finite.
 inline double norm_error(const torch::Tensor& a, const torch::Tensor& b) {
   const auto wide = [](const torch::Tensor& t) {
     return t.detach().to(torch::kCPU).to(torch::kFloat64).flatten();
@@ -33,7 +34,7 @@ inline double norm_error(const torch::Tensor& a, const torch::Tensor& b) {
   if (!torch::isfinite(x).all().item<bool>() || !torch::isfinite(y).all().item<bool>())
     return std::numeric_limits<double>::infinity();
   const double scale = y.norm().item<double>();
-  return (x - y).norm().item<double>() / (scale > 0 ? scale : 1);
+  return (x - y).norm().item<double>() / (scale > 1e-12 ? scale : 1);
 }
 
 // Sums of many terms of either sign, where there are only a few of them, are as exact as luck has

@@ -180,16 +180,11 @@ TEST_P(GpuMixer, GivesOnAGpuWhatItGivesOnTheCpu) {
     const auto want = outcome(exact, u.to(torch::kFloat64), dy, places.layout);
     const auto single = outcome(ours, u.to(kGpu, torch::kFloat32), dy, places.layout);
     for (const std::size_t i : {0, 1})
-      EXPECT_LE(norm_error(single[i].value, want[i].value), 1e-4)
+      EXPECT_LE(norm_error(single[i].value, want[i].value), 2e-5)
           << places.name << ", float32: " << want[i].name;
-    // What rounding the input once more would change: some matrices are more sensitive than others.
-    const auto rounded =
-        u.to(torch::kFloat64) * (1 + 0x1p-9 * torch::randn_like(u, torch::kFloat64));
-    const auto moved = outcome(exact, rounded, dy, places.layout);
     const auto half = outcome(ours, u.to(kGpu), dy, places.layout);
     for (const std::size_t i : {0, 1})
-      EXPECT_LE(norm_error(half[i].value, want[i].value),
-                std::max(5e-2, 8 * norm_error(moved[i].value, want[i].value)))
+      EXPECT_LE(norm_error(half[i].value, want[i].value), 5e-2)
           << places.name << ", bfloat16: " << want[i].name;
   }
 }

@@ -66,7 +66,9 @@ CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias
     const auto dw = product_in_float(z.t(), part);
     dweight = dweight.defined() ? dweight.add_(dw) : dw;
   }
-  if (gradients != nullptr) *gradients = {dx, m == 0 ? torch::zeros_like(weight) : dweight, dbias};
+  if (gradients != nullptr)
+    *gradients = {dx, m == 0 ? torch::zeros_like(weight) : dweight.narrow(0, 0, classes),
+                  dbias.narrow(0, 0, classes)};
   return {sum, correct};
 }
 

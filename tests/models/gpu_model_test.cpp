@@ -250,7 +250,9 @@ TEST_F(GpuModel, ATrainingStepInBfloat16IsCloseToFloat32OnTheCpu) {
   EXPECT_LE(norm_error(ours.parameters.gradients(), cpu.parameters.gradients()), 3e-2);
   for (std::size_t i = 0; i < cpu.parameters.ranges().size(); ++i) {
     const auto &a = ours.parameters.ranges()[i], &b = cpu.parameters.ranges()[i];
-    EXPECT_LE(norm_error(a.parameter.grad(), b.parameter.grad()), 0.1) << a.name;
+    EXPECT_LE(norm_error(a.parameter.grad(), b.parameter.grad()),
+              test::is_few(a.parameter) ? 0.3 : 0.1)
+        << a.name;
   }
   ours.run();
   EXPECT_LE(norm_error(ours.parameters.gradients(), cpu.parameters.gradients()), 1e-4) << "float32";

@@ -143,23 +143,25 @@ __device__ __forceinline__ void write_partial(float (&sums)[K][V], float* shared
         for (int i = 0; i < V; ++i) mine[(k * V + i) * stride] = sums[k][i];
     }
     __syncthreads();
-    if (threadIdx.y > 0) return;
-    for (int line = 0; line < lines - 1; ++line) {
-      const float* other = shared + line * K * V * stride + threadIdx.x;
+    if (threadIdx.y == 0)
+      for (int line = 0; line < lines - 1; ++line) {
+        const float* other = shared + line * K * V * stride + threadIdx.x;
 #pragma unroll
-      for (int k = 0; k < K; ++k)
+        for (int k = 0; k < K; ++k)
 #pragma unroll
-        for (int i = 0; i < V; ++i) sums[k][i] += other[(k * V + i) * stride];
-    }
-  }
-#pragma unroll
-  for (int k = 0; k < K; ++k)
-#pragma unroll
-    for (int i = 0; i < V; i += 4)
-      if (channel<V>(k) < C) {
-        const float four[4] = {sums[k][i], sums[k][i + 1], sums[k][i + 2], sums[k][i + 3]};
-        store<4>(to + channel<V>(k) + i, four);
+          for (int i = 0; i < V; ++i) sums[k][i] += other[(k * V + i) * stride];
       }
+  }
+  // No thread leaves before: all of them meet at the barriers of the next call.
+  if (threadIdx.y == 0)
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+#pragma unroll
+      for (int i = 0; i < V; i += 4)
+        if (channel<V>(k) < C) {
+          const float four[4] = {sums[k][i], sums[k][i + 1], sums[k][i + 2], sums[k][i + 3]};
+          store<4>(to + channel<V>(k) + i, four);
+        }
 }
 
 // Sums over the rows of partial (rows, width): columns [0, C) to first, those behind them to

@@ -42,8 +42,12 @@ endif()
 
 # LibTorch's package puts architectures of its own into the flags of every CUDA file; ours are on the target.
 string(REGEX REPLACE "-gencode[ ;]arch=[^ ;]*" "" CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS}")
-set(HYDRAMIX_CUDA_ARCHITECTURES "80;90a-real" CACHE STRING
-    "architectures of the GPU kernels: Ampere, also as PTX for whatever comes later, and Hopper")
+# Ampere, also as PTX for whatever comes later, and Hopper. Kernels that nobody will run are compiled once.
+set(architectures "80;90a-real")
+if(NOT HYDRAMIX_HAS_GPU)
+  set(architectures "90a-real")
+endif()
+set(HYDRAMIX_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "architectures of the GPU kernels")
 
 add_library(hydramix_cuda_kernels OBJECT
   src/kernels/cuda/adamw.cu

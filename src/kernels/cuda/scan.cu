@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of the scan's passes, and where each finds its memory.
+#include <algorithm>
+#include <atomic>
+
 #include "kernels/cuda/scan_parts.cuh"
 #include "kernels/cuda/workspace.h"
 
@@ -61,24 +64,35 @@ struct Scratch {
 
 }  // namespace
 
-int multiprocessors() {
-  // Asked once for every device: a kernel's cut into blocks follows it.
-  static int known[64] = {};
-  int device = 0, count = 132;
-  if (cudaGetDevice(&device) != cudaSuccess || device >= 64) return count;
+// Of the current device; `otherwise` where there is none. Asked once for every device.
+static int attribute(cudaDeviceAttr what, std::atomic<int> (&known)[64], int otherwise) {
+  int device = 0, value = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || device >= 64) return otherwise;
   if (known[device] == 0) {
-    if (cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
-      return 132;
-    known[device] = count;
+    if (cudaDeviceGetAttribute(&value, what, device) != cudaSuccess) return otherwise;
+    known[device] = value;
   }
   return known[device];
+}
+
+int multiprocessors() {
+  static std::atomic<int> known[64];
+  return attribute(cudaDevAttrMultiProcessorCount, known, 132);
+}
+
+int shared_memory() {
+  static std::atomic<int> known[64];
+  return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, known, 0);
 }
 
 bool scan_fits(const ScanShape& s) {
   const bool states = s.N == 16 || s.N == 32 || s.N == 64 || s.N == 128;
   // Without a shift both directions have a diagonal, and one matrix cannot hold two.
-  return s.P % 32 == 0 && s.P > 0 && states && s.G > 0 && s.H % s.G == 0 &&
-         (s.shift == 1 || !(s.on[0] && s.on[1]));
+  if (s.P % 32 != 0 || s.P <= 0 || !states || s.G <= 0 || s.H % s.G != 0 ||
+      (s.shift == 0 && s.on[0] && s.on[1]))
+    return false;
+  const Parts parts(s);
+  return std::max(tile_gradient_shared(parts), state_gradient_shared(parts)) <= shared_memory();
 }
 
 std::size_t scan_saved_bytes(const ScanShape& shape, const ScanLayout& layout) {

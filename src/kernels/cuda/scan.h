@@ -83,7 +83,8 @@ struct ScanGradients {
   int64_t delta_row = 0;
 };
 
-// Whether the kernels for tensor cores take these sizes: P a multiple of 32, N 16, 32, 64 or 128.
+// Whether the kernels for tensor cores take these sizes on the current device: P a multiple of 32,
+// N 16, 32, 64 or 128, and as much shared memory as Hopper has.
 bool scan_fits(const ScanShape& shape);
 
 // Bytes of what a backward pass wants to see again: decays, and states where there are any.

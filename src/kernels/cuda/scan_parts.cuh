@@ -283,6 +283,8 @@ inline int best_runs(int64_t blocks, int parts, int slots, double overhead) {
 }
 
 int multiprocessors();
+// Bytes of shared memory that a block may have at most.
+int shared_memory();
 
 // Calls f(std::integral_constant P, N) for the sizes of `parts`.
 template <int V>
@@ -347,6 +349,9 @@ __host__ __device__ inline float* place(const Gathered& g, const Parts& parts, i
   return g.places + (static_cast<int64_t>(kind) * parts.count + part) * n;
 }
 int tile_gradient_runs(const ScanShape& shape, const ScanLayout& layout);
+// What a block needs, beyond which no other kernel goes.
+int tile_gradient_shared(const Parts& parts);
+int state_gradient_shared(const Parts& parts);
 cudaError_t scan_tile_gradient(const ScanShape& shape, const ScanLayout& layout,
                                const ScanInputs& in, const Decays& decays, const BFloat16* dy,
                                int64_t dy_row, const BFloat16* dstates, const Gathered& gathered,

@@ -38,6 +38,8 @@ struct Plan {
   static constexpr int kState = P * N * 2;
   static constexpr int kStage = 2 * kX + 2 * kDirections * kState;
   static constexpr int kBytes = 2 * kDirections * kRows + kStages * kStage;
+  // reach and entry of each stage, sums of warps.
+  static constexpr int kFixed = 4 * (kStages * 4 * kTile + kThreads / 32);
 };
 
 // sum (16 x N) = rows (16 x P, of a tile) state (P x N).
@@ -235,6 +237,16 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
 }
 
 }  // namespace
+
+int state_gradient_shared(const Parts& parts) {
+  int bytes = 0;
+  with_sizes(parts, [&](auto p, auto n) {
+    using Only = Plan<decltype(p)::value, decltype(n)::value>;
+    bytes = Only::kBytes + Only::kFixed;
+    return cudaSuccess;
+  });
+  return bytes;
+}
 
 cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout,
                                 const ScanInputs& in, const Decays& decays, const BFloat16* dy,

@@ -19,7 +19,8 @@ struct ScanProblem {
   bool on[2] = {true, true};
   double dt_mean = -2, dt_spread = 1, A_low = 0.5, A_high = 8;
   double dt_low = 0, dt_high = INFINITY;
-  int segment = 0;  // 0: as TokenTiles says
+  int segment = 0;      // 0: as TokenTiles says
+  int empty_tiles = 0;  // behind the others, as in a table for any layout
 
   int64_t n() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   std::vector<int64_t> offsets() const {

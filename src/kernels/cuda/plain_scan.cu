@@ -112,7 +112,7 @@ cudaError_t plain_scan_backward(const ScanShape& shape, const ScanLayout& layout
                                 const PlainScanInputs<S>& in, const void* saved, void* scratch,
                                 const S* dy, int64_t dy_row, const PlainScanGradients<S>& out,
                                 cudaStream_t stream) {
-  if (layout.n == 0) return cudaSuccess;
+  if (layout.n == 0) return zero({out.dt_bias, out.A, out.diagonal}, shape.H, stream);
   const Saved kept(shape, layout, const_cast<void*>(saved));
   const Scratch work(shape, layout, scratch);
   const plain::Problem<S> p{shape, layout, in, kept.steps, work.products};

@@ -90,7 +90,7 @@ __device__ __forceinline__ int look(const ScanLayout& layout, int shift, int d, 
 // Whether a sequence goes on over the border of a tile where direction d comes in (or leaves).
 // Where none does, what a state could bring is zero.
 __device__ __forceinline__ bool comes_in(const ScanLayout& layout, int d, const Span& s) {
-  return !starts(layout, d, d == 0 ? s.begin : s.begin + s.rows - 1);
+  return s.rows > 0 && !starts(layout, d, d == 0 ? s.begin : s.begin + s.rows - 1);
 }
 __device__ __forceinline__ bool leaves(const ScanLayout& layout, int d, const Span& s) {
   return comes_in(layout, 1 - d, s);

@@ -25,11 +25,14 @@ __device__ __forceinline__ Step step_of(const Problem<S>& p, int d, int h, int t
   const double raw = static_cast<double>(load_any(in.dt, t * in.dt_row + h, p.shape.dt_is_float)) +
                      static_cast<double>(p.in.dt_bias[h]);
   const double free = raw > 40.0 ? raw : log1p(exp(raw));
-  const double dt =
-      fmin(fmax(free, static_cast<double>(p.shape.dt_low)), static_cast<double>(p.shape.dt_high));
+  // A NaN stays one.
+  const double dt = free != free ? free
+                                 : fmin(fmax(free, static_cast<double>(p.shape.dt_low)),
+                                        static_cast<double>(p.shape.dt_high));
   const double rate = p.in.A[h] * dt * kLog2e;
   const bool forgets = starts(p.layout, d, t) || !(rate > kForget);
-  return {dt, forgets ? kForget : rate, dt == free ? 1.0 / (1.0 + exp(-raw)) : 0.0, forgets};
+  return {dt, forgets ? kForget : rate, dt == free || free != free ? 1.0 / (1.0 + exp(-raw)) : 0.0,
+          forgets};
 }
 
 // values: inclusive sums over the tile, in the order of places.
@@ -78,6 +81,8 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(const Problem<S> p) {
     sums[token(d, s, q)] = rates[i];
     if (q == s.rows - 1) p.steps.whole(d, blockIdx.x, h) = exp2(rates[i]);
   }
+  // A tile of nothing changes no state.
+  if (s.rows == 0 && lane == 0) p.steps.whole(d, blockIdx.x, h) = 1;
 }
 
 template <typename S>

@@ -137,7 +137,7 @@ cudaError_t scan_forward(const ScanShape& shape, const ScanLayout& layout, const
 cudaError_t scan_backward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                           const void* saved, void* scratch, const BFloat16* dy, int64_t dy_row,
                           const ScanGradients& out, cudaStream_t stream) {
-  if (layout.n == 0) return cudaSuccess;
+  if (layout.n == 0) return zero({out.dt_bias, out.A, out.diagonal}, shape.H, stream);
   const Saved kept(shape, layout, const_cast<void*>(saved));
   Scratch work(shape, layout, scratch);
   if (layout.states) {

@@ -14,7 +14,7 @@
 // away comes through a state (P x N) at the tile's border. Where no sequence is cut there are no
 // states.
 //
-// Every sum has a fixed order: the same call gives the same bits.
+// A is at most zero. Every sum has a fixed order: the same call gives the same bits.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -67,7 +67,7 @@ struct ScanInputs {
   int64_t delta_row = 0;
 };
 
-// Gradients; null: not wanted.
+// Gradients; null: not wanted, but x always is.
 struct ScanDirectionGradients {
   void* dt = nullptr;  // (n, H) in the type of dt
   __nv_bfloat16 *b = nullptr, *c = nullptr;
@@ -84,7 +84,7 @@ struct ScanGradients {
 };
 
 // Whether the kernels for tensor cores take these sizes on the current device: P a multiple of 32,
-// N 16, 32, 64 or 128, and as much shared memory as Hopper has.
+// N 16, 32, 64 or 128, and the device has shared memory enough (Hopper has).
 bool scan_fits(const ScanShape& shape);
 
 // Bytes of what a backward pass wants to see again: decays, and states where there are any.

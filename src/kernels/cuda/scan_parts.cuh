@@ -53,7 +53,6 @@ struct Decays {
   __host__ __device__ float* entries(int d, int h) const {
     return data + ((static_cast<int64_t>(d) * 2 + 1) * H + h) * n;
   }
-  static std::size_t bytes(const ScanShape& s, int64_t n) { return sizeof(float) * 4 * s.H * n; }
 };
 
 // Row r of the tile: 2^reach is 0 for a row that is not there.
@@ -286,7 +285,7 @@ int multiprocessors();
 // Bytes of shared memory that a block may have at most.
 int shared_memory();
 
-// Calls f(std::integral_constant P, N) for the sizes of `parts`.
+// Calls f(Int<P>, Int<N>) for the sizes of `parts`.
 template <int V>
 struct Int {
   static constexpr int value = V;

@@ -33,14 +33,16 @@ __device__ __forceinline__ Step step_of(const Arguments& a, int d, int h, int t)
   const float raw =
       load_any(a.in.direction[d].dt, t * a.in.direction[d].dt_row + h, a.shape.dt_is_float) +
       a.in.dt_bias[h];
-  const float free = softplus(raw), dt = fminf(fmaxf(free, a.shape.dt_low), a.shape.dt_high);
+  const float free = softplus(raw);
+  const bool bad = free != free;  // a NaN stays one
+  const float dt = bad ? free : fminf(fmaxf(free, a.shape.dt_low), a.shape.dt_high);
   const float rate = a.in.A[h] * dt * kLog2e;
-  const float slope = dt == free ? 1.0f / (1.0f + expf(-raw)) : 0.0f;
+  const float slope = dt == free || bad ? 1.0f / (1.0f + expf(-raw)) : 0.0f;
   const bool reset = starts(a.layout, d, t) || !(rate > kReset);
   return {dt, reset ? kReset : rate, slope,
-          dt != free     ? 0.0f
-          : raw < -15.0f ? 1.0f
-                         : slope / dt,
+          dt != free && !bad ? 0.0f
+          : raw < -15.0f     ? 1.0f
+                             : slope / dt,
           reset};
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A caller's buffer, cut into the arrays that a call needs.
+// A caller's buffer, cut into the arrays that a call needs, and zeros.
 #pragma once
+
+#include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace hydramix::cuda {
 
@@ -24,5 +27,14 @@ class Pieces {
   uint8_t* base_;
   std::size_t used_ = 0;
 };
+
+// Zeros in arrays of `count` each; null: there is none.
+inline cudaError_t zero(std::initializer_list<float*> arrays, int count, cudaStream_t stream) {
+  for (float* array : arrays)
+    if (array != nullptr)
+      if (const auto e = cudaMemsetAsync(array, 0, sizeof(float) * count, stream); e != cudaSuccess)
+        return e;
+  return cudaSuccess;
+}
 
 }  // namespace hydramix::cuda

@@ -149,8 +149,9 @@ bool gated_scan_takes(const Tensor& w, const GatedScanShape& s) {
                               false,
                               false};
   // Rows and every part of them begin at a multiple of 16 bytes.
-  return w.scalar_type() == torch::kBFloat16 && w.is_cuda() && cuda::scan_fits(shape) &&
-         w.size(1) % 8 == 0;
+  if (!w.is_cuda() || w.scalar_type() != torch::kBFloat16 || w.size(1) % 8 != 0) return false;
+  const c10::cuda::CUDAGuard guard(w.device());
+  return cuda::scan_fits(shape);
 }
 
 Tensor gated_scan(const Tensor& w, const GatedScanWeights& weights, const GatedScanShape& shape,

@@ -84,13 +84,14 @@ enum Input { kX, kDtF, kBF, kCF, kDtB, kBB, kCB, kDtBias, kA, kDelta, kInputs };
 
 ScanCall call_of(const variable_list& in, const ScanSettings& settings,
                  std::shared_ptr<const TokenTable> table) {
-  const auto given = [](const Tensor& t) { return t.numel() > 0 ? t : Tensor(); };
+  // A direction that is not there has no tokens' dimension either.
+  const auto given = [](const Tensor& t) { return t.dim() > 1 ? t : Tensor(); };
   ScanCall call;
   call.x = in[kX];
   call.dt[0] = given(in[kDtF]), call.b[0] = given(in[kBF]), call.c[0] = given(in[kCF]);
   call.dt[1] = given(in[kDtB]), call.b[1] = given(in[kBB]), call.c[1] = given(in[kCB]);
   call.dt_bias = in[kDtBias], call.A = in[kA];
-  (in[kDelta].dim() == 1 ? call.diagonal : call.delta) = given(in[kDelta]);
+  (in[kDelta].dim() == 1 ? call.diagonal : call.delta) = in[kDelta];
   call.settings = settings;
   call.table = std::move(table);
   return call;

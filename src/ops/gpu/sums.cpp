@@ -8,6 +8,8 @@
 namespace hydramix::gpu {
 
 torch::Tensor product_in_float(const torch::Tensor& a, const torch::Tensor& b) {
+  if (a.size(1) == 0)
+    return torch::zeros({a.size(0), b.size(1)}, a.options().dtype(torch::kFloat32));
   return mm_to_float32(a, b);
 }
 

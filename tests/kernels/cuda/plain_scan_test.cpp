@@ -23,12 +23,18 @@ struct Outcome {
   std::vector<uint8_t> bits;  // of all outputs
 };
 
+std::vector<int> with_empty(const TokenTiles& tiles, int empty) {
+  auto begins = tiles.begins;
+  begins.resize(begins.size() + static_cast<std::size_t>(empty), tiles.begins.back());
+  return begins;
+}
+
 // A layout on the device.
 struct Tiles {
   explicit Tiles(const Problem& p)
-      : tiles(p.offsets()), bounds(tiles.bounds), begins(tiles.begins) {
-    layout = {bounds.data(), begins.data(), p.n(), tiles.tiles()};
-    layout.states = tiles.states;
+      : tiles(p.offsets()), bounds(tiles.bounds), begins(with_empty(tiles, p.empty_tiles)) {
+    layout = {bounds.data(), begins.data(), p.n(), tiles.tiles() + p.empty_tiles};
+    layout.states = tiles.states || p.empty_tiles > 0;
   }
   TokenTiles tiles;
   DeviceBuffer<int2> bounds;
@@ -212,6 +218,13 @@ TEST(CudaPlainScan, Sequences) {
   with({196, 196, 196}, "a tile and a half");
   with({3, 300, 1, 129, 400, 2, 60}, "all kinds");
   with(std::vector<int64_t>(300, 1), "single tokens");
+}
+
+// A table for any layout has more tiles than there are tokens for.
+TEST(CudaPlainScan, EmptyTiles) {
+  SKIP_WITHOUT_GPU();
+  expect_close({.lengths = {300}, .dt_mean = -5, .A_low = 0.05, .empty_tiles = 3}, "one");
+  expect_close({.lengths = {300, 20, 200}, .empty_tiles = 5}, "several");
 }
 
 TEST(CudaPlainScan, Sizes) {

@@ -206,7 +206,7 @@ torch::Tensor BertForMaskedLMImpl::encode(
   layout.check("bert", ids.size(0), ids.size(1));
   auto x = embed(ids, type_ids, layout, dropout);
   const auto type = x.scalar_type();
-  x = x.to(product_type(x));  // between layers, what products are computed in
+  if (gpu::kBuilt) x = x.to(product_type(x));  // between layers, what products are computed in
   if (observe) observe(x);
   for (const auto& layer : layers_) {
     // Its own copy of the layer, which shares the weights: a graph may outlive the model.

@@ -6,6 +6,7 @@
 #include "hydramix/error.h"
 #include "ops/arithmetic.h"
 #include "ops/depthwise_conv.h"
+#include "ops/gpu/gpu.h"
 #include "ops/norm.h"
 #include "ops/projection.h"
 
@@ -95,7 +96,8 @@ torch::Tensor BlockImpl::weight(const torch::Tensor& w, const torch::Tensor& inp
 
 torch::Tensor BlockImpl::projected(const torch::nn::Linear& linear, const torch::Tensor& x) const {
   // Products of bfloat16 round a weight themselves, once.
-  if (x.scalar_type() == torch::kBFloat16) return project(x, linear->weight, linear->bias);
+  if (x.scalar_type() == torch::kBFloat16 && linear->weight.scalar_type() != torch::kFloat64)
+    return project(x, linear->weight, linear->bias);
   return project(x, weight(linear->weight, x), weight(linear->bias, x));
 }
 
@@ -110,7 +112,7 @@ void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const 
 torch::Tensor BlockImpl::projected_input(const torch::Tensor& u) const {
   // On a GPU bfloat16 stays what it is: kernels compute in float32 and round what they store.
   const auto type = arithmetic_type("block", "u", u);
-  const auto input = u.is_cuda() ? u : u.to(type);
+  const auto input = gpu::kBuilt && u.is_cuda() ? u : u.to(type);
   return style_ == Style::kBare ? input : projected(in_proj, input);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hydramix/graphed_encoder.h"
 
+#include <algorithm>
 #include <map>
 
 #include "hydramix/error.h"
@@ -35,6 +36,14 @@ struct GraphedEncoder::State {
     return model->encode(ids, {}, Layout::packed(torch::tensor(offsets, torch::kInt64))).squeeze(0);
   }
 
+  // With short sequences behind the request's, up to so many tokens: nobody reads them.
+  std::vector<int64_t> filled(std::vector<int64_t> offsets, int64_t tokens) const {
+    const int64_t positions = model->options().positions;
+    const int64_t longest = positions > 0 ? std::min(positions, kSmallest) : kSmallest;
+    while (offsets.back() < tokens) offsets.push_back(std::min(offsets.back() + longest, tokens));
+    return offsets;
+  }
+
   // Recorded at the first request of so many tokens.
   Size& size_of(int64_t tokens, const std::vector<int64_t>& offsets) {
     int64_t rounded = kSmallest;
@@ -49,8 +58,7 @@ struct GraphedEncoder::State {
     if constexpr (gpu::kBuilt) {
       size.ids = torch::zeros({1, rounded}, torch::TensorOptions(torch::kInt64).device(device));
       size.table = std::make_shared<gpu::TokenTable>(rounded, device);
-      auto whole = offsets;
-      if (whole.back() < rounded) whole.push_back(rounded);
+      const auto whole = filled(offsets, rounded);
       size.table->put(whole);
       const gpu::TableGuard guard(size.table);
       const auto run = [&] { size.hidden = encode(size.ids, whole); };
@@ -68,7 +76,12 @@ GraphedEncoder::GraphedEncoder(BertForMaskedLM model, int64_t most_tokens) {
                        ". Move it to a GPU with model->to(torch::kCUDA).");
   const auto& options = model->options().block;
   const auto mixer = make_mixer(options.mixer, options.heads(), options.mixer_options);
-  HYDRAMIX_CHECK_USAGE(mixer->packs() && !options.mixer_options.learn_initial_states,
+  HYDRAMIX_CHECK_USAGE(parameters.at(0).scalar_type() == torch::kFloat32,
+                       "graphed encoder: the weights must be float32, which are rounded for "
+                       "products; got ",
+                       parameters.at(0).dtype(), ".");
+  HYDRAMIX_CHECK_USAGE(mixer->packs() && mixer_info(options.mixer).extendable &&
+                           !options.mixer_options.learn_initial_states,
                        "graphed encoder: mixer '", options.mixer,
                        "' has no kernels that take sequences of any lengths (hydra has), so its "
                        "work depends on them. Use encode() of the model.");
@@ -81,7 +94,12 @@ GraphedEncoder::~GraphedEncoder() = default;
 
 torch::Tensor GraphedEncoder::encode(const std::vector<std::vector<int64_t>>& sequences) {
   std::vector<int64_t> all, offsets{0};
+  const int64_t positions = state_->model->options().positions;
   for (const auto& sequence : sequences) {
+    HYDRAMIX_CHECK(positions == 0 || static_cast<int64_t>(sequence.size()) <= positions,
+                   "graphed encoder: a sequence of length ", sequence.size(),
+                   " has places beyond positions = ", positions,
+                   ". Cut it, or train a model with more positions.");
     all.insert(all.end(), sequence.begin(), sequence.end());
     offsets.push_back(static_cast<int64_t>(all.size()));
   }
@@ -95,8 +113,7 @@ torch::Tensor GraphedEncoder::encode(const std::vector<std::vector<int64_t>>& se
   if constexpr (gpu::kBuilt) {
     const gpu::OwnStream stream(state_->device);
     auto& size = state_->size_of(n, offsets);
-    if (offsets.back() < size.ids.size(1)) offsets.push_back(size.ids.size(1));
-    size.table->put(offsets);
+    size.table->put(state_->filled(offsets, size.ids.size(1)));
     size.ids.zero_();
     size.ids.narrow(1, 0, n).copy_(ids);
     size.graph->replay();

@@ -30,7 +30,8 @@ MlpImpl::MlpImpl(int64_t d_model, const MlpOptions& options) : options_(options)
 torch::Tensor MlpImpl::multiply(const torch::Tensor& x, const torch::Tensor& weight,
                                 const torch::Tensor& bias) const {
   // On a GPU products of bfloat16 round a weight themselves, once.
-  const bool as_is = x.is_cuda() && x.scalar_type() == torch::kBFloat16;
+  const bool as_is =
+      x.is_cuda() && x.scalar_type() == torch::kBFloat16 && weight.scalar_type() != torch::kFloat64;
   const auto w = as_is ? weight : widened("mlp", weight, x.options());
   const auto b = as_is ? bias : widened("mlp", bias, x.options());
   return options_.blocks == 1 ? project(x, w, b) : project_blocks(x, w, b);

@@ -16,7 +16,8 @@ struct CrossEntropy {
 
 // x (m, d), weight (V, d), bias (V), targets (m) int64 in [0, V). The forward pass computes the
 // gradients too, where they are wanted, and keeps those of the inputs alone: beside them at most
-// `chunk` rows of V numbers exist at a time.
+// `chunk` rows of V numbers exist at a time (on a GPU, in bfloat16, at least 16384; and there a
+// target below 0 does not count).
 CrossEntropy linear_cross_entropy(const torch::Tensor& x, const torch::Tensor& weight,
                                   const torch::Tensor& bias, const torch::Tensor& targets,
                                   int64_t chunk);

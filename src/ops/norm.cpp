@@ -202,7 +202,8 @@ Tensor add_layer_norm(const Tensor& a, const Tensor& b, const Tensor& weight, co
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   if constexpr (gpu::kBuilt)
-    if (gpu::takes(x)) return gpu::add_layer_norm(x, {}, weight, bias, eps);
+    if (gpu::takes(x))
+      return gpu::add_layer_norm(x, {}, weight.to(torch::kFloat32), bias.to(torch::kFloat32), eps);
   return torch::layer_norm(x, {x.size(-1)}, weight, bias, eps);
 }
 

@@ -51,7 +51,7 @@ torch::Tensor project_blocks(const torch::Tensor& x, const torch::Tensor& weight
   auto shape = x.sizes().vec();
   shape.back() = blocks * out;
   const auto y = products.transpose(0, 1).reshape(shape).to(x.scalar_type());
-  return bias.defined() ? y + bias : y;
+  return bias.defined() ? y + bias.to(y.scalar_type()) : y;
 }
 
 }  // namespace hydramix

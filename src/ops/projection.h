@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The large matrix products of a model: projections, MLPs, the head. On a GPU they may be computed
-// in bfloat16, products and gradients alike, while weights and everything around them stay float32:
+// in bfloat16, products and gradients alike, and so is what passes between layers then; weights and
+// their gradients stay float32:
 //
 //   MatmulPrecision precision(torch::kBFloat16);
 //   model->encode(...);

@@ -28,8 +28,9 @@ struct ScanSettings {
 // of weights, whose sum over sequences depends on which there are. On a GPU the same call gives the
 // same bits.
 //
-// Kept for the backward pass, on the CPU: the inputs, the states at the borders of chunks (2 N / tile floats
-// per channel and token) and what the heads share ((tile + 4 N) G + 4 H floats per token).
+// Kept for the backward pass, on the CPU: the inputs, the states at the borders of chunks (2 N /
+// tile floats per channel and token) and what the heads share ((tile + 4 N) G + 4 H floats per
+// token).
 torch::Tensor packed_scan(const torch::Tensor& x, const ScanDirection& forward,
                           const ScanDirection& backward, const torch::Tensor& dt_bias,
                           const torch::Tensor& A, const torch::Tensor& delta,

@@ -49,6 +49,9 @@ AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
       for (const auto& range : parameters.ranges()) ends.push_back(range.begin + range.size);
       pass_ = std::make_shared<gpu::AdamWPass>(
           ends, std::vector<uint8_t>(decays_.begin(), decays_.end()), parameters.values().device());
+      // From the first forward pass on products read the weights where the step rounds them.
+      rounded_ = parameters.values().to(torch::kBFloat16);
+      tell_rounded();
     }
 }
 
@@ -128,17 +131,19 @@ void AdamW::step_on_gpu(const kernels::AdamWStep& step, double keep, double term
   if constexpr (gpu::kBuilt) {
     torch::NoGradGuard no_grad;
     auto& values = parameters_.values();
-    if (!rounded_.defined() && gpu::rounding_is_used())
-      rounded_ = torch::empty(values.sizes(), values.options().dtype(torch::kBFloat16));
     pass_->step({parameters_.gradients(), values, mean_, square_, average_, rounded_},
                 {1 / terms, step.beta1, step.beta2, step.epsilon, step.rate, step.denominator_scale,
                  keep, step.ema, options_.clip});
     parameters_.mark_written();
-    if (!rounded_.defined()) return;
+    tell_rounded();
+  }
+}
+
+void AdamW::tell_rounded() const {
+  if constexpr (gpu::kBuilt)
     for (const auto& range : parameters_.ranges())
       if (range.parameter.dim() > 1)
         gpu::set_rounded(range.parameter, parameters_.part(rounded_, range));
-  }
 }
 
 }  // namespace hydramix

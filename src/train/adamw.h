@@ -64,9 +64,10 @@ class AdamW {
   AdamWOptions options_;
   std::vector<bool> decays_;  // for each range
   torch::Tensor mean_, square_, average_;
+  void tell_rounded() const;
   void step_on_gpu(const kernels::AdamWStep& step, double keep, double terms);
   std::shared_ptr<gpu::AdamWPass> pass_;  // where there are kernels for it
-  torch::Tensor rounded_;                 // (n) bfloat16: the weights, where anybody asks for it
+  torch::Tensor rounded_;                 // (n) bfloat16: the weights
 };
 
 }  // namespace hydramix

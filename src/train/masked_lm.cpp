@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/masked_lm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -101,19 +102,28 @@ MaskedLoss MaskedLm::gradients(const Tensors& t) {
 // Lengths that came twice in a row are likely to come again: fixed-length sequences, packed.
 MaskedLoss MaskedLm::recorded_gradients(const Tensors& t) {
   if constexpr (gpu::kBuilt) {
-    for (const auto& recording : recordings_) {
-      if (!recording->fits(t)) continue;
-      recording->take(t);
-      recording->graph->replay();
-      return recording->loss;
+    const auto found = std::find_if(recordings_.begin(), recordings_.end(),
+                                    [&](const auto& recording) { return recording->fits(t); });
+    if (found != recordings_.end()) {
+      std::rotate(found, found + 1, recordings_.end());
+      recordings_.back()->take(t);
+      recordings_.back()->graph->replay();
+      return recordings_.back()->loss;
     }
     if (seen_offsets_ == t.offsets) {
+      if (recordings_.size() == kRecordings) recordings_.erase(recordings_.begin());
       auto recording = std::make_shared<Recording>();
       recording->inputs = t;
-      recording->table = gpu::token_table(t.offsets, settings_.device);
-      if (recordings_.size() == kRecordings) recordings_.erase(recordings_.begin());
-      recording->graph =
-          std::make_shared<gpu::Graph>([&] { recording->loss = gradients(recording->inputs); });
+      recording->table = gpu::token_table(t.offsets, t.ids.device());
+      try {
+        recording->graph =
+            std::make_shared<gpu::Graph>([&] { recording->loss = gradients(recording->inputs); });
+      } catch (const std::exception&) {
+        // Not enough memory for it, as a rule: steps go on as they did.
+        recordings_.clear();
+        settings_.graphs = false;
+        return gradients(t);
+      }
       recordings_.push_back(recording);
       recording->graph->replay();
       return recording->loss;

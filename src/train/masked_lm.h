@@ -49,7 +49,7 @@ class MaskedLm : public Task {
   const MaskedBatches& validation_batches_;
   MaskedLmSettings settings_;
   double flops_per_token_ = 0, flops_per_place_ = 0;
-  std::vector<std::shared_ptr<Recording>> recordings_;  // the newest last
+  std::vector<std::shared_ptr<Recording>> recordings_;  // the one last used last
   std::vector<int64_t> seen_offsets_;                   // of the step before
   Slice coming_;
   std::future<MaskedBatch> coming_batch_;

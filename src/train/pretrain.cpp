@@ -160,6 +160,13 @@ void keep_config(const std::filesystem::path& folder, const PretrainOptions& opt
   write_file(data_path, data.dump(2) + "\n");
 }
 
+// Whether a step does the same for the same lengths without asking the host: what works on rows
+// uploads where they are.
+bool can_be_recorded(const BlockOptions& block) {
+  return make_mixer(block.mixer, block.heads(), block.mixer_options)->packs() &&
+         !block.mixer_options.learn_initial_states;
+}
+
 }  // namespace
 
 PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& events) {
@@ -210,7 +217,8 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     MaskedLm task(model, training_batches, *validation, validation_batches,
                   {options.train.micro_batch, options.data.evaluation_documents, options.train.seed,
                    device, bfloat16,
-                   /*graphs=*/gpu::kBuilt && bfloat16 && communicator->size() == 1});
+                   /*graphs=*/gpu::kBuilt && bfloat16 && communicator->size() == 1 &&
+                       can_be_recorded(options.model.block)});
 
     PretrainResult result;
     for (const auto& parameter : model->parameters()) result.parameters += parameter.numel();

@@ -29,12 +29,12 @@ TEST_F(GraphedEncoderTest, IsTheEncoder) {
   BertForMaskedLM model(small("hydra"));
   model->to(torch::kCUDA);
   model->eval();
-  GraphedEncoder graphed(model, 512);
+  GraphedEncoder graphed(model, 1024);
   const MatmulPrecision precision(torch::kBFloat16);
   const torch::NoGradGuard no_grad;
-  const std::vector<std::vector<int64_t>> requests{{5},          {128},     {3, 100, 20},  {127},
-                                                   {1, 1, 1, 1}, {300},     {129, 2, 200}, {5},
-                                                   {400, 17},    {350, 300}};
+  const std::vector<std::vector<int64_t>> requests{{5},          {128},      {3, 100, 20},   {127},
+                                                   {1, 1, 1, 1}, {300},      {129, 2, 200},  {5},
+                                                   {400, 17},    {350, 300}, {400, 400, 399}};
   for (const auto& lengths : requests) {
     std::vector<std::vector<int64_t>> sequences;
     for (const int64_t length : lengths) {
@@ -55,6 +55,7 @@ TEST_F(GraphedEncoderTest, IsTheEncoder) {
     EXPECT_EQ(at, hidden.size(0));
   }
   EXPECT_EQ(graphed.encode({}).size(0), 0);
+  EXPECT_THROW(graphed.encode({std::vector<int64_t>(401, 1)}), Error) << "beyond the positions";
   EXPECT_THROW(graphed.encode({{1, 101}}), Error) << "an id beyond the vocabulary";
 }
 
@@ -66,6 +67,10 @@ TEST_F(GraphedEncoderTest, RefusesWhatItCannotRecord) {
   BertForMaskedLM training(small("hydra"));
   training->to(torch::kCUDA);
   EXPECT_THROW(GraphedEncoder{training}, UsageError);
+  BertForMaskedLM fixed(small("quasiseparable_di"));
+  fixed->to(torch::kCUDA);
+  fixed->eval();
+  EXPECT_THROW(GraphedEncoder{fixed}, UsageError);
 }
 
 TEST(GraphedEncoderOnTheCpu, IsRefused) {

@@ -4,23 +4,20 @@
 #include "ops/gpu/graph.h"
 #include "support/gpu.h"
 #include "support/tensors.h"
-#include "train/flat_parameters.h"
+#include "train/adamw.h"
 #include "train/masked_lm.h"
 
 namespace hydramix {
 namespace {
 
-using GpuMaskedLm = test::OnGpu;
+class GpuMaskedLm : public test::OnGpu {
+ protected:
+  const Tokenizer tokenizer = language_tokenizer();
+  const LanguageDocuments documents{{}, Split::kTrain, 100};
+  const MaskedBatches batches{documents, tokenizer, {}, 1};
 
-// The same batch again and again: the first step runs directly, the second is recorded, the third
-// replayed, and another batch in between runs directly too. With dropout, which depends on the
-// sequences' numbers.
-TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
-  if constexpr (gpu::kBuilt) {
-    const gpu::OwnStream stream(test::kGpu);
-    const Tokenizer tokenizer = language_tokenizer();
-    const LanguageDocuments documents({}, Split::kTrain, 100);
-    const MaskedBatches batches(documents, tokenizer, {}, 1);
+  BertForMaskedLM make_model() const {
+    torch::manual_seed(1);
     BertOptions options;
     options.vocab = tokenizer.size();
     options.layers = 2;
@@ -28,13 +25,25 @@ TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
     options.block.d_model = 64;
     options.block.headdim = 32;
     options.block.mixer_options.d_state = 16;
+    BertForMaskedLM model(options);
+    model->to(test::kGpu);
+    return model;
+  }
+  MaskedLmSettings settings(bool graphs) const {
+    return {.device = test::kGpu, .bfloat16 = true, .graphs = graphs};
+  }
+};
+
+// The same batch again and again: the first step runs directly, the second is recorded, the third
+// replayed, and another batch in between runs directly too. With dropout, which depends on the
+// sequences' numbers.
+TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
+  if constexpr (gpu::kBuilt) {
+    const gpu::OwnStream stream(test::kGpu);
     const auto gradients = [&](bool graphs) {
-      torch::manual_seed(1);
-      BertForMaskedLM model(options);
-      model->to(test::kGpu);
+      auto model = make_model();
       FlatParameters parameters(*model);
-      MaskedLm task(model, batches, documents, batches,
-                    {.device = test::kGpu, .bfloat16 = true, .graphs = graphs});
+      MaskedLm task(model, batches, documents, batches, settings(graphs));
       std::vector<std::pair<torch::Tensor, double>> all;
       for (const int64_t first : {3, 3, 3, 20, 3, 3}) {
         parameters.zero_gradients();
@@ -52,6 +61,29 @@ TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
     }
     for (const std::size_t i : {1, 2, 4, 5})
       EXPECT_TRUE(torch::equal(recorded[i].first, recorded[0].first)) << i;
+  }
+}
+
+// Recorded within the first step, before the optimizer has ever written a weight: later steps must
+// see what it writes.
+TEST_F(GpuMaskedLm, RecordedStepsFollowTheWeights) {
+  if constexpr (gpu::kBuilt) {
+    const gpu::OwnStream stream(test::kGpu);
+    const auto weights = [&](bool graphs) {
+      auto model = make_model();
+      FlatParameters parameters(*model);
+      AdamW optimizer(parameters, {});
+      MaskedLm task(model, batches, documents, batches, settings(graphs));
+      for (int step = 0; step < 4; ++step) {
+        parameters.zero_gradients();
+        double terms = 0;
+        for (int micro_batch = 0; micro_batch < 3; ++micro_batch)
+          terms += task.accumulate({3, 16}, std::nullopt).terms;
+        optimizer.step(1, terms, optimizer.gradient_norm(terms));
+      }
+      return parameters.values().clone();
+    };
+    EXPECT_LE(test::norm_error(weights(true), weights(false)), 1e-3);
   }
 }
 

@@ -41,8 +41,6 @@ struct Plan {
   static constexpr int kMatrix = Tile<kTile>::bytes(kTile);  // d(c . b), in the place of the stages
   static constexpr int kRest = kStages * kStage > kMatrix ? kStages* kStage : kMatrix;
   static constexpr int kBytes = 4 * kRows + kRest;
-  // reach, entry, delta of each stage, column sums, never: what has a size of its own.
-  static constexpr int kFixed = 4 * (kStages * 5 * kTile + 2 * 2 * (kTile / 16) * kTile + 16);
 };
 
 // Sums over four of the eight lanes that hold the same columns: of v[2 t + e] for column 8 t + 2 c
@@ -417,7 +415,9 @@ int tile_gradient_shared(const Parts& parts) {
   int bytes = 0;
   with_sizes(parts, [&](auto p, auto n) {
     using Largest = Plan<decltype(p)::value, decltype(n)::value, true>;
-    bytes = Largest::kBytes + Largest::kFixed;
+    // And reach, entry and delta of each stage, column sums, never.
+    bytes =
+        Largest::kBytes + 4 * (Largest::kStages * 5 * kTile + 2 * 2 * (kTile / 16) * kTile + 16);
     return cudaSuccess;
   });
   return bytes;

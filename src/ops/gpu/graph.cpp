@@ -26,9 +26,13 @@ OwnStream::OwnStream(torch::Device device) {
 }
 
 OwnStream::~OwnStream() {
-  at::cuda::CUDAEvent done;
-  done.record(state_->guard.current_stream());
-  done.block(state_->outer);
+  try {
+    at::cuda::CUDAEvent done;
+    done.record(state_->guard.current_stream());
+    done.block(state_->outer);
+  } catch (const std::exception&) {
+    // The device has failed: whoever asks it next is told so.
+  }
 }
 
 struct Graph::State {

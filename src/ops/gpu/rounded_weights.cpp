@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/gpu/rounded_weights.h"
 
-#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -17,18 +16,12 @@ struct Entry {
   torch::Tensor copy;
 };
 
-std::atomic<bool> used = false;
 std::mutex mutex;
 std::unordered_map<const c10::TensorImpl*, Entry> entries;
 std::size_t cleaned_at = 256;  // entries at which those of dead weights are looked for
 
-int64_t version_of(const torch::Tensor& weight) {
-  // Tensors made in inference mode cannot be written and count nothing.
-  return weight.is_inference() ? 0 : weight._version();
-}
-
+// With the mutex held.
 void keep(const torch::Tensor& weight, const torch::Tensor& copy) {
-  const std::lock_guard lock(mutex);
   if (entries.size() >= cleaned_at) {
     for (auto it = entries.begin(); it != entries.end();)
       it = it->second.weight.expired() ? entries.erase(it) : std::next(it);
@@ -36,29 +29,38 @@ void keep(const torch::Tensor& weight, const torch::Tensor& copy) {
   }
   entries.insert_or_assign(
       weight.unsafeGetTensorImpl(),
-      Entry{Weak(weight.getIntrusivePtr()), version_of(weight), weight.data_ptr(), copy});
+      Entry{Weak(weight.getIntrusivePtr()), weight._version(), weight.data_ptr(), copy});
 }
 
 }  // namespace
 
 torch::Tensor rounded(const torch::Tensor& weight) {
   if (weight.scalar_type() == torch::kBFloat16) return weight.contiguous();
-  {
-    const std::lock_guard lock(mutex);
-    const auto found = entries.find(weight.unsafeGetTensorImpl());
-    if (found != entries.end() && !found->second.weight.expired() &&
-        found->second.version == version_of(weight) && found->second.data == weight.data_ptr())
-      return found->second.copy;
+  // A copy may be needed by a backward pass later, whatever mode this is.
+  const c10::InferenceMode no_inference(false);
+  const torch::NoGradGuard no_grad;
+  const auto value = weight.detach();
+  // Tensors made in inference mode count no writes, and others are not weights.
+  if (weight.is_inference() || !weight.is_leaf()) return value.to(torch::kBFloat16).contiguous();
+  const std::lock_guard lock(mutex);
+  const auto found = entries.find(weight.unsafeGetTensorImpl());
+  if (found != entries.end() && !found->second.weight.expired() &&
+      found->second.data == weight.data_ptr()) {
+    // Rounded anew where it was: a recorded step reads it there.
+    if (found->second.version != weight._version()) {
+      found->second.copy.copy_(value);
+      found->second.version = weight._version();
+    }
+    return found->second.copy;
   }
-  used = true;
-  torch::NoGradGuard no_grad;
-  const auto copy = weight.detach().to(torch::kBFloat16).contiguous();
-  if (weight.is_leaf()) keep(weight, copy);
+  const auto copy = value.to(torch::kBFloat16).contiguous();
+  keep(weight, copy);
   return copy;
 }
 
-bool rounding_is_used() { return used; }
-
-void set_rounded(const torch::Tensor& weight, const torch::Tensor& copy) { keep(weight, copy); }
+void set_rounded(const torch::Tensor& weight, const torch::Tensor& copy) {
+  const std::lock_guard lock(mutex);
+  keep(weight, copy);
+}
 
 }  // namespace hydramix::gpu

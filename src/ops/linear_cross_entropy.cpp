@@ -18,14 +18,14 @@ using torch::autograd::variable_list;
 // A GPU wants more at a time, and has the memory: 1 GB for BERT's vocabulary.
 constexpr int64_t kChunkOnGpu = 16384;
 
-struct Gradients {
-  Tensor x, weight, bias;
-};
-
 // With gradients of the inputs if `gradients` is there.
 CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const Tensor& targets, int64_t chunk, Gradients* gradients) {
+                       const Tensor& targets, int64_t chunk, CrossEntropyGradients* gradients) {
   const auto type = product_type(x);
+  if constexpr (gpu::kBuilt)
+    if (gpu::takes(x) && type == torch::kBFloat16)
+      return gpu::cross_entropy_in_chunks(x, weight, bias, targets, std::max(chunk, kChunkOnGpu),
+                                          gradients);
   const auto w = weight.to(type);  // once, not once a chunk
   const auto transposed = w.t();
   if (gradients != nullptr)
@@ -64,7 +64,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
  public:
   static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
                                const Tensor& bias, const Tensor& targets, int64_t chunk) {
-    Gradients gradients;
+    CrossEntropyGradients gradients;
     const auto result = in_chunks(x, weight, bias, targets, chunk, &gradients);
     ctx->save_for_backward({gradients.x, gradients.weight, gradients.bias});
     ctx->mark_non_differentiable({result.correct});
@@ -93,10 +93,6 @@ CrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const T
                  x.sizes(), ", ", weight.sizes(), ", ", bias.sizes(), " and ", targets.sizes(),
                  " of ", targets.dtype(), ".");
   HYDRAMIX_CHECK_USAGE(chunk >= 1, "cross-entropy: chunk must be at least 1; got ", chunk, ".");
-  if constexpr (gpu::kBuilt)
-    if (gpu::takes(x) && product_type(x) == torch::kBFloat16)
-      return gpu::linear_cross_entropy(x.to(torch::kBFloat16), weight, bias.to(torch::kFloat32),
-                                       targets, std::max(chunk, kChunkOnGpu));
   if (!wants_gradient({x, weight, bias}))
     return in_chunks(x, weight, bias, targets, chunk, nullptr);
   const auto result = LinearCrossEntropy::apply(x, weight, bias, targets, chunk);

@@ -14,6 +14,11 @@ struct CrossEntropy {
   torch::Tensor correct;  // () int64: rows whose largest logit is the target's
 };
 
+// Of the summed loss, in the inputs' shapes and dtypes.
+struct CrossEntropyGradients {
+  torch::Tensor x, weight, bias;
+};
+
 // x (m, d), weight (V, d), bias (V), targets (m) int64 in [0, V). The forward pass computes the
 // gradients too, where they are wanted, and keeps those of the inputs alone: beside them at most
 // `chunk` rows of V numbers exist at a time (on a GPU, in bfloat16, at least 16384; and there a

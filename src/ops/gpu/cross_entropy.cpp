@@ -5,26 +5,25 @@
 #include "ops/gpu/ops.h"
 #include "ops/gpu/rounded_weights.h"
 #include "ops/gpu/sums.h"
-#include "ops/kernel_tensors.h"
 
 namespace hydramix::gpu {
 namespace {
 
 using torch::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct Gradients {
-  Tensor x, weight, bias;
-};
 
 // Matrix products of other widths are half as fast.
 constexpr int64_t kColumns = 64;
 constexpr double kNever = -1e30;  // the logit of a class that is not there
 
-// With gradients of the inputs if `gradients` is there: they take the place of the logits.
-CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const Tensor& targets, int64_t chunk, Gradients* gradients) {
+}  // namespace
+
+// Gradients take the place of the logits.
+CrossEntropy cross_entropy_in_chunks(const Tensor& inputs, const Tensor& weight,
+                                     const Tensor& biases, const Tensor& classes_of_rows,
+                                     int64_t chunk, CrossEntropyGradients* gradients) {
+  const auto x = inputs.to(torch::kBFloat16).contiguous();
+  const auto bias = biases.to(torch::kFloat32).contiguous();
+  const auto targets = classes_of_rows.contiguous();
   const c10::cuda::CUDAGuard guard(x.device());
   const int64_t m = x.size(0), classes = weight.size(0);
   const int64_t V = (classes + kColumns - 1) / kColumns * kColumns;
@@ -67,40 +66,11 @@ CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias
     dweight = dweight.defined() ? dweight.add_(dw) : dw;
   }
   if (gradients != nullptr)
-    *gradients = {dx, m == 0 ? torch::zeros_like(weight) : dweight.narrow(0, 0, classes),
-                  dbias.narrow(0, 0, classes)};
+    *gradients = {
+        dx.to(inputs.scalar_type()),
+        m == 0 ? torch::zeros_like(weight) : dweight.narrow(0, 0, classes).to(weight.scalar_type()),
+        dbias.narrow(0, 0, classes).to(biases.scalar_type())};
   return {sum, correct};
-}
-
-class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
- public:
-  static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                               const Tensor& bias, const Tensor& targets, int64_t chunk) {
-    Gradients gradients;
-    const auto result = in_chunks(x, weight, bias, targets, chunk, &gradients);
-    ctx->save_for_backward({gradients.x, gradients.weight, gradients.bias});
-    ctx->mark_non_differentiable({result.correct});
-    return {result.sum, result.correct};
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("cross-entropy");
-    variable_list gradients;
-    for (const auto& gradient : ctx->get_saved_variables())
-      gradients.push_back(gradient * outputs[0].to(gradient.scalar_type()));
-    gradients.resize(5);  // none for targets and chunk
-    return gradients;
-  }
-};
-
-}  // namespace
-
-CrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                  const Tensor& targets, int64_t chunk) {
-  const auto rows = x.contiguous(), shift = bias.contiguous(), wanted = targets.contiguous();
-  if (!wants_gradient({rows, weight, shift}))
-    return in_chunks(rows, weight, shift, wanted, chunk, nullptr);
-  const auto result = LinearCrossEntropy::apply(rows, weight, shift, wanted, chunk);
-  return {result[0], result[1]};
 }
 
 }  // namespace hydramix::gpu

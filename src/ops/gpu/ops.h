@@ -32,10 +32,10 @@ torch::Tensor packed_scan(const torch::Tensor& x, const ScanDirection& forward,
 torch::Tensor project(const torch::Tensor& x, const torch::Tensor& weight,
                       const torch::Tensor& bias);
 
-// x bfloat16; ops/linear_cross_entropy.h. A target below 0 does not count.
-CrossEntropy linear_cross_entropy(const torch::Tensor& x, const torch::Tensor& weight,
-                                  const torch::Tensor& bias, const torch::Tensor& targets,
-                                  int64_t chunk);
+// The products in bfloat16; ops/linear_cross_entropy.h. A target below 0 does not count.
+CrossEntropy cross_entropy_in_chunks(const torch::Tensor& x, const torch::Tensor& weight,
+                                     const torch::Tensor& bias, const torch::Tensor& targets,
+                                     int64_t chunk, CrossEntropyGradients* gradients);
 
 // table (V, C) float32, ids (...) int64 -> (..., C) float32.
 torch::Tensor embedding(const torch::Tensor& table, const torch::Tensor& ids);

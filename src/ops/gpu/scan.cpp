@@ -31,6 +31,11 @@ cuda::ScanShape shape_of(const ScanCall& call) {
   return s;
 }
 
+// Whether tensor cores do it; otherwise it is done without them.
+bool scan_is_quick(const ScanCall& call) {
+  return call.x.scalar_type() == torch::kBFloat16 && cuda::scan_fits(shape_of(call));
+}
+
 // Parts of heads and directions.
 int walks(const cuda::ScanShape& s) { return 2 * s.H * s.P / (s.P % 64 == 0 ? 64 : 32); }
 
@@ -145,10 +150,6 @@ class ScanFunction : public torch::autograd::Function<ScanFunction> {
 };
 
 }  // namespace
-
-bool scan_is_quick(const ScanCall& call) {
-  return call.x.scalar_type() == torch::kBFloat16 && cuda::scan_fits(shape_of(call));
-}
 
 Tensor scan_forward(const ScanCall& call, const Tensor& y) {
   const c10::cuda::CUDAGuard guard(call.x.device());

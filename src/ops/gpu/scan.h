@@ -29,7 +29,4 @@ struct ScanGradients {
 void scan_backward(const ScanCall& call, const torch::Tensor& saved, const torch::Tensor& dy,
                    const ScanGradients& gradients);
 
-// Whether tensor cores do it; otherwise it is done without them.
-bool scan_is_quick(const ScanCall& call);
-
 }  // namespace hydramix::gpu

@@ -80,6 +80,7 @@ struct Rows {
   int64_t S, L;
   torch::Tensor valid;           // (S, L) bool; undefined when every place holds a token
   torch::TensorOptions options;  // float32 or float64, and the device
+  torch::ScalarType given;       // what x and params were before they were widened to that
 };
 
 // What is around a mixer in the paper's block, for one that computes all of it at once.
@@ -115,7 +116,8 @@ class Mixer : public torch::nn::Module {
   // The law:
 
   // x (B, L, H, P), params (B, L, params_width) -> (B, L, branches H, P), zero at padding.
-  // float32 and float64 as given; bfloat16 is computed in float32 and rounded once.
+  // float32 and float64 as given; bfloat16 is computed in float32 and rounded once, but for
+  // products on a GPU's tensor cores, which take bfloat16 and add up in float32.
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& params,
                     const Layout& layout = {}) const;
   // -> (B or 1, branches H, L, L): the matrix that mix() applies. Obvious code, never optimised.

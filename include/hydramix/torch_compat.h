@@ -21,4 +21,23 @@ inline torch::Tensor mm_to_float32(const torch::Tensor& a, const torch::Tensor& 
 #endif
 }
 
+// Softmax attention by LibTorch's kernels, without its matrix on a GPU: from 2.1 on, which is where
+// they take a scale. q, k, v (S, H, L, P); mask, broadcast to (S, H, L, L), true where a key
+// counts, or undefined.
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
+constexpr bool kHasFusedAttention = true;
+inline torch::Tensor fused_attention(const torch::Tensor& q, const torch::Tensor& k,
+                                     const torch::Tensor& v, const torch::Tensor& mask,
+                                     double scale) {
+  if (!mask.defined()) return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, scale);
+  return at::scaled_dot_product_attention(q, k, v, mask, 0.0, false, scale);
+}
+#else
+constexpr bool kHasFusedAttention = false;
+inline torch::Tensor fused_attention(const torch::Tensor&, const torch::Tensor&,
+                                     const torch::Tensor&, const torch::Tensor&, double) {
+  return {};
+}
+#endif
+
 }  // namespace hydramix

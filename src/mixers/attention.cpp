@@ -6,7 +6,7 @@
 //   table 2
 //
 // Paper: section 2.3 and table 2. Cost O(L^2) in time and O(L) in memory: long sequences never have
-// the matrix (ops/attention.h), forward or backward.
+// the matrix (ops/attention.h), forward or backward. bfloat16 on a GPU goes to LibTorch's kernels.
 #include <cmath>
 #include <limits>
 
@@ -31,6 +31,11 @@ torch::Tensor attention(const QueryKey& qk, const Rows& rows) {
 }
 
 torch::Tensor apply_attention(const QueryKey& qk, const torch::Tensor& x, const Rows& rows) {
+  if (kHasFusedAttention && x.is_cuda() && rows.given == torch::kBFloat16) {
+    const auto rounded = [](const torch::Tensor& t) { return t.to(torch::kBFloat16); };
+    return softmax_attention(rounded(qk.q), rounded(qk.k), rounded(x), rows.valid)
+        .to(x.scalar_type());
+  }
   if (rows.L < kInPieces) return dense_apply(attention(qk, rows), x);
   return softmax_attention(qk.q, qk.k, x, rows.valid);
 }

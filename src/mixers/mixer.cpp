@@ -56,7 +56,11 @@ torch::Tensor Mixer::response(const torch::Tensor&, const Rows&) const { return 
 
 Rows Mixer::arithmetic_of(const torch::Tensor& t) const {
   const auto type = arithmetic_type(info().name, "x and params", t);
-  return {.S = t.size(0), .L = t.size(1), .valid = {}, .options = t.options().dtype(type)};
+  return {.S = t.size(0),
+          .L = t.size(1),
+          .valid = {},
+          .options = t.options().dtype(type),
+          .given = t.scalar_type()};
 }
 
 torch::Tensor Mixer::weight(const torch::Tensor& w, const Rows& rows) const {

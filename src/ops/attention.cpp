@@ -132,10 +132,76 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
   }
 };
 
+// While it lives LibTorch takes algorithms that give the same bits every time where it has them.
+// The setting is the process's, and only tells which kernels run.
+class Deterministic {
+ public:
+  Deterministic()
+      : before_(at::globalContext().deterministicAlgorithms()),
+        warn_(at::globalContext().deterministicAlgorithmsWarnOnly()) {
+    if (!before_) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  }
+  ~Deterministic() { at::globalContext().setDeterministicAlgorithms(before_, warn_); }
+  Deterministic(const Deterministic&) = delete;
+  Deterministic& operator=(const Deterministic&) = delete;
+
+ private:
+  bool before_, warn_;
+};
+
+// LibTorch's attention and its gradient, which by itself adds up in any order. q, k, x (S, H, L,
+// P), keys (S, L) or undefined.
+class FusedAttention : public torch::autograd::Function<FusedAttention> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q,
+                               const torch::Tensor& k, const torch::Tensor& x, const Keys& keys,
+                               double scale) {
+    const torch::AutoGradMode with_gradient(true);
+    const auto leaf = [](const torch::Tensor& t) { return t.detach().requires_grad_(); };
+    const auto a = leaf(q), b = leaf(k), c = leaf(x);
+    const auto y = fused_attention(a, b, c, keys.valid, scale);
+    context->saved_data["inputs"] = std::vector<torch::Tensor>{a, b, c};
+    context->saved_data["y"] = y;
+    return y.detach();
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list gradients) {
+    HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
+                   "attention: a second derivative was asked for (create_graph); LibTorch's "
+                   "kernels have first derivatives only. Compute in float32 instead.");
+    const Deterministic bits;
+    const torch::AutoGradMode with_gradient(true);
+    const auto g =
+        torch::autograd::grad({context->saved_data["y"].toTensor()},
+                              context->saved_data["inputs"].toTensorVector(), {gradients[0]});
+    return {g[0], g[1], g[2], {}, {}};
+  }
+};
+
+// The kernels want one width for all: zeros more in q and k change no product, and those in x make
+// columns that nobody asked for.
+torch::Tensor softmax_attention_fused(const torch::Tensor& q, const torch::Tensor& k,
+                                      const torch::Tensor& x, const torch::Tensor& valid) {
+  const int64_t S = x.size(0), P = x.size(3), width = std::max(q.size(3), P);
+  const auto widened = [&](const torch::Tensor& t) {
+    return torch::constant_pad_nd(t.expand({S, -1, -1, -1}), {0, width - t.size(3)});
+  };
+  Keys keys;
+  if (valid.defined()) keys.valid = valid.unsqueeze(1).unsqueeze(2);
+  const auto a = widened(q), b = widened(k), c = widened(x.permute({0, 2, 1, 3}));
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
+  const auto y = torch::GradMode::is_enabled()
+                     ? FusedAttention::apply(a, b, c, keys, scale)
+                     : fused_attention(a, b, c, keys.valid, scale);  // (S, H, L, width)
+  return y.narrow(3, 0, P).permute({0, 2, 1, 3});
+}
+
 }  // namespace
 
 torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& x, const torch::Tensor& valid) {
+  if (kHasFusedAttention && x.is_cuda() && x.scalar_type() == torch::kBFloat16)
+    return softmax_attention_fused(q, k, x, valid);
   const int64_t S = x.size(0), H = q.size(1);
   // Sequences share a matrix only where they have the same keys.
   const bool shared = q.size(0) == 1 && !valid.defined();

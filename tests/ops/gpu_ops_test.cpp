@@ -2,8 +2,10 @@
 // The operations that have kernels on a GPU, but for the scan, through LibTorch: outputs,
 // gradients, memory that is not dense, and the same bits every time.
 #include <cmath>
+#include <limits>
 #include <tuple>
 
+#include "ops/attention.h"
 #include "ops/depthwise_conv.h"
 #include "ops/embedding.h"
 #include "ops/linear_cross_entropy.h"
@@ -33,6 +35,7 @@ class GpuNorm : public test::OnGpu {};
 class GpuProjection : public test::OnGpu {};
 class GpuCrossEntropy : public test::OnGpu {};
 class GpuEmbedding : public test::OnGpu {};
+class GpuAttention : public test::OnGpu {};
 
 // The convolution
 
@@ -271,6 +274,54 @@ TEST_F(GpuEmbedding, AwkwardShapes) {
       };
       expect_exact(op, kFloat, described({n, V, C}), memory);
     }
+}
+
+// Attention, in bfloat16 by LibTorch's kernels
+
+struct AttentionSizes {
+  int64_t S, H, L, d, P;
+  bool shared = false, padded = false;
+};
+
+Operation attention(const AttentionSizes& z) {
+  torch::manual_seed(9);
+  const int64_t rows = z.shared ? 1 : z.S;
+  const auto valid = [z](const Tensor& x) {
+    if (!z.padded) return Tensor();
+    const auto ends = torch::arange(z.S).remainder(z.L) + 1;  // 1, 2, ... keys
+    return (torch::arange(z.L).unsqueeze(0) < ends.unsqueeze(1)).to(x.device());
+  };
+  Operation op;
+  op.inputs = {{"q", normal({rows, z.H, z.L, z.d})},
+               {"k", normal({rows, z.H, z.L, z.d})},
+               {"x", normal({z.S, z.L, z.H, z.P})}};
+  op.run = [=](const Tensors& in) { return softmax_attention(in[0], in[1], in[2], valid(in[2])); };
+  op.naive = [=](const Tensors& in) {
+    auto logits = torch::matmul(in[0], in[1].transpose(2, 3)) / std::sqrt(static_cast<double>(z.d));
+    const auto keys = valid(in[2]);
+    if (keys.defined())
+      logits = logits.masked_fill(~keys.unsqueeze(1).unsqueeze(2),
+                                  -std::numeric_limits<double>::infinity());
+    return torch::matmul(logits.softmax(-1), in[2].permute({0, 2, 1, 3})).permute({0, 2, 1, 3});
+  };
+  return op;
+}
+
+TEST_F(GpuAttention, AwkwardSizes) {
+  for (const bool padded : {false, true})
+    for (const bool shared : {false, true})
+      for (const AttentionSizes& z : {AttentionSizes{2, 2, 1, 16, 64},
+                                      {3, 2, 127, 16, 64},
+                                      {2, 3, 129, 64, 64},
+                                      {2, 1, 257, 80, 64},
+                                      {5, 2, 61, 13, 7}}) {
+        auto sizes = z;
+        sizes.padded = padded;
+        sizes.shared = shared;
+        expect_exact_in_both(attention(sizes),
+                             "S, H, L, d, P: " + described({z.S, z.H, z.L, z.d, z.P}) +
+                                 (padded ? ", padded" : "") + (shared ? ", shared" : ""));
+      }
 }
 
 }  // namespace

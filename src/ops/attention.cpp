@@ -149,8 +149,12 @@ class Deterministic {
   bool before_, warn_;
 };
 
-// LibTorch's attention and its gradient, which by itself adds up in any order. q, k, x (S, H, L,
-// P), keys (S, L) or undefined.
+struct Keys {
+  torch::Tensor valid;  // (S, 1, 1, L) bool, true where key j counts; undefined: everywhere
+};
+
+// LibTorch's attention with its gradient, which by itself adds up in any order.
+// q, k, x (S, H, L, P) -> (S, H, L, P).
 class FusedAttention : public torch::autograd::Function<FusedAttention> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q,

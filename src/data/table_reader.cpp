@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/table_reader.h"
+
+#include <fmt/format.h>
+
+#include "text/unicode.h"
+
+namespace hydramix {
+namespace {
+
+constexpr int64_t kLongestLine = 16 << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// Passes a stream on and hashes what goes by (FNV-1a, 64 bits).
+class HashedStream : public ByteStream {
+ public:
+  HashedStream(std::unique_ptr<ByteStream> stream, uint64_t& hash)
+      : stream_(std::move(stream)), hash_(hash) {}
+  std::size_t read(char* buffer, std::size_t size) override {
+    const std::size_t count = stream_->read(buffer, size);
+    uint64_t hash = hash_;
+    for (const char byte : std::string_view(buffer, count))
+      hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211U;
+    hash_ = hash;
+    return count;
+  }
+  int64_t consumed() const override { return stream_->consumed(); }
+
+ private:
+  std::unique_ptr<ByteStream> stream_;
+  uint64_t& hash_;
+};
+
+}  // namespace
+
+TableReader::TableReader(const std::filesystem::path& path)
+    : path_(path),
+      hash_(14695981039346656037U),
+      lines_(std::make_unique<HashedStream>(open_bytes(path), hash_), kLongestLine) {}
+
+bool TableReader::next() {
+  if (!lines_.next()) return false;
+  HYDRAMIX_CHECK(!lines_.too_long(), where(), " is longer than ", kLongestLine,
+                 " bytes; expected rows of a table. Check that this is the right file.");
+  std::string_view text = lines_.text();
+  if (line() == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  try {
+    unicode::check_utf8(text);
+  } catch (const Error& error) {
+    throw Error(where() + ": " + error.what());
+  }
+  cells_.clear();
+  for (std::size_t end; (end = text.find('\t')) != text.npos; text.remove_prefix(end + 1))
+    cells_.push_back(text.substr(0, end));
+  cells_.push_back(text);
+  return true;
+}
+
+std::string TableReader::where() const { return concat(path_.string(), ": line ", line()); }
+
+std::string TableReader::fingerprint() const { return fmt::format("{:016x}", hash_); }
+
+}  // namespace hydramix

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of a file of tab-separated values, one after the other. Quotes are ordinary characters,
+// for so they are in the files of GLUE; a byte order mark, \r\n and a missing final newline make no
+// difference. Archives (.gz, .zst) are unpacked on the way.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/line_reader.h"
+
+namespace hydramix {
+
+class TableReader {
+ public:
+  explicit TableReader(const std::filesystem::path& path);
+  // The stream below knows where the hash is.
+  TableReader(const TableReader&) = delete;
+  TableReader& operator=(const TableReader&) = delete;
+
+  // The next row; false after the last. Error names file and line where the text is not UTF-8.
+  bool next();
+
+  const std::vector<std::string_view>& cells() const { return cells_; }  // until the next call
+  int64_t line() const { return lines_.number(); }                       // counted from 1
+  std::string where() const;                                             // "dev.tsv: line 3"
+
+  // Of all bytes of the contents, 16 hex digits; to be asked behind the last row.
+  std::string fingerprint() const;
+
+ private:
+  std::filesystem::path path_;
+  uint64_t hash_;
+  LineReader lines_;
+  std::vector<std::string_view> cells_;
+};
+
+}  // namespace hydramix

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "glue/sentences.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+
+#include "base/quotes.h"
+#include "base/spelling.h"
+#include "data/table_reader.h"
+#include "hydramix/error.h"
+
+namespace hydramix {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// Which cells of a row mean something.
+struct Places {
+  std::size_t columns, first;
+  std::optional<std::size_t> second, label, id;
+};
+
+std::optional<std::size_t> place_of(const std::string& name, const Names& header) {
+  const auto found = std::find(header.begin(), header.end(), name);
+  if (found == header.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - header.begin());
+}
+
+std::string columns_text(std::size_t count) {
+  return concat(count, count == 1 ? " column" : " columns");
+}
+
+// `where` is how an error begins: the file and the line of the header.
+Places find_places(const SentenceTask& task, const Names& header, Labels labels,
+                   const std::string& where) {
+  const auto needed = [&](const std::string& name) {
+    const auto place = place_of(name, header);
+    HYDRAMIX_CHECK(place.has_value(), where, ": has no column '", name, "', which ", task.name,
+                   " needs; the header is ", in_quotes(join(header)), ". ",
+                   name == task.columns.label
+                       ? "Test files have no labels: use the file train or dev."
+                       : "Use the official file, whose first line names the columns.");
+    return *place;
+  };
+  Places places = {header.size(), needed(task.columns.first), {}, {}, place_of("index", header)};
+  if (task.pairs) places.second = needed(task.columns.second);
+  if (labels == Labels::kNeeded) places.label = needed(task.columns.label);
+  if (labels == Labels::kIfThere) places.label = place_of(task.columns.label, header);
+  if (!places.id) places.id = place_of("id", header);
+  return places;
+}
+
+double parse_score(std::string_view text, const std::string& where, const std::string& column) {
+  double score = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), score);
+  const bool is_number = failure == std::errc() && end == text.data() + text.size();
+  HYDRAMIX_CHECK(is_number && score >= kLowestScore && score <= kHighestScore, where, ": ", column,
+                 " is ", in_quotes(text), "; expected a number from ", kLowestScore, " to ",
+                 kHighestScore, ". Correct the row or remove it.");
+  return score;
+}
+
+double parse_label(const SentenceTask& task, std::string_view text, const std::string& where) {
+  if (task.is_regression()) return parse_score(text, where, task.columns.label);
+  const auto found = std::find(task.labels.begin(), task.labels.end(), text);
+  HYDRAMIX_CHECK(found != task.labels.end(), where, ": ", task.columns.label, " is ",
+                 in_quotes(text), "; expected a label of ", task.name, ": ", join(task.labels),
+                 ". Correct the row or remove it.");
+  return static_cast<double>(found - task.labels.begin());
+}
+
+}  // namespace
+
+SentenceFile read_sentences(const SentenceTask& task, const std::filesystem::path& path,
+                            Labels labels) {
+  SentenceFile file{path, {}, "", {}};
+  TableReader table(path);
+  bool more = table.next();
+  HYDRAMIX_CHECK(more, path.string(), ": is empty; expected rows of ", task.name,
+                 ". Get the file again.");
+  Names header(table.cells().begin(), table.cells().end());
+  const bool headless = !task.columns.headless.empty() && !place_of(task.columns.first, header);
+  if (headless) header = task.columns.headless;
+  const Places places = find_places(task, header, labels, table.where());
+  if (!headless) more = table.next();
+  for (; more; more = table.next()) {
+    const auto& cells = table.cells();
+    if (cells.size() != places.columns) {
+      const std::string message =
+          concat(table.where(), ": has ", columns_text(cells.size()), "; expected ",
+                 columns_text(places.columns), headless ? " (" + join(header) + ")" : "",
+                 ". Separate them by single tabs, or remove the row.");
+      HYDRAMIX_CHECK(task.columns.some_torn && cells.size() < places.columns, message);
+      file.torn.push_back(message);
+      continue;
+    }
+    Sentence row;
+    row.id = places.id ? std::string(cells[*places.id]) : std::to_string(file.rows.size());
+    row.first = cells[places.first];
+    if (places.second) row.second = cells[*places.second];
+    row.label = places.label ? parse_label(task, cells[*places.label], table.where())
+                             : std::numeric_limits<double>::quiet_NaN();
+    row.line = table.line();
+    file.rows.push_back(std::move(row));
+  }
+  HYDRAMIX_CHECK(file.torn.size() * 1000 <= file.rows.size(), file.torn.front());
+  HYDRAMIX_CHECK(!file.rows.empty(), path.string(),
+                 ": has no rows below its header; expected some of ", task.name,
+                 ". Get the file again.");
+  file.fingerprint = table.fingerprint();
+  return file;
+}
+
+}  // namespace hydramix

@@ -52,20 +52,20 @@ Places find_places(const SentenceTask& task, const Names& header, Labels labels,
   return places;
 }
 
-double parse_score(std::string_view text, const std::string& where, const std::string& column) {
+double parse_score(std::string_view text, const TableReader& table, const std::string& column) {
   double score = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), score);
   const bool is_number = failure == std::errc() && end == text.data() + text.size();
-  HYDRAMIX_CHECK(is_number && score >= kLowestScore && score <= kHighestScore, where, ": ", column,
-                 " is ", in_quotes(text), "; expected a number from ", kLowestScore, " to ",
+  HYDRAMIX_CHECK(is_number && score >= kLowestScore && score <= kHighestScore, table.where(), ": ",
+                 column, " is ", in_quotes(text), "; expected a number from ", kLowestScore, " to ",
                  kHighestScore, ". Correct the row or remove it.");
   return score;
 }
 
-double parse_label(const SentenceTask& task, std::string_view text, const std::string& where) {
-  if (task.is_regression()) return parse_score(text, where, task.columns.label);
+double parse_label(const SentenceTask& task, std::string_view text, const TableReader& table) {
+  if (task.is_regression()) return parse_score(text, table, task.columns.label);
   const auto found = std::find(task.labels.begin(), task.labels.end(), text);
-  HYDRAMIX_CHECK(found != task.labels.end(), where, ": ", task.columns.label, " is ",
+  HYDRAMIX_CHECK(found != task.labels.end(), table.where(), ": ", task.columns.label, " is ",
                  in_quotes(text), "; expected a label of ", task.name, ": ", join(task.labels),
                  ". Correct the row or remove it.");
   return static_cast<double>(found - task.labels.begin());
@@ -100,7 +100,7 @@ SentenceFile read_sentences(const SentenceTask& task, const std::filesystem::pat
     row.id = places.id ? std::string(cells[*places.id]) : std::to_string(file.rows.size());
     row.first = cells[places.first];
     if (places.second) row.second = cells[*places.second];
-    row.label = places.label ? parse_label(task, cells[*places.label], table.where())
+    row.label = places.label ? parse_label(task, cells[*places.label], table)
                              : std::numeric_limits<double>::quiet_NaN();
     row.line = table.line();
     file.rows.push_back(std::move(row));

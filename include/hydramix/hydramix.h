@@ -4,6 +4,7 @@
 #pragma once
 
 #include "hydramix/bert.h"
+#include "hydramix/bert_encoder.h"
 #include "hydramix/block.h"
 #include "hydramix/error.h"
 #include "hydramix/finite_check.h"
@@ -15,6 +16,8 @@
 #include "hydramix/options.h"
 #include "hydramix/registry.h"
 #include "hydramix/safetensors.h"
+#include "hydramix/sequence_classifier.h"
 #include "hydramix/tensor_file.h"
+#include "hydramix/text_classifier.h"
 #include "hydramix/tokenizer.h"
 #include "hydramix/weights.h"

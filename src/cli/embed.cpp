@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix embed FILE: a vector for every line, the mean of the encoder's outputs over its tokens.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -68,15 +69,6 @@ std::string json_line(const float* row, int64_t width) {
   return line + "]\n";
 }
 
-// What the model can take, if that is less than was asked for.
-int64_t longest(const EmbedOptions& options, const BertOptions& model) {
-  int64_t length = options.max_length;
-  if (model.positions > 0) length = std::min(length, model.positions);
-  if (!mixer_info(model.block.mixer).extendable)
-    length = std::min(length, model.block.mixer_options.max_length);
-  return length;
-}
-
 int embed(const EmbedOptions& options) {
   const bool npy = options.out.ends_with(".npy");
   HYDRAMIX_CHECK_USAGE(npy || options.out.ends_with(".jsonl"), "embed: --out ", options.out,
@@ -85,7 +77,10 @@ int embed(const EmbedOptions& options) {
   const auto trained = open_trained_model(options.model, options.which);
   const auto lines = read_lines(options.file);
   const int64_t width = trained.model->options().block.d_model;
-  const int64_t max_length = longest(options, trained.model->options());
+  // What the model can take, if that is less than was asked for.
+  const int64_t longest = longest_sequence(trained.model->options());
+  const int64_t max_length =
+      longest > 0 ? std::min(options.max_length, longest) : options.max_length;
   std::vector<float> vectors;
   std::vector<int64_t> ids, offsets{0};
   Progress progress("embed", static_cast<int64_t>(lines.size()), "lines");

@@ -3,6 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <optional>
+
 #include "base/atomic_file.h"
 #include "base/quotes.h"
 #include "hydramix/error.h"
@@ -24,9 +27,22 @@ std::filesystem::path weights_path(const std::filesystem::path& folder) {
   return folder / "model.safetensors";
 }
 
-std::string config_text(const BertOptions& options) {
-  const Json config{{"format", kFormat}, {"version", kVersion}, {"model", to_json(options)}};
-  return config.dump(2) + "\n";
+// What a classifier's config has beside the encoder's options.
+struct ClassifierSection {
+  ClassifierOptions options;
+  std::string task;
+  std::vector<std::string> labels;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    ClassifierOptions::fields(self.options, v);
+    v("task", self.task, "name of the task");
+    v("labels", self.labels, "names of the classes; none: a score");
+  }
+};
+
+Json base_config(const BertOptions& options) {
+  return {{"format", kFormat}, {"version", kVersion}, {"model", to_json(options)}};
 }
 
 // Defaults may change with time, so a config says everything.
@@ -41,7 +57,39 @@ void check_complete(const Json& expected, const Json& given, const std::string& 
   }
 }
 
-BertOptions parse_config(const std::string& text, const std::filesystem::path& path) {
+struct Config {
+  std::string text;
+  BertOptions model;
+  std::optional<ClassifierSection> classifier;
+};
+
+template <class Options>
+Options parse_section(const Json& config, const char* key, const std::filesystem::path& path) {
+  Options options;
+  check_complete(to_json(options), config[key], key, path);
+  parse_yaml(options, config[key].dump(), path.string());
+  return options;
+}
+
+// `origin` begins the error.
+void check_labels(const std::string& origin, int64_t outputs,
+                  const std::vector<std::string>& labels) {
+  const auto count = static_cast<int64_t>(labels.size());
+  HYDRAMIX_CHECK(count == outputs || (count == 0 && outputs == 1), origin, ": ", count,
+                 " labels for ", outputs,
+                 " outputs; expected as many, or none for a single output, a score.");
+  HYDRAMIX_CHECK(count != 1, origin, ": one label ", in_quotes(labels[0]),
+                 " for one output; a class needs another to be told from. Give no label for a "
+                 "score.");
+  for (std::size_t k = 0; k < labels.size(); ++k)
+    HYDRAMIX_CHECK(std::find(labels.begin(), labels.begin() + k, labels[k]) == labels.begin() + k,
+                   origin, ": the label ", in_quotes(labels[k]),
+                   " stands twice. Give every class a name of its own.");
+}
+
+Config read_config(const std::filesystem::path& folder) {
+  const auto path = config_path(folder);
+  const auto text = read_file(path);
   const auto config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   HYDRAMIX_CHECK(config.is_object(), path.string(),
                  ": expected a JSON object, the config of a model; this is not one.");
@@ -54,49 +102,90 @@ BertOptions parse_config(const std::string& text, const std::filesystem::path& p
   HYDRAMIX_CHECK(config["version"] == kVersion, path.string(), ": version is ",
                  clipped(config["version"].dump(), 80), "; this program reads version ", kVersion,
                  ". Use the program that wrote it, or save the model again.");
-  BertOptions options;
-  check_complete(to_json(options), config["model"], "model", path);
-  parse_yaml(options, config["model"].dump(), path.string());
-  return options;
+  Config result{text, parse_section<BertOptions>(config, "model", path), std::nullopt};
+  if (config.contains("classifier")) {
+    result.classifier = parse_section<ClassifierSection>(config, "classifier", path);
+    check_labels(path.string() + ": classifier.labels", result.classifier->options.outputs,
+                 result.classifier->labels);
+  }
+  return result;
+}
+
+void save(const std::filesystem::path& folder, const torch::nn::Module& model, const Json& config) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  HYDRAMIX_CHECK(!failure, folder.string(), ": cannot make the folder: ", failure.message(),
+                 ". Choose a place that can be written.");
+  const auto text = config.dump(2) + "\n";
+  std::map<std::string, torch::Tensor> weights;
+  for (const auto& [name, weight] : named_weights(model))
+    weights.emplace(name, weight.detach().cpu().contiguous());
+  save_tensors(weights_path(folder), weights, {{"config", text}});
+  write_file(config_path(folder), text);
+}
+
+// The folder's weights into a model made by its config.
+void load(const std::filesystem::path& folder, const Config& config, torch::nn::Module& model) {
+  const auto file = load_tensors(weights_path(folder));
+  const auto saved_with = file.metadata.find("config");
+  HYDRAMIX_CHECK(saved_with == file.metadata.end() ||
+                     Json::parse(saved_with->second, nullptr, false) == Json::parse(config.text),
+                 file.path.string(), ": the weights were saved with another config than ",
+                 config_path(folder).string(),
+                 ". Take both files from one save; a changed option needs a model of its own.");
+  for (const auto& [name, weight] : file.tensors)
+    if (weight.scalar_type() == torch::kFloat64) {
+      model.to(torch::kFloat64);
+      break;
+    }
+  try {
+    load_weights(model, file.tensors);
+  } catch (const Error& error) {
+    throw Error(file.path.string() + ": " + error.what());
+  }
 }
 
 }  // namespace
 
 void save_model(const std::filesystem::path& folder, const BertForMaskedLM& model) {
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  HYDRAMIX_CHECK(!failure, folder.string(), ": cannot make the folder: ", failure.message(),
-                 ". Choose a place that can be written.");
-  const auto config = config_text(model->options());
-  std::map<std::string, torch::Tensor> weights;
-  for (const auto& [name, weight] : named_weights(*model))
-    weights.emplace(name, weight.detach().cpu().contiguous());
-  save_tensors(weights_path(folder), weights, {{"config", config}});
-  write_file(config_path(folder), config);
+  save(folder, *model, base_config(model->options()));
 }
 
 BertForMaskedLM load_model(const std::filesystem::path& folder) {
-  const auto text = read_file(config_path(folder));
-  const auto options = parse_config(text, config_path(folder));
-  const auto file = load_tensors(weights_path(folder));
-  const auto saved_with = file.metadata.find("config");
-  HYDRAMIX_CHECK(saved_with == file.metadata.end() ||
-                     Json::parse(saved_with->second, nullptr, false) == Json::parse(text),
-                 file.path.string(), ": the weights were saved with another config than ",
-                 config_path(folder).string(),
-                 ". Take both files from one save; a changed option needs a model of its own.");
-  BertForMaskedLM model(options);
-  for (const auto& [name, weight] : file.tensors)
-    if (weight.scalar_type() == torch::kFloat64) {
-      model->to(torch::kFloat64);
-      break;
-    }
-  try {
-    load_weights(*model, file.tensors);
-  } catch (const Error& error) {
-    throw Error(file.path.string() + ": " + error.what());
-  }
+  const auto config = read_config(folder);
+  HYDRAMIX_CHECK(!config.classifier, config_path(folder).string(),
+                 ": this is a classifier for the task ", in_quotes(config.classifier->task),
+                 "; expected a masked-language model. Open it with load_classifier() or hydramix "
+                 "predict, or give the model that it was fine-tuned from.");
+  BertForMaskedLM model(config.model);
+  load(folder, config, *model);
   return model;
+}
+
+void save_classifier(const std::filesystem::path& folder, const SequenceClassifier& model,
+                     const std::string& task, const std::vector<std::string>& labels) {
+  check_labels("save_classifier: " + folder.string(), model->options().outputs, labels);
+  auto config = base_config(model->encoder_options());
+  config["classifier"] = to_json(ClassifierSection{model->options(), task, labels});
+  save(folder, *model, config);
+}
+
+ClassifierFolder load_classifier(const std::filesystem::path& folder) {
+  const auto config = read_config(folder);
+  HYDRAMIX_CHECK(config.classifier, config_path(folder).string(),
+                 ": has no key 'classifier': this is a masked-language model; expected a "
+                 "classifier. Make one of it with hydramix finetune, or open it with "
+                 "load_model().");
+  SequenceClassifier model(config.model, config.classifier->options);
+  load(folder, config, *model);
+  return {model, config.classifier->task, config.classifier->labels};
+}
+
+bool is_classifier(const std::filesystem::path& folder) {
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(config_path(folder), unreadable)) return false;
+  const auto config = Json::parse(read_file(config_path(folder)), nullptr, false);
+  return config.is_object() && config.contains("classifier");
 }
 
 }  // namespace hydramix

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The encoder of the paper: BERT's shape with any mixer for attention. Unless told otherwise it has
+// no position embeddings and no MLP layers.
+//
+//   e      = dropout( LayerNorm_1e-12( word[id] + type[type_id] + position[place in sequence] ) )
+//   x      = LayerNorm_1e-5( x + block(x) )                       per layer, norm: post
+//   x      = x + block( LayerNorm_1e-5(x) )                       per layer, norm: pre
+//            and the same again with the MLP; pre has one LayerNorm more behind the last layer
+//   pooled = tanh( dense(row) )                                   for one row a sequence
+//
+// For training nothing is padded: encode() takes the tokens of all sequences end to end, ids (1, n)
+// with Layout::packed. Weight names are those of the published checkpoints.
+#pragma once
+
+#include <functional>
+
+#include "hydramix/block.h"
+#include "hydramix/mlp.h"
+
+namespace hydramix {
+
+struct BertOptions {
+  int64_t vocab = 30522;
+  int64_t type_vocab = 2;
+  int64_t layers = 23;
+  bool pooler = false;
+  std::string norm = "post";
+  int64_t positions = 0;
+  double dropout = 0;
+  bool recompute = false;
+  double initial_deviation = 0.02;
+  MlpOptions mlp;
+  BlockOptions block;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("vocab", self.vocab, Range{1, 1 << 26}, "size of the vocabulary");
+    v("type_vocab", self.type_vocab, Range{1, 1 << 16}, "number of segment types");
+    v("layers", self.layers, Range{1, 4096}, "number of blocks");
+    v("pooler", self.pooler,
+      "holds the pooler's weights too, which the masked-LM loss does not use");
+    v("norm", self.norm, Choices{"post", "pre"},
+      "LayerNorm behind every residual sum, or before every block and once at the end");
+    v("positions", self.positions, Range{0, 1 << 24},
+      "learned embeddings of this many places of a sequence; 0: none");
+    v("dropout", self.dropout, Range{0.0, 0.99}, "share of embedding channels dropped in training");
+    v("recompute", self.recompute,
+      "keeps only the input of a layer for the backward pass and computes the rest anew");
+    v("initial_deviation", self.initial_deviation, Range{1e-6, 1.0},
+      "of linear and embedding weights, which start normal; BERT's is for a d_model of 768");
+    v("mlp", self.mlp, "the MLP behind every block");
+    v("block", self.block, "the block of every layer");
+  }
+};
+
+// What dropout is a function of, beside place and channel: the same sequence gets the same mask in
+// whatever batch, on whatever rank.
+struct DropoutKey {
+  int64_t seed = 0;
+  torch::Tensor sequences;  // (S) int64: a number for each sequence of the layout that is not empty
+};
+
+// Models own one under the name "bert", and give it and their heads the initial weights at once.
+class BertEncoderImpl : public torch::nn::Module {
+ public:
+  explicit BertEncoderImpl(const BertOptions& options);
+
+  // ids, type_ids (B, L) int64 -> hidden states (B, L, d_model). Undefined type_ids are all zero.
+  // In training mode (train(), eval()) with dropout > 0 the key is needed.
+  // `observe`, if given, sees the embedding and then the output of every layer.
+  torch::Tensor encode(const torch::Tensor& ids, const torch::Tensor& type_ids,
+                       const Layout& layout = {}, const DropoutKey& dropout = {},
+                       const std::function<void(const torch::Tensor&)>& observe = {}) const;
+  // Throws unless ids and type_ids (or undefined) can be encoded. encode() asks it for tensors on
+  // the CPU; on a GPU looking at values would wait for them: ask before uploading.
+  void check_ids(const torch::Tensor& ids, const torch::Tensor& type_ids) const;
+  // rows (S, d_model) -> (S, d_model), with options.pooler.
+  torch::Tensor pool(const torch::Tensor& rows) const;
+
+  const torch::Tensor& word_table() const { return word_embeddings->weight; }  // (vocab, d_model)
+  const BertOptions& options() const { return options_; }
+
+ private:
+  struct Layer {
+    bool pre_norm;
+    Block mixer;
+    torch::nn::LayerNorm norm;
+    Mlp mlp{nullptr};  // empty without
+    torch::nn::LayerNorm mlp_norm{nullptr};
+
+    torch::Tensor forward(const torch::Tensor& x, const Layout& layout) const;
+    std::vector<torch::Tensor> parameters() const;
+  };
+
+  torch::Tensor embed(const torch::Tensor& ids, const torch::Tensor& type_ids, const Layout& layout,
+                      const DropoutKey& dropout) const;
+
+  BertOptions options_;
+  torch::nn::Embedding word_embeddings{nullptr}, token_type_embeddings{nullptr},
+      position_embeddings{nullptr};
+  torch::nn::LayerNorm embedding_norm{nullptr}, final_norm{nullptr};
+  torch::nn::Linear pooler{nullptr};
+  std::vector<Layer> layers_;
+};
+TORCH_MODULE(BertEncoder);
+
+// The longest sequence that such a model takes; 0: any.
+int64_t longest_sequence(const BertOptions& options);
+
+}  // namespace hydramix

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sentence, or a pair of them, to the logits of its class, or to a score: as BERT is fine-tuned.
+//
+//   row    = hidden state of [CLS], the first token; or the mean over the sequence's tokens
+//   logits = classifier( dropout( tanh( dense(row) ) ) )
+//
+// Weight names are those of published BERT classifiers: bert.*, bert.pooler.dense.*,
+// classifier.weight, classifier.bias.
+#pragma once
+
+#include "hydramix/bert_encoder.h"
+
+namespace hydramix {
+
+struct ClassifierOptions {
+  int64_t outputs = 2;
+  std::string pooling = "cls";
+  double dropout = 0.1;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("outputs", self.outputs, Range{1, 1 << 20}, "number of classes; 1: a score");
+    v("pooling", self.pooling, Choices{"cls", "mean"},
+      "what stands for a sequence: its first token, or the mean of all, for causal mixers");
+    v("dropout", self.dropout, Range{0.0, 0.99}, "share dropped before the last layer in training");
+  }
+};
+
+class SequenceClassifierImpl : public torch::nn::Module {
+ public:
+  // The encoder gets a pooler, whatever its options say.
+  SequenceClassifierImpl(const BertOptions& encoder, const ClassifierOptions& options);
+
+  // ids, type_ids (B, L) int64 -> logits (S, outputs), a row for each sequence of the layout that
+  // is not empty (each row of B when full), in the dtype of the weights; on a GPU these last layers
+  // are float32 whatever products are computed in. Undefined type_ids are all zero. In training
+  // mode (train(), eval()) with any dropout > 0 the key is needed.
+  torch::Tensor forward(const torch::Tensor& ids, const torch::Tensor& type_ids,
+                        const Layout& layout = {}, const DropoutKey& dropout = {}) const;
+  // Throws unless ids and type_ids (or undefined) can be encoded; see BertEncoderImpl.
+  void check_ids(const torch::Tensor& ids, const torch::Tensor& type_ids) const {
+    bert->check_ids(ids, type_ids);
+  }
+
+  // Copies the encoder's weights, and the pooler's where there is one, from a BertForMaskedLM or
+  // another classifier; the last layer stays as it is. An Error, before anything is changed, where
+  // the encoders are not the same.
+  void take_encoder(const torch::nn::Module& pretrained);
+
+  const BertOptions& encoder_options() const { return bert->options(); }
+  const ClassifierOptions& options() const { return options_; }
+
+ private:
+  // hidden (B, L, d_model) -> (S, d_model)
+  torch::Tensor rows_to_pool(const torch::Tensor& hidden, const Layout& layout) const;
+  // x (S, d_model) -> the same shape, some channels zero
+  torch::Tensor dropped(const torch::Tensor& x, const DropoutKey& key) const;
+
+  ClassifierOptions options_;
+  BertEncoder bert{nullptr};
+  torch::nn::Linear classifier{nullptr};
+};
+TORCH_MODULE(SequenceClassifier);
+
+}  // namespace hydramix

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fine-tuned model as a function of text, without LibTorch in sight:
+//
+//   const auto classifier = hydramix::TextClassifier::open("models/rte");
+//   const auto answer = classifier.classify({"A dog runs.", "An animal moves."});
+//   std::cout << answer.label << '\n';
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hydramix {
+
+class TextClassifier {
+ public:
+  // One sentence where `second` is empty: also in a task of pairs, so do not give an empty one.
+  struct Text {
+    std::string first, second;
+  };
+  struct Answer {
+    std::string label;                  // of the most probable class; empty for a score
+    double value = 0;                   // the class, counted from 0, or the score
+    std::vector<double> probabilities;  // of all classes; empty for a score
+  };
+
+  // A folder with config.json, model.safetensors and tokenizer.json. Texts are cut to `max_length`
+  // tokens with [CLS] and [SEP], or to what the model takes if that is less. Every failure is an
+  // Error that names the file.
+  static TextClassifier open(const std::filesystem::path& folder, int64_t max_length = 256);
+
+  // An answer a text, in their order. Texts of similar length are computed together, which changes
+  // answers by no more than rounding. May be called by several threads at once.
+  std::vector<Answer> classify(std::span<const Text> texts) const;
+  Answer classify(const Text& text) const;
+
+  const std::string& task() const;
+  const std::vector<std::string>& labels() const;  // empty: it gives scores
+  int64_t max_length() const;
+
+ private:
+  struct State;
+  explicit TextClassifier(std::shared_ptr<const State> state);
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace hydramix

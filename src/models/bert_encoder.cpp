@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hydramix/bert_encoder.h"
+
+#include <algorithm>
+
+#include "hydramix/error.h"
+#include "models/bert_parts.h"
+#include "ops/dropout.h"
+#include "ops/embedding.h"
+#include "ops/gpu/token_table.h"
+#include "ops/norm.h"
+#include "ops/projection.h"
+#include "ops/recompute.h"
+
+namespace hydramix {
+namespace {
+
+// LayerNorm(x + y)
+torch::Tensor added(const torch::nn::LayerNorm& norm, const torch::Tensor& x,
+                    const torch::Tensor& y) {
+  return add_layer_norm(x, y, norm->weight, norm->bias, norm->options.eps());
+}
+
+void check_table(const char* name, const torch::Tensor& ids, int64_t bound) {
+  HYDRAMIX_CHECK(ids.defined() && ids.dim() == 2 && ids.scalar_type() == torch::kInt64,
+                 "bert: ", name, " must be (B, L) int64; got ", described(ids), ".");
+  check_numbers(name, ids, bound);
+}
+
+// For every token of (B, L) places the index of its sequence and its place in that: (n) each.
+struct TokenPlaces {
+  torch::Tensor sequence, place;
+};
+TokenPlaces places_of_tokens(const Layout& layout, int64_t B, int64_t L, torch::Device device) {
+  const auto offsets = layout.offsets(B, L);
+  if constexpr (gpu::kBuilt)
+    if (device.is_cuda() && offsets.back() > 0) {
+      const auto table = gpu::token_table(offsets, device);
+      return {table->sequences(), table->places()};
+    }
+  const auto bounds = torch::tensor(offsets, torch::kInt64);
+  const auto count = static_cast<int64_t>(offsets.size()) - 1;
+  const auto lengths = bounds.narrow(0, 1, count) - bounds.narrow(0, 0, count);
+  const auto sequence = torch::repeat_interleave(torch::arange(count), lengths);
+  const auto place = torch::arange(offsets.back()) - bounds.index_select(0, sequence);
+  // Nobody writes into these again: no need to wait until the device has them.
+  return {sequence.to(device, /*non_blocking=*/true), place.to(device, /*non_blocking=*/true)};
+}
+
+}  // namespace
+
+torch::Tensor BertEncoderImpl::Layer::forward(const torch::Tensor& x, const Layout& layout) const {
+  if (pre_norm) {
+    const auto mixed = x + mixer->forward(normalized(norm, x), layout);
+    return mlp.is_empty() ? mixed : mixed + mlp->forward(normalized(mlp_norm, mixed));
+  }
+  const auto mixed = added(norm, x, mixer->forward(x, layout));
+  return mlp.is_empty() ? mixed : added(mlp_norm, mixed, mlp->forward(mixed));
+}
+
+std::vector<torch::Tensor> BertEncoderImpl::Layer::parameters() const {
+  auto all = mixer->parameters();
+  const auto append = [&](const std::vector<torch::Tensor>& some) {
+    all.insert(all.end(), some.begin(), some.end());
+  };
+  append(norm->parameters());
+  if (!mlp.is_empty()) append(mlp->parameters());
+  if (!mlp_norm.is_empty()) append(mlp_norm->parameters());
+  return all;
+}
+
+BertEncoderImpl::BertEncoderImpl(const BertOptions& options) : options_(options) {
+  validate(options);
+  const int64_t d_model = options.block.d_model;
+  auto embeddings = scope(*this, "embeddings");
+  word_embeddings =
+      embeddings->register_module("word_embeddings", torch::nn::Embedding(options.vocab, d_model));
+  token_type_embeddings = embeddings->register_module(
+      "token_type_embeddings", torch::nn::Embedding(options.type_vocab, d_model));
+  if (options.positions > 0)
+    position_embeddings = embeddings->register_module(
+        "position_embeddings", torch::nn::Embedding(options.positions, d_model));
+  embedding_norm = embeddings->register_module("LayerNorm", make_norm(d_model, 1e-12));
+
+  auto encoder = scope(*this, "encoder");
+  auto stack = scope(*encoder, "layer");
+  for (int64_t i = 0; i < options.layers; ++i) {
+    auto whole = scope(*stack, std::to_string(i));
+    auto mixing = scope(*whole, "layer");
+    Layer layer{options.norm == "pre", mixing->register_module("mixer", Block(options.block)),
+                mixing->register_module("norm", make_norm(d_model, 1e-5))};
+    if (options.mlp.kind != "none") {
+      layer.mlp = whole->register_module("mlp", Mlp(d_model, options.mlp));
+      layer.mlp_norm = whole->register_module("mlp_norm", make_norm(d_model, 1e-5));
+    }
+    layers_.push_back(layer);
+  }
+  if (options.norm == "pre")
+    final_norm = encoder->register_module("norm", make_norm(d_model, 1e-5));
+  if (options.pooler)
+    pooler = scope(*this, "pooler")->register_module("dense", torch::nn::Linear(d_model, d_model));
+}
+
+void BertEncoderImpl::check_ids(const torch::Tensor& ids, const torch::Tensor& type_ids) const {
+  check_table("ids", ids, options_.vocab);
+  if (!type_ids.defined()) return;
+  check_table("type_ids", type_ids, options_.type_vocab);
+  HYDRAMIX_CHECK(type_ids.sizes() == ids.sizes(), "bert: type_ids must have the shape of ids, ",
+                 ids.sizes(), "; got ", type_ids.sizes(), ".");
+}
+
+torch::Tensor BertEncoderImpl::embed(const torch::Tensor& ids, const torch::Tensor& type_ids,
+                                     const Layout& layout, const DropoutKey& dropout) const {
+  // One type for all is a row to add, not a table to look up.
+  const auto types = type_ids.defined() ? torch::embedding(token_type_embeddings->weight, type_ids)
+                                        : token_type_embeddings->weight[0];
+  auto e = hydramix::embedding(word_embeddings->weight, ids) + types;
+  const bool dropping = is_training() && options_.dropout > 0;
+  if (position_embeddings.is_empty() && !dropping) return normalized(embedding_norm, e);
+
+  const auto places = places_of_tokens(layout, ids.size(0), ids.size(1), ids.device());
+  const auto& place = places.place;
+  const auto in_places = [&](const torch::Tensor& tokens) {  // (n, d_model) -> (B, L, d_model)
+    return layout.is_full() ? tokens.view(e.sizes()) : layout.from_tokens(tokens.unsqueeze(0));
+  };
+  if (!position_embeddings.is_empty()) {
+    HYDRAMIX_CHECK(layout.longest(ids.size(1)) <= options_.positions, "bert: a sequence of length ",
+                   layout.longest(ids.size(1)),
+                   " has places beyond positions = ", options_.positions,
+                   ". Cut it, or train a model with more positions.");
+    e = e + in_places(torch::embedding(position_embeddings->weight, place));
+  }
+  e = normalized(embedding_norm, e);
+  if (!dropping) return e;
+
+  const int64_t count = static_cast<int64_t>(layout.offsets(ids.size(0), ids.size(1)).size()) - 1;
+  check_key(dropout, count, options_.dropout);
+  const auto sequence = dropout.sequences.to(ids.device()).index_select(0, places.sequence);
+  const auto kept = kept_channels({dropout.seed, sequence, place}, e.size(2), options_.dropout);
+  return e * in_places(kept.to(e.scalar_type()).mul_(1 / (1 - options_.dropout)));
+}
+
+torch::Tensor BertEncoderImpl::encode(
+    const torch::Tensor& ids, const torch::Tensor& type_ids, const Layout& layout,
+    const DropoutKey& dropout, const std::function<void(const torch::Tensor&)>& observe) const {
+  check_ids(ids, type_ids);
+  layout.check("bert", ids.size(0), ids.size(1));
+  auto x = embed(ids, type_ids, layout, dropout);
+  const auto type = x.scalar_type();
+  if (gpu::kBuilt) x = x.to(product_type(x));  // between layers, what products are computed in
+  if (observe) observe(x);
+  for (const auto& layer : layers_) {
+    // Its own copy of the layer, which shares the weights: a graph may outlive the model.
+    const auto run = [layer, layout](const torch::Tensor& input) {
+      return layer.forward(input, layout);
+    };
+    x = options_.recompute ? recomputed(run, x, layer.parameters()) : run(x);
+    if (observe) observe(x);
+  }
+  return (final_norm.is_empty() ? x : normalized(final_norm, x)).to(type);
+}
+
+torch::Tensor BertEncoderImpl::pool(const torch::Tensor& rows) const {
+  HYDRAMIX_CHECK(!pooler.is_empty(),
+                 "bert: this encoder has no pooler. Make it with options.pooler = true.");
+  return torch::tanh(project(rows, pooler->weight, pooler->bias));
+}
+
+int64_t longest_sequence(const BertOptions& options) {
+  const bool extendable = mixer_info(options.block.mixer).extendable;
+  const int64_t mixed = extendable ? 0 : options.block.mixer_options.max_length;
+  if (options.positions == 0 || mixed == 0) return std::max(options.positions, mixed);
+  return std::min(options.positions, mixed);
+}
+
+}  // namespace hydramix

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/bert_parts.h"
+
+#include "hydramix/error.h"
+#include "ops/norm.h"
+
+namespace hydramix {
+
+std::shared_ptr<torch::nn::Module> scope(torch::nn::Module& parent, const std::string& name) {
+  return parent.register_module(name, std::make_shared<torch::nn::Module>());
+}
+
+torch::nn::LayerNorm make_norm(int64_t width, double eps) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(eps));
+}
+
+torch::Tensor normalized(const torch::nn::LayerNorm& norm, const torch::Tensor& x) {
+  return layer_norm(x, norm->weight, norm->bias, norm->options.eps());
+}
+
+void initialize_as_bert(const torch::nn::Module& model, double deviation) {
+  torch::NoGradGuard no_grad;
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    if (auto* linear = module->as<torch::nn::LinearImpl>()) {
+      linear->weight.normal_(0, deviation);
+      if (linear->bias.defined()) linear->bias.zero_();
+    } else if (auto* embedding = module->as<torch::nn::EmbeddingImpl>()) {
+      embedding->weight.normal_(0, deviation);
+    } else if (auto* mlp = module->as<MlpImpl>()) {
+      for (auto& weight : mlp->parameters())
+        if (weight.dim() > 1) weight.normal_(0, deviation);
+    }
+  }
+}
+
+std::string described(const torch::Tensor& t) {
+  return t.defined() ? concat("shape ", t.sizes(), " of ", t.dtype()) : "an undefined tensor";
+}
+
+void check_numbers(const char* name, const torch::Tensor& ids, int64_t bound) {
+  if (!ids.is_cpu() || ids.numel() == 0) return;
+  const int64_t low = ids.min().item<int64_t>(), high = ids.max().item<int64_t>();
+  HYDRAMIX_CHECK(low >= 0 && high < bound, "bert: ", name, " must be in [0, ", bound - 1, "]; got ",
+                 low < 0 ? low : high, ". Is the text tokenized with this model's vocabulary?");
+}
+
+void check_key(const DropoutKey& key, int64_t count, double share) {
+  const auto& numbers = key.sequences;
+  HYDRAMIX_CHECK(numbers.defined() && numbers.dim() == 1 && numbers.size(0) == count &&
+                     numbers.scalar_type() == torch::kInt64,
+                 "bert: dropout = ", share, " in training needs a number for each of the ", count,
+                 " sequences, (S) int64; got ", described(numbers),
+                 ". Give a DropoutKey, or call eval().");
+}
+
+}  // namespace hydramix

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hydramix/sequence_classifier.h"
+
+#include <algorithm>
+
+#include "hydramix/bert.h"
+#include "hydramix/error.h"
+#include "hydramix/weights.h"
+#include "models/bert_parts.h"
+#include "ops/dropout.h"
+#include "ops/projection.h"
+
+namespace hydramix {
+namespace {
+
+BertOptions with_pooler(BertOptions options) {
+  options.pooler = true;
+  return options;
+}
+
+// What the encoder computes: options without those of training, of initialisation and of memory,
+// and without max_length, which the shapes of the weights tell where it matters.
+nlohmann::ordered_json function_of(BertOptions options) {
+  const BertOptions usual;
+  options.pooler = usual.pooler;
+  options.dropout = usual.dropout;
+  options.recompute = usual.recompute;
+  options.initial_deviation = usual.initial_deviation;
+  auto& mixer = options.block.mixer_options;
+  const auto& usual_mixer = usual.block.mixer_options;
+  mixer.max_length = usual_mixer.max_length;
+  mixer.dt_min = usual_mixer.dt_min;
+  mixer.dt_max = usual_mixer.dt_max;
+  mixer.dt_init_floor = usual_mixer.dt_init_floor;
+  mixer.tile = usual_mixer.tile;
+  return to_json(options);
+}
+
+void check_same_function(const BertOptions& theirs, const BertOptions& ours) {
+  const auto a = function_of(theirs), b = function_of(ours);
+  if (a == b) return;
+  const nlohmann::ordered_json::json_pointer place(
+      nlohmann::ordered_json::diff(a, b).at(0).at("path").get<std::string>());
+  std::string key = place.to_string().substr(1);
+  std::replace(key.begin(), key.end(), '/', '.');
+  throw Error(concat("take_encoder: the pretrained encoder has ", key, " = ", a.at(place),
+                     ", this classifier ", b.at(place),
+                     ". Make the classifier with the options of the pretrained model."));
+}
+
+}  // namespace
+
+SequenceClassifierImpl::SequenceClassifierImpl(const BertOptions& encoder,
+                                               const ClassifierOptions& options)
+    : options_(options) {
+  validate(options);
+  bert = register_module("bert", BertEncoder(with_pooler(encoder)));
+  classifier =
+      register_module("classifier", torch::nn::Linear(encoder.block.d_model, options.outputs));
+  initialize_as_bert(*this, encoder.initial_deviation);
+}
+
+torch::Tensor SequenceClassifierImpl::rows_to_pool(const torch::Tensor& hidden,
+                                                   const Layout& layout) const {
+  const auto offsets = layout.offsets(hidden.size(0), hidden.size(1));
+  const auto count = static_cast<int64_t>(offsets.size()) - 1;
+  const auto bounds = torch::tensor(offsets, torch::kInt64);
+  const auto first = bounds.narrow(0, 0, count);
+  if (options_.pooling == "cls")
+    return layout.to_tokens(hidden).flatten(0, 1).index_select(
+        0, first.to(hidden.device(), /*non_blocking=*/true));
+  // Sums over rows, zero behind each sequence: atomic additions would differ from run to run, and
+  // differences of running sums would be inexact.
+  const auto lengths = (bounds.narrow(0, 1, count) - first).to(hidden.options());
+  return layout.to_rows(hidden).narrow(0, 0, count).sum(1) / lengths.unsqueeze(1);
+}
+
+torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const DropoutKey& key) const {
+  if (!is_training() || options_.dropout == 0) return x;
+  check_key(key, x.size(0), options_.dropout);
+  const auto sequences = key.sequences.to(x.device());
+  // Place -1, where no token stands: the embedding's masks are those of places from 0.
+  const auto kept = kept_channels({key.seed, sequences, torch::full_like(sequences, -1)}, x.size(1),
+                                  options_.dropout);
+  return x * kept.to(x.scalar_type()).mul_(1 / (1 - options_.dropout));
+}
+
+torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& ids,
+                                              const torch::Tensor& type_ids, const Layout& layout,
+                                              const DropoutKey& dropout) const {
+  const auto rows = rows_to_pool(bert->encode(ids, type_ids, layout, dropout), layout);
+  // A row a sequence costs nothing, and a score of bfloat16 has two digits.
+  const MatmulPrecision precision(torch::kFloat32);
+  return project(dropped(bert->pool(rows), dropout), classifier->weight, classifier->bias);
+}
+
+void SequenceClassifierImpl::take_encoder(const torch::nn::Module& pretrained) {
+  if (const auto* model = pretrained.as<BertForMaskedLMImpl>())
+    check_same_function(model->options(), encoder_options());
+  else if (const auto* other = pretrained.as<SequenceClassifierImpl>())
+    check_same_function(other->encoder_options(), encoder_options());
+  std::map<std::string, torch::Tensor> weights;
+  for (const auto& [name, weight] : named_weights(*this))  // stay, where the other has none
+    if (name.starts_with("classifier.") || name.starts_with("bert.pooler."))
+      weights.emplace(name, weight);
+  for (const auto& [name, weight] : named_weights(pretrained))
+    if (name.starts_with("bert.")) weights.insert_or_assign(name, weight);
+  load_weights(*this, weights);
+}
+
+}  // namespace hydramix

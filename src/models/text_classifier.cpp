@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hydramix/text_classifier.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "hydramix/error.h"
+#include "hydramix/model_folder.h"
+#include "hydramix/tokenizer.h"
+
+namespace hydramix {
+namespace {
+
+constexpr int64_t kBatchTokens = 4096;
+
+}  // namespace
+
+struct TextClassifier::State {
+  ClassifierFolder classifier;
+  Tokenizer tokenizer;
+  int64_t max_length;
+
+  Encoding encoded(const Text& text) const {
+    return text.second.empty() ? tokenizer.encode(text.first, max_length)
+                               : tokenizer.encode_pair(text.first, text.second, max_length);
+  }
+
+  // Some encodings, by their index, end to end -> logits (S, outputs) float64.
+  torch::Tensor logits(const std::vector<Encoding>& encodings,
+                       std::span<const std::size_t> some) const {
+    std::vector<int64_t> ids, type_ids, offsets{0};
+    for (const auto i : some) {
+      ids.insert(ids.end(), encodings[i].ids.begin(), encodings[i].ids.end());
+      type_ids.insert(type_ids.end(), encodings[i].type_ids.begin(), encodings[i].type_ids.end());
+      offsets.push_back(static_cast<int64_t>(ids.size()));
+    }
+    const auto row = [](const std::vector<int64_t>& list) {
+      return torch::tensor(list, torch::kInt64).unsqueeze(0);
+    };
+    return classifier.model
+        ->forward(row(ids), row(type_ids), Layout::packed(torch::tensor(offsets, torch::kInt64)))
+        .to(torch::kFloat64)
+        .contiguous();
+  }
+
+  // row (outputs) float64
+  Answer answer(const torch::Tensor& row) const {
+    if (classifier.labels.empty()) return {"", row.item<double>(), {}};
+    const auto shares = row.softmax(0);
+    const auto* begin = shares.data_ptr<double>();
+    const std::vector<double> probabilities(begin, begin + shares.numel());
+    const auto best = std::max_element(probabilities.begin(), probabilities.end());
+    const auto number = static_cast<std::size_t>(best - probabilities.begin());
+    return {classifier.labels[number], static_cast<double>(number), probabilities};
+  }
+};
+
+TextClassifier::TextClassifier(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+TextClassifier TextClassifier::open(const std::filesystem::path& folder, int64_t max_length) {
+  HYDRAMIX_CHECK_USAGE(max_length >= 3, "text classifier: max_length is ", max_length,
+                       "; [CLS] and two [SEP] alone need 3.");
+  auto classifier = load_classifier(folder);
+  classifier.model->eval();
+  const auto tokenizer_file = folder / "tokenizer.json";
+  HYDRAMIX_CHECK(std::filesystem::exists(tokenizer_file), tokenizer_file.string(),
+                 ": is not there; expected the tokenizer that the classifier was trained with. Put "
+                 "it beside the model.");
+  auto tokenizer = Tokenizer::load(tokenizer_file);
+  const auto& encoder = classifier.model->encoder_options();
+  HYDRAMIX_CHECK(tokenizer.size() <= encoder.vocab, tokenizer_file.string(), ": has ",
+                 tokenizer.size(), " tokens, the model ", encoder.vocab,
+                 ". They do not belong together: take both from one folder.");
+  const int64_t longest = longest_sequence(encoder);
+  if (longest > 0) max_length = std::min(max_length, longest);
+  return TextClassifier(
+      std::make_shared<const State>(State{std::move(classifier), tokenizer, max_length}));
+}
+
+std::vector<TextClassifier::Answer> TextClassifier::classify(std::span<const Text> texts) const {
+  const torch::NoGradGuard no_grad;
+  std::vector<Encoding> encodings;
+  encodings.reserve(texts.size());
+  for (const auto& text : texts) {
+    try {
+      encodings.push_back(state_->encoded(text));
+    } catch (const Error& error) {
+      throw Error(concat("text ", encodings.size() + 1, " of ", texts.size(), ": ", error.what()));
+    }
+  }
+  std::vector<std::size_t> order(texts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto length = [&](std::size_t i) { return static_cast<int64_t>(encodings[i].ids.size()); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return length(a) < length(b); });
+
+  std::vector<Answer> answers(texts.size());
+  for (std::size_t begin = 0; begin < order.size();) {
+    std::size_t end = begin + 1;
+    for (int64_t tokens = length(order[begin]); end < order.size(); ++end)
+      if ((tokens += length(order[end])) > kBatchTokens) break;
+    const auto some = std::span(order).subspan(begin, end - begin);
+    const auto logits = state_->logits(encodings, some);
+    for (std::size_t k = 0; k < some.size(); ++k)
+      answers[some[k]] = state_->answer(logits[static_cast<int64_t>(k)]);
+    begin = end;
+  }
+  return answers;
+}
+
+TextClassifier::Answer TextClassifier::classify(const Text& text) const {
+  return classify(std::span(&text, 1)).front();
+}
+
+const std::string& TextClassifier::task() const { return state_->classifier.task; }
+const std::vector<std::string>& TextClassifier::labels() const { return state_->classifier.labels; }
+int64_t TextClassifier::max_length() const { return state_->max_length; }
+
+}  // namespace hydramix

@@ -19,7 +19,8 @@ class TextClassifier {
  public:
   // One sentence where `second` is empty: also in a task of pairs, so do not give an empty one.
   struct Text {
-    std::string first, second;
+    std::string first;
+    std::string second = {};
   };
   struct Answer {
     std::string label;                  // of the most probable class; empty for a score

@@ -112,8 +112,9 @@ void BertEncoderImpl::check_ids(const torch::Tensor& ids, const torch::Tensor& t
 torch::Tensor BertEncoderImpl::embed(const torch::Tensor& ids, const torch::Tensor& type_ids,
                                      const Layout& layout, const DropoutKey& dropout) const {
   // One type for all is a row to add, not a table to look up.
-  const auto types = type_ids.defined() ? torch::embedding(token_type_embeddings->weight, type_ids)
-                                        : token_type_embeddings->weight[0];
+  const auto types = type_ids.defined()
+                         ? hydramix::embedding(token_type_embeddings->weight, type_ids)
+                         : token_type_embeddings->weight[0];
   auto e = hydramix::embedding(word_embeddings->weight, ids) + types;
   const bool dropping = is_training() && options_.dropout > 0;
   if (position_embeddings.is_empty() && !dropping) return normalized(embedding_norm, e);

@@ -98,5 +98,89 @@ TEST(ModelFolder, FaultsNameTheFileAndTheKey) {
   EXPECT_THROW_WITH(save_model(config / "below", model), Error, "cannot make the folder");
 }
 
+TEST(ModelFolder, ClassifierRoundTripIsBitExact) {
+  const test::TemporaryFolder folder;
+  for (const auto type : {torch::kFloat32, torch::kFloat64})
+    for (const std::string pooling : {"cls", "mean"}) {
+      SequenceClassifier model(
+          tiny_bert("hydra"),
+          ClassifierOptions{.outputs = 3, .pooling = pooling, .dropout = 1.0 / 3});
+      model->to(type);
+      model->eval();
+      const std::vector<std::string> labels{"yes", "0",
+                                            "null"};  // texts, whatever YAML sees in them
+      save_classifier(folder.path(), model, "a: task", labels);
+      EXPECT_TRUE(is_classifier(folder.path()));
+      auto copy = load_classifier(folder.path());
+      copy.model->eval();
+      EXPECT_EQ(copy.task, "a: task");
+      EXPECT_EQ(copy.labels, labels);
+      EXPECT_EQ(to_json(copy.model->options()), to_json(model->options()));
+      EXPECT_EQ(to_json(copy.model->encoder_options()), to_json(model->encoder_options()));
+      const auto weights = named_weights(*copy.model);
+      for (const auto& [name, tensor] : named_weights(*model))
+        EXPECT_TRUE(torch::equal(tensor, weights.at(name))) << name;
+      const auto ids = torch::randint(30, {2, 9}, torch::kInt64);
+      EXPECT_TRUE(torch::equal(copy.model->forward(ids, {}), model->forward(ids, {})));
+    }
+  save_classifier(folder.path(), SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{1}),
+                  "score", {});
+  EXPECT_TRUE(load_classifier(folder.path()).labels.empty());
+}
+
+TEST(ModelFolder, AClassifierIsNoMaskedLm) {
+  const test::TemporaryFolder folder;
+  const auto config = (folder / "config.json").string();
+  EXPECT_FALSE(is_classifier(folder.path()));
+  save_model(folder.path(), BertForMaskedLM(tiny_bert("hydra")));
+  EXPECT_FALSE(is_classifier(folder.path()));
+  EXPECT_THROW_WITH(load_classifier(folder.path()), Error,
+                    config + ": has no key 'classifier': this is a masked-language model");
+  save_classifier(folder.path(), SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{}), "RTE",
+                  {"a", "b"});
+  EXPECT_THROW_WITH(load_model(folder.path()), Error,
+                    config + ": this is a classifier for the task 'RTE'");
+}
+
+TEST(ModelFolder, FaultsOfAClassifierNameTheFileAndTheKey) {
+  const test::TemporaryFolder folder;
+  const SequenceClassifier model(tiny_bert("hydra"), ClassifierOptions{});
+  const auto save = [&](const std::vector<std::string>& labels) {
+    save_classifier(folder.path(), model, "RTE", labels);
+  };
+  EXPECT_THROW_WITH(save({"a", "b", "c"}), Error, "3 labels for 2 outputs");
+  EXPECT_THROW_WITH(save({}), Error, "0 labels for 2 outputs");
+  EXPECT_THROW_WITH(save({"a", "a"}), Error, "the label 'a' stands twice");
+  EXPECT_THROW_WITH(
+      save_classifier(folder.path(),
+                      SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{.outputs = 1}),
+                      "RTE", {"a"}),
+      Error, "one label 'a' for one output");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a refused model left something";
+  save({"a", "b"});
+  const auto config = folder / "config.json", weights = folder / "model.safetensors";
+  const auto good = contents(config);
+  const auto expect_config_fault = [&](const std::string& text, const std::string& fault) {
+    overwrite(config, text);
+    EXPECT_THROW_WITH(load_classifier(folder.path()), Error, config.string());
+    EXPECT_THROW_WITH(load_classifier(folder.path()), Error, fault);
+  };
+  expect_config_fault(replaced(good, "\"task\": \"RTE\",", ""),
+                      "the key 'classifier.task' is missing");
+  expect_config_fault(replaced(good, "\"pooling\": \"cls\",", ""),
+                      "the key 'classifier.pooling' is missing");
+  expect_config_fault(replaced(good, "\"pooling\": \"cls\"", "\"pooling\": \"max\""), "pooling");
+  expect_config_fault(replaced(good, "\"outputs\": 2", "\"outputs\": 3"),
+                      "classifier.labels: 2 labels for 3 outputs");
+  expect_config_fault(replaced(good, "\"a\"", "\"c\""),
+                      "the weights were saved with another config");
+  overwrite(config, good);
+
+  auto some = named_weights(*model);
+  some.erase("classifier.bias");
+  save_tensors(weights, some);
+  EXPECT_THROW_WITH(load_classifier(folder.path()), Error, "missing 'classifier.bias'");
+}
+
 }  // namespace
 }  // namespace hydramix

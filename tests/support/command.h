@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The built command as a process, for tests that are compiled with its path HYDRAMIX_COMMAND.
+// The built command (or an example) as a process, for tests that are compiled with its path
+// HYDRAMIX_COMMAND.
 #pragma once
 
 #include <sys/wait.h>

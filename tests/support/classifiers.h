@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small classifiers of text for tests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hydramix/sequence_classifier.h"
+#include "hydramix/tokenizer.h"
+#include "support/models.h"
+
+namespace hydramix::test {
+
+// The special tokens, and the words w0 ... w19 (or more of them).
+inline Tokenizer small_tokenizer(int64_t more_words = 0) {
+  std::vector<std::string> tokens{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+  for (int64_t i = 0; i < 20 + more_words; ++i) tokens.push_back("w" + std::to_string(i));
+  return Tokenizer::from_tokens(tokens, {}, "test");
+}
+
+// For small_tokenizer(), with weights large enough that texts can be told apart.
+inline SequenceClassifier lively_classifier(int64_t outputs) {
+  torch::manual_seed(11);
+  auto options = tiny_bert("hydra");
+  options.vocab = 25;
+  options.initial_deviation = 0.3;
+  return SequenceClassifier(options, ClassifierOptions{.outputs = outputs});
+}
+
+}  // namespace hydramix::test

@@ -139,7 +139,7 @@ TEST(ModelFolder, AClassifierIsNoMaskedLm) {
   save_classifier(folder.path(), SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{}), "RTE",
                   {"a", "b"});
   EXPECT_THROW_WITH(load_model(folder.path()), Error,
-                    config + ": this is a classifier for the task 'RTE'");
+                    config + ": this is a classifier for the task \"RTE\"");
 }
 
 TEST(ModelFolder, FaultsOfAClassifierNameTheFileAndTheKey) {
@@ -150,12 +150,12 @@ TEST(ModelFolder, FaultsOfAClassifierNameTheFileAndTheKey) {
   };
   EXPECT_THROW_WITH(save({"a", "b", "c"}), Error, "3 labels for 2 outputs");
   EXPECT_THROW_WITH(save({}), Error, "0 labels for 2 outputs");
-  EXPECT_THROW_WITH(save({"a", "a"}), Error, "the label 'a' stands twice");
+  EXPECT_THROW_WITH(save({"a", "a"}), Error, "the label \"a\" stands twice");
   EXPECT_THROW_WITH(
       save_classifier(folder.path(),
                       SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{.outputs = 1}),
                       "RTE", {"a"}),
-      Error, "one label 'a' for one output");
+      Error, "one label \"a\" for one output");
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a refused model left something";
   save({"a", "b"});
   const auto config = folder / "config.json", weights = folder / "model.safetensors";

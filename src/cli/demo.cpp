@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix demo: three small encoders, equal but for the mixer, learn the built-in language; a
-// table of what each can and cannot predict, a few masks filled, and a page to look at.
+// table of what each can and cannot predict, a few masks filled, one of them fine-tuned, and a page
+// to look at.
 #include <cstdio>
 #include <fstream>
 
 #include "base/atomic_file.h"
 #include "base/formatted.h"
-#include "base/interrupt.h"
 #include "bench/memory.h"
 #include "cli/commands.h"
 #include "cli/demo_report.h"
+#include "cli/demo_task.h"
 #include "cli/matrix_scale.h"
-#include "cli/progress.h"
+#include "cli/training_progress.h"
 #include "hydramix/error.h"
 #include "language/language_documents.h"
 #include "train/pretrain.h"
@@ -95,15 +96,8 @@ DemoModel train(const Contender& contender, const DemoOptions& demo) {
   DemoModel model;
   model.name = contender.name;
   model.summary = contender.summary;
-  std::unique_ptr<Progress> progress;
   PretrainEvents events;
-  events.started = [&](int64_t step) {
-    progress =
-        std::make_unique<Progress>("  " + contender.name, options.train.steps, "steps", 1, step);
-  };
-  events.step = [&](const StepReport& report) {
-    progress->advance(formatted("loss %.3f  %.0f tokens/s", report.loss, report.tokens_per_second));
-  };
+  static_cast<TrainEvents&>(events) = training_progress("  " + contender.name);
   const auto result = pretrain(options, events);
   if (result.end == Trainer::End::kInterrupted) return model;
   model.parameters = result.parameters;
@@ -257,10 +251,7 @@ int demo(const DemoOptions& options) {
   const auto document = example(0);
   for (const auto& contender : contenders()) {
     auto model = train(contender, options);
-    if (model.parameters == 0) {
-      std::fprintf(stderr, "stopped; the same command continues.\n");
-      return 128 + Interrupt::signal();
-    }
+    if (model.parameters == 0) return stopped_by_signal(options.out);
     trained.push_back(
         open_trained_model(std::filesystem::path(options.out) / contender.name / "model"));
     model.matrices = matrices_of(trained.back(), document);
@@ -272,7 +263,15 @@ int demo(const DemoOptions& options) {
                              options.batch, options.seed);
   print_table(report.models);
   print_fills(report.fills, report.models);
-  const auto page = std::filesystem::path(options.out) / "report.html";
+  std::printf("\nThe pretrained hydra learns to judge sentences.\n");
+  std::fflush(stdout);
+  const std::filesystem::path out = options.out;
+  const auto task = finetune_demo(out / "hydra", out, options.seed);
+  if (!task) return stopped_by_signal(options.out);
+  report.task = *task;
+  std::printf("  %s (%s): %s %.1f %%, by chance %.1f %%\n", task->name.c_str(),
+              task->question.c_str(), task->metric.c_str(), 100 * task->value, 100 * task->chance);
+  const auto page = out / "report.html";
   write_demo_report(page, report);
   std::printf(
       "\nCurves and learned matrices: %s\n"

@@ -104,6 +104,12 @@ void write_demo_report(const std::filesystem::path& path, const DemoReport& repo
   for (const auto& model : report.models) lines.push_back({model.name, model.losses});
   out += line_chart(lines, {"Loss on masked words, in training", "step", "cross-entropy"});
   out += "<h2>A few masks</h2>\n" + fills_table(report);
+  out += formatted(
+      "<h2>Fine-tuning</h2>\n<p>The pretrained %s then saw %lld sentences of the task %s (%s). On "
+      "%lld others its %s is <b>%s</b>; by chance it would be %s.</p>\n",
+      xml_escaped(report.models.front().name), report.task.train, xml_escaped(report.task.name),
+      xml_escaped(report.task.question), report.task.dev, report.task.metric,
+      percent(report.task.value), percent(report.task.chance));
   out +=
       "<h2>The learned matrices</h2>\n<p>What each layer and head multiplies the words of one "
       "text by. Row: the place that is computed; column: the place that is looked at.</p>\n"

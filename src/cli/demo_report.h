@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/demo_task.h"
 #include "view/line_chart.h"
 #include "view/matrix_image.h"
 
@@ -32,6 +33,7 @@ struct DemoFill {
 struct DemoReport {
   std::vector<DemoModel> models;
   std::vector<DemoFill> fills;
+  DemoTask task;        // what the first model learned after that
   std::string example;  // the text whose matrices are shown
   std::string command;  // that made this
 };

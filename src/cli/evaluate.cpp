@@ -21,6 +21,7 @@ struct EvaluateOptions {
   int64_t documents = 2000;
   double mask = 0.15;
   int64_t max_length = 128;
+  std::string long_documents = "truncate";
   int64_t micro_batch = 32;
   LanguageOptions language;
   bool json = false;
@@ -34,7 +35,10 @@ struct EvaluateOptions {
     v("documents", self.documents, Range{1, 1LL << 40}, "documents, at most");
     v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked");
     v("max_length", self.max_length, Range{3, 1 << 24},
-      "tokens of a sequence with [CLS] and [SEP]; the rest of a document is left out");
+      "tokens of a sequence with [CLS] and [SEP]");
+    v("long_documents", self.long_documents, Choices{"truncate", "join"},
+      "the beginning of a document that is longer; join: all documents are one text, cut into "
+      "sequences");
     v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences at once");
     v("language", self.language, "the built-in language; by default that of the run");
     v("json", self.json, "print the numbers as JSON");
@@ -70,6 +74,8 @@ int evaluate(const EvaluateOptions& options) {
   SequenceOptions sequences;
   sequences.max_length = options.max_length;
   sequences.evaluation_mask = options.mask;
+  sequences.long_documents = options.long_documents;
+  documents = sequence_documents(std::move(documents), sequences, trained.tokenizer);
   const MaskedBatches batches(*documents, trained.tokenizer, sequences, 0);
   MaskedLm task(trained.model, batches, *documents, batches,
                 {.micro_batch = options.micro_batch, .evaluation_documents = options.documents});

@@ -33,7 +33,7 @@ struct MakeDataOptions {
   static void fields(Self& self, Visitor& v) {
     v("action", self.action, Positional{}, Required{}, Choices{"text", "c4", "glue"},
       "which files to make");
-    v("out", self.out, Required{}, "folder to write to");
+    v("out", self.out, "folder to write to; by default data/text, data/c4 or data/glue");
     v("documents", self.documents, Range{1, 1LL << 32}, "text, c4: documents for training");
     v("validation", self.validation, Range{1, 1LL << 32}, "text, c4: documents for validation");
     v("shards", self.shards, Range{1, 99999}, "c4: files that the training documents fill");
@@ -166,7 +166,7 @@ int make_data(const MakeDataOptions& o) {
   const Targets targets = o.action == "text" ? text_targets(o, language)
                           : o.action == "c4" ? c4_targets(o, language)
                                              : glue_targets(o);
-  const fs::path out = o.out;
+  const fs::path out = o.out.empty() ? fs::path("data") / o.action : fs::path(o.out);
   for (const auto& target : targets) {
     const fs::path path = out / target.path;
     HYDRAMIX_CHECK(o.overwrite || !fs::exists(fs::symlink_status(path)), path.string(),

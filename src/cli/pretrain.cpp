@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix pretrain RECIPE.yaml: masked-language-model pretraining, on one process or many.
-#include <unistd.h>
-
-#include <csignal>
 #include <cstdio>
 #include <memory>
 
 #include "base/formatted.h"
-#include "base/interrupt.h"
 #include "bench/memory.h"
 #include "cli/commands.h"
 #include "cli/evaluation_table.h"
 #include "cli/progress.h"
+#include "cli/training_progress.h"
 #include "train/pretrain.h"
 
 namespace hydramix {
@@ -51,11 +48,7 @@ int run_pretrain(const PretrainOptions& options) {
   };
   const PretrainResult result = pretrain(options, events);
   progress.reset();
-  if (result.end == Trainer::End::kInterrupted) {
-    std::fprintf(stderr, "stopped; %s holds everything. The same command continues.\n",
-                 options.out.c_str());
-    return 128 + (Interrupt::signal() != 0 ? Interrupt::signal() : SIGTERM);
-  }
+  if (result.end == Trainer::End::kInterrupted) return stopped_by_signal(options.out);
   if (!result.evaluation.is_null()) {
     print_evaluation(result.evaluation);
     std::printf("model: %s/model\n", options.out.c_str());

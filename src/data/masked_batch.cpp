@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "data/joined_documents.h"
 #include "data/shuffle.h"
 #include "hydramix/error.h"
 
@@ -12,7 +13,17 @@ namespace {
 // What a stream of random numbers is for; part of its key.
 constexpr uint64_t kTraining = 1, kEvaluation = 2;
 
+bool is_joined(const SequenceOptions& options) { return options.long_documents == "join"; }
+
 }  // namespace
+
+std::unique_ptr<Documents> sequence_documents(std::unique_ptr<Documents> documents,
+                                              const SequenceOptions& options,
+                                              const Tokenizer& tokenizer) {
+  if (!is_joined(options)) return documents;
+  return std::make_unique<JoinedDocuments>(std::move(documents), options.max_length - 1,
+                                           tokenizer.special().sep);
+}
 
 MaskedBatches::MaskedBatches(const Documents& documents, const Tokenizer& tokenizer,
                              const SequenceOptions& options, uint64_t seed)
@@ -20,7 +31,8 @@ MaskedBatches::MaskedBatches(const Documents& documents, const Tokenizer& tokeni
       special_(tokenizer.special()),
       vocabulary_(tokenizer.size()),
       options_(options),
-      seed_(seed) {
+      seed_(seed),
+      joined_(is_joined(options)) {
   HYDRAMIX_CHECK(documents.size() > 0, "data: there is not a single document.");
   HYDRAMIX_CHECK(documents.tokenizer_fingerprint() == tokenizer.fingerprint(),
                  "data: the documents were tokenized with another vocabulary (fingerprint ",
@@ -34,7 +46,7 @@ void MaskedBatches::add(MaskedBatch& batch, int64_t document, bool window, doubl
   text.clear();
   documents_.read(document, text);
   const auto length = static_cast<int64_t>(text.size());
-  const int64_t taken = std::min(length, options_.max_length - 2);
+  const int64_t taken = std::min(length, options_.max_length - (joined_ ? 1 : 2));
   const int64_t begin = window ? random.below(length - taken + 1) : 0;
   batch.documents.push_back(document);
   batch.begins.push_back(begin);
@@ -54,7 +66,7 @@ void MaskedBatches::add(MaskedBatch& batch, int64_t document, bool window, doubl
     }
     batch.ids.push_back(shown);
   }
-  batch.ids.push_back(special_.sep);
+  if (!joined_) batch.ids.push_back(special_.sep);
   batch.offsets.push_back(static_cast<int64_t>(batch.ids.size()));
 }
 

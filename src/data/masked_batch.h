@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches for masked-language modelling: [CLS] text [SEP] of each sequence, packed end to end
-// without padding, some tokens masked.
+// without padding, some tokens masked. (Sequences cut from one text have no [SEP] of their own.)
 //
 //   a token is chosen with probability p; it becomes [MASK] in 80 of 100 cases, any token of the
 //   vocabulary in 10, and stays in 10; what stood there is the target
@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,13 +33,19 @@ struct SequenceOptions {
   static void fields(Self& self, Visitor& v) {
     v("max_length", self.max_length, Range{3, 1 << 24},
       "tokens of a sequence with [CLS] and [SEP]");
-    v("long_documents", self.long_documents, Choices{"truncate", "window"},
-      "of a document that is longer: its beginning, or a window at random, another each time");
+    v("long_documents", self.long_documents, Choices{"truncate", "window", "join"},
+      "of a document that is longer: its beginning, or a window at random, another each time; "
+      "join: all documents are one text, [SEP] behind each, cut into sequences of max_length");
     v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked in training");
     v("evaluation_mask", self.evaluation_mask, Range{0.0, 1.0},
       "share of the tokens masked in evaluation");
   }
 };
+
+// What sequences are made from, one each, with these options: the documents, or rows of them.
+std::unique_ptr<Documents> sequence_documents(std::unique_ptr<Documents> documents,
+                                              const SequenceOptions& options,
+                                              const Tokenizer& tokenizer);
 
 struct MaskedBatch {
   std::vector<int64_t> ids;        // tokens of all sequences, end to end
@@ -52,7 +59,8 @@ struct MaskedBatch {
 
 class MaskedBatches {
  public:
-  // Throws an Error unless the documents were made with this tokenizer.
+  // `documents` as sequence_documents() gives them. Throws an Error unless they were made with this
+  // tokenizer.
   MaskedBatches(const Documents& documents, const Tokenizer& tokenizer,
                 const SequenceOptions& options, uint64_t seed);
 
@@ -70,6 +78,7 @@ class MaskedBatches {
   int64_t vocabulary_;
   SequenceOptions options_;
   uint64_t seed_;
+  bool joined_;
 };
 
 }  // namespace hydramix

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/pretrain.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <memory>
 
-#include "base/atomic_file.h"
 #include "data/token_shards.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "language/language_documents.h"
 #include "ops/gpu/graph.h"
+#include "train/device.h"
 #include "train/gemm_rate.h"
 #include "train/launch_environment.h"
 #include "train/masked_lm.h"
+#include "train/run_folder.h"
 
 namespace hydramix {
 namespace {
@@ -24,27 +20,6 @@ namespace {
 const std::string kLanguage = "language";
 
 // ---- the request, checked before any work ----
-
-torch::Device choose_device(const std::string& name, int64_t local_rank) {
-  const bool cuda = torch::cuda::is_available();
-  HYDRAMIX_CHECK_USAGE(
-      name != "cuda" || cuda,
-      "device: cuda was asked for, but this LibTorch finds no GPU. Use device=cpu, "
-      "or a LibTorch with CUDA on a machine with a GPU.");
-  if (name == "cpu" || !cuda) return torch::kCPU;
-  // A launcher may show every rank its own GPU alone.
-  const auto count = static_cast<int64_t>(torch::cuda::device_count());
-  HYDRAMIX_CHECK_USAGE(count == 1 || local_rank < count, "device: this machine runs more ranks (",
-                       local_rank + 1, " or more) than it has GPUs (", count,
-                       "). Start as many ranks as GPUs.");
-  return {torch::kCUDA, static_cast<c10::DeviceIndex>(count == 1 ? 0 : local_rank)};
-}
-
-bool choose_bfloat16(const std::string& name, torch::Device device) {
-  HYDRAMIX_CHECK_USAGE(name != "bfloat16" || device.is_cuda(),
-                       "precision: bfloat16 is for GPUs; on the CPU use float32.");
-  return name == "bfloat16" || (name == "auto" && device.is_cuda());
-}
 
 void check_lengths(const PretrainOptions& options) {
   const int64_t length = options.data.sequences.max_length;
@@ -77,88 +52,31 @@ Tokenizer open_tokenizer(const DataOptions& data) {
 
 std::unique_ptr<Documents> open_documents(const std::string& name, const DataOptions& data,
                                           Split split, const Tokenizer& tokenizer) {
-  if (name == kLanguage)
-    return std::make_unique<LanguageDocuments>(
+  std::unique_ptr<Documents> documents;
+  if (name == kLanguage) {
+    documents = std::make_unique<LanguageDocuments>(
         data.language, split,
         split == Split::kTrain ? data.language_documents : data.evaluation_documents);
-  auto shards = std::make_unique<TokenShards>(name);
-  shards->check_tokenizer(tokenizer.fingerprint(), "data.vocab " + data.vocab);
-  return shards;
-}
-
-// ---- the folder ----
-
-// Two runs must not write into one folder. The lock goes with the process, however it ends.
-class FolderLock {
- public:
-  explicit FolderLock(const std::filesystem::path& folder) {
-    const auto path = folder / ".lock";
-    descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    HYDRAMIX_CHECK(descriptor_ >= 0, path.string(),
-                   ": cannot be opened. Check that the folder is writable.");
-    // A file system without locks is no reason to refuse.
-    HYDRAMIX_CHECK(flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
-                   folder.string(),
-                   ": another run is writing into this folder. Wait for it, or choose another "
-                   "--out.");
+  } else {
+    auto shards = std::make_unique<TokenShards>(name);
+    shards->check_tokenizer(tokenizer.fingerprint(), "data.vocab " + data.vocab);
+    documents = std::move(shards);
   }
-  ~FolderLock() { close(descriptor_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
+  return sequence_documents(std::move(documents), data.sequences, tokenizer);
+}
 
 // What may differ between a run and its continuation: nothing that changes what is computed.
-nlohmann::ordered_json what_counts(nlohmann::ordered_json config) {
-  config.erase("out");
-  config.erase("device");
-  for (const char* key : {"micro_batch", "log_every", "checkpoint_every", "keep", "most_skipped",
-                          "bucket_megabytes", "timeout", "tensorboard"})
-    config["train"].erase(key);
-  config["model"].erase("recompute");
-  return config;
-}
-
-// The first key in which two configurations differ, and both values.
-std::string difference(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b,
-                       const std::string& path = "") {
-  if (a == b) return "";
-  if (!a.is_object() || !b.is_object()) return concat(path, " was ", a.dump(), ", is ", b.dump());
-  for (const auto& [key, value] : b.items()) {
-    const std::string own = path.empty() ? key : path + "." + key;
-    const auto found = difference(a.contains(key) ? a[key] : nlohmann::ordered_json(), value, own);
-    if (!found.empty()) return found;
-  }
-  return concat(path.empty() ? "the options" : path, " has other keys");
-}
-
-void keep_config(const std::filesystem::path& folder, const PretrainOptions& options,
-                 const nlohmann::json& data) {
-  const auto config = to_json(options);
-  const auto path = folder / "config.json";
-  if (std::filesystem::exists(path)) {
-    const auto before =
-        nlohmann::ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-    HYDRAMIX_CHECK(before.is_object() && before.contains("train") && before.contains("model"),
-                   path.string(), ": is not the configuration of a run. Choose another --out.");
-    const auto differs = difference(what_counts(before), what_counts(config));
-    HYDRAMIX_CHECK_USAGE(differs.empty(), folder.string(),
-                         ": holds a run with other options: ", differs,
-                         ". Give the same options to continue it, or choose another --out.");
-  }
-  const auto data_path = folder / "data.json";
-  if (std::filesystem::exists(data_path)) {
-    const auto before = nlohmann::json::parse(read_file(data_path), nullptr, false);
-    HYDRAMIX_CHECK(before == data, data_path.string(),
-                   ": the data that this run began with had other fingerprints than '",
-                   options.data.train, "' and '", options.data.validation,
-                   "' have now. Bring it back, or choose another --out.");
-  }
-  write_file(path, config.dump(2) + "\n");
-  write_file(data_path, data.dump(2) + "\n");
-}
+const std::vector<std::string> kFree{"out",
+                                     "device",
+                                     "train.micro_batch",
+                                     "train.log_every",
+                                     "train.checkpoint_every",
+                                     "train.keep",
+                                     "train.most_skipped",
+                                     "train.bucket_megabytes",
+                                     "train.timeout",
+                                     "train.tensorboard",
+                                     "model.recompute"};
 
 // Whether a step does the same for the same lengths without asking the host: what works on rows
 // uploads where they are.
@@ -203,15 +121,11 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     communicator->agree("the data", concat(training->fingerprint(), " ", validation->fingerprint(),
                                            " ", tokenizer.fingerprint()));
     const std::filesystem::path folder = options.out;
-    std::unique_ptr<FolderLock> lock;
+    std::unique_ptr<RunFolder> run;
     if (communicator->rank() == 0) {
-      std::error_code failure;
-      std::filesystem::create_directories(folder, failure);
-      HYDRAMIX_CHECK(!failure, folder.string(), ": cannot make this folder: ", failure.message(),
-                     ". Choose another --out.");
-      lock = std::make_unique<FolderLock>(folder);
-      keep_config(folder, options,
-                  {{"train", training->fingerprint()}, {"validation", validation->fingerprint()}});
+      run = std::make_unique<RunFolder>(folder);
+      run->keep(to_json(options), kFree,
+                {{"train", training->fingerprint()}, {"validation", validation->fingerprint()}});
       tokenizer.save(folder / "tokenizer.json");
     }
     MaskedLm task(model, training_batches, *validation, validation_batches,

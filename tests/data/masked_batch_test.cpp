@@ -134,5 +134,39 @@ TEST_F(MaskedBatchTest, OtherVocabulariesAndNoDocumentsAreErrors) {
                     "tokenized with another vocabulary");
 }
 
+TEST_F(MaskedBatchTest, JoinedDocumentsAreOneTextInRowsOfOneLength) {
+  options.long_documents = "join";
+  const auto rows =
+      sequence_documents(std::make_unique<Numbered>(tokenizer.fingerprint()), options, tokenizer);
+  std::vector<int32_t> text;
+  for (int64_t d = 0; d < documents.size(); ++d) {
+    documents.read(d, text);
+    text.push_back(tokenizer.special().sep);
+  }
+  constexpr int64_t kRow = 31;  // and [CLS]
+  const auto tokens = static_cast<int64_t>(text.size());
+  ASSERT_EQ(rows->size(), (tokens + kRow - 1) / kRow);
+  ASSERT_NE(tokens % kRow, 0);  // the last row is shorter
+  for (const int64_t r : {int64_t{0}, int64_t{1}, rows->size() / 2, rows->size() - 1}) {
+    const int64_t end = std::min(tokens, (r + 1) * kRow);
+    std::vector<int32_t> row;
+    rows->read(r, row);
+    EXPECT_EQ(row, std::vector<int32_t>(text.begin() + r * kRow, text.begin() + end)) << r;
+    EXPECT_EQ(rows->length(r), end - r * kRow);
+  }
+  EXPECT_NE(rows->fingerprint(), documents.fingerprint());
+
+  const MaskedBatches joined(*rows, tokenizer, options, 3);
+  const auto batch = joined.evaluation(0, rows->size());
+  const auto ids = restored(batch);
+  std::vector<int64_t> expected;
+  for (int64_t i = 0; i < tokens; ++i) {
+    if (i % kRow == 0) expected.push_back(tokenizer.special().cls);
+    expected.push_back(text[static_cast<std::size_t>(i)]);
+  }
+  EXPECT_EQ(ids, expected);
+  for (const int64_t target : batch.targets) EXPECT_NE(target, tokenizer.special().sep);
+}
+
 }  // namespace
 }  // namespace hydramix

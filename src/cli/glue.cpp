@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix glue: the whole benchmark, and its row of the paper's table.
+#include <cstdio>
+
+#include "base/formatted.h"
+#include "bench/memory.h"
+#include "cli/commands.h"
+#include "cli/training_progress.h"
+#include "train/glue_benchmark.h"
+
+namespace hydramix {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Scores in percent in the order of the paper's table, and what they vary by.
+void print_results(const Json& results) {
+  std::string head = formatted("%-12s %9s", "", "#Params"), means, deviations, matched;
+  const bool several = results.at("seeds").size() > 1;
+  for (const auto& task : sentence_tasks()) {
+    if (!results.at("tasks").contains(task.name)) continue;
+    const auto& its = results.at("tasks").at(task.name);
+    head += formatted(" %6s", task.heading);
+    means += formatted(" %6.1f", 100 * its.at("mean").get<double>());
+    deviations += formatted(" %6.1f", 100 * its.at("deviation").get<double>());
+    if (!its.at("runs").at(0).contains("parts")) continue;
+    std::string parts;
+    for (const auto& [part, metrics] : its.at("runs").at(0).at("parts").items()) {
+      double mean = 0;
+      for (const auto& run : its.at("runs"))
+        mean += run.at("parts").at(part).at("score").get<double>() /
+                static_cast<double>(its.at("runs").size());
+      parts += formatted("%s%.1f", parts.empty() ? "" : "/", 100 * mean);
+    }
+    matched = formatted("%s m/mm: %s\n", task.name, parts);
+  }
+  std::printf("%s %6s\n", head.c_str(), "Avg");
+  std::printf("%-12s %8.1fM%s %6.1f\n", results.at("recipe").get<std::string>().c_str(),
+              results.at("parameters").get<double>() / 1e6, means.c_str(),
+              100 * results.at("average").get<double>());
+  if (several)
+    std::printf("%-12s %9s%s\n", formatted("+- (%zu seeds)", results.at("seeds").size()).c_str(),
+                "", deviations.c_str());
+  std::printf("%s", matched.c_str());
+  for (const auto& name : results.at("skipped"))
+    std::printf("%s: no files, left out; not in the average\n", name.get<std::string>().c_str());
+}
+
+int glue(const GlueOptions& options) {
+  bench::keep_memory_mapped();
+  GlueEvents events;
+  events.run = [](const std::string& name, int64_t number, int64_t of) {
+    return training_progress(of > 1 ? formatted("%s %lld/%lld", name, number, of) : name);
+  };
+  events.finished = [](const std::string& name, const Json& result) {
+    std::fprintf(stderr, "%s seed %lld: %.1f (%.0f s)\n", name.c_str(),
+                 static_cast<long long>(result.at("seed").get<int64_t>()),
+                 100 * result.at("metrics").at("score").get<double>(),
+                 result.at("seconds").get<double>());
+  };
+  const auto outcome = run_glue(options, events);
+  if (outcome.end == Trainer::End::kInterrupted) return stopped_by_signal(options.out);
+  if (!outcome.results.is_null()) {
+    print_results(outcome.results);
+    std::printf("results: %s/results.json\n", options.out.c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command glue_command() {
+  return make_command<GlueOptions>(
+      "glue", "fine-tune and score a model on all tasks of GLUE", glue,
+      "Examples:\n"
+      "  hydramix make-data glue && hydramix glue --recipe tiny\n"
+      "  hydramix glue --model runs/hydra --data glue --out runs/hydra-glue\n"
+      "  hydramix glue --model runs/hydra --data glue --tasks SST-2,CoLA --seeds 3\n"
+      "Scores are those of the paper's tables: accuracy; for QQP and MRPC the mean of F1 and "
+      "accuracy, for CoLA Matthews' correlation, for STS-B the mean of Pearson's and Spearman's, "
+      "for MNLI the mean of both dev sets. Runs that are complete are not repeated.");
+}
+
+}  // namespace hydramix

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix predict: what a classifier says of the sentences of a file.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/atomic_file.h"
+#include "base/formatted.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "glue/metrics.h"
+#include "glue/sentences.h"
+#include "glue/submission.h"
+#include "hydramix/error.h"
+#include "hydramix/text_classifier.h"
+
+namespace hydramix {
+namespace {
+
+struct PredictOptions {
+  std::string model, file, task, out;
+  int64_t max_length = 256;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("model", self.model, Positional{}, Required{},
+      "folder of a classifier (hydramix finetune makes it: OUT/model), or of its run");
+    v("file", self.file, Positional{}, Required{},
+      "sentences as GLUE distributes them for the task, with or without labels");
+    v("task", self.task, "whose layout the file has; by default the one the model was trained for");
+    v("out", self.out, "file to write to, whole or not at all; by default standard output");
+    v("max_length", self.max_length, Range{3, 1 << 24},
+      "tokens of an example, with [CLS] and [SEP]; the rest is cut off");
+  }
+};
+
+std::filesystem::path model_folder(const std::string& given) {
+  const std::filesystem::path run = std::filesystem::path(given) / "model";
+  return std::filesystem::exists(run / "config.json") ? run : std::filesystem::path(given);
+}
+
+int predict(const PredictOptions& options) {
+  const auto classifier = TextClassifier::open(model_folder(options.model), options.max_length);
+  const auto& task = sentence_task(options.task.empty() ? classifier.task() : options.task);
+  HYDRAMIX_CHECK_USAGE(
+      classifier.labels() == task.labels, "predict: ", options.model, " answers with ",
+      classifier.labels().empty() ? "a score" : join(classifier.labels()),
+      ", which are not the answers of ", task.name, " (",
+      task.labels.empty() ? "a score" : join(task.labels),
+      "). Give a model that was trained for it, or its own --task, ", classifier.task(), ".");
+  const auto file = read_sentences(task, options.file, Labels::kIfThere);
+  std::vector<double> predicted, actual;
+  {
+    constexpr std::size_t kAtOnce = 256;
+    Progress progress("predict", std::ssize(file.rows), "sentences");
+    for (std::size_t first = 0; first < file.rows.size(); first += kAtOnce) {
+      std::vector<TextClassifier::Text> texts;
+      for (std::size_t i = first; i < std::min(first + kAtOnce, file.rows.size()); ++i) {
+        texts.push_back({file.rows[i].first, file.rows[i].second});
+        if (!std::isnan(file.rows[i].label)) actual.push_back(file.rows[i].label);
+      }
+      for (const auto& answer : classifier.classify(texts)) predicted.push_back(answer.value);
+      progress.advance_to(std::ssize(predicted));
+    }
+  }
+  const auto text = submission_text(task, file.rows, predicted);
+  if (options.out.empty())
+    std::fputs(text.c_str(), stdout);
+  else
+    write_file(options.out, text);
+  if (actual.size() == predicted.size())
+    for (const auto& [name, value] : scores(task, predicted, actual).items())
+      std::fprintf(stderr, "%-12s %8.4f\n", name.c_str(), value.get<double>());
+  return 0;
+}
+
+}  // namespace
+
+Command predict_command() {
+  return make_command<PredictOptions>(
+      "predict", "what a classifier says of the sentences of a file", predict,
+      "  hydramix predict runs/mrpc --task MRPC glue/MRPC/test.tsv --out MRPC.tsv\n"
+      "Writes a line for each row, 'index' and 'prediction', as GLUE's site takes it. Where the "
+      "file has labels the metrics are said as well.");
+}
+
+}  // namespace hydramix

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/finetune.h"
+
+#include <chrono>
+
+#include "base/atomic_file.h"
+#include "glue/sentences.h"
+#include "glue/submission.h"
+#include "hydramix/error.h"
+#include "hydramix/model_folder.h"
+#include "hydramix/registry.h"
+#include "train/device.h"
+#include "train/launch_environment.h"
+#include "train/run_folder.h"
+#include "train/sentence_classification.h"
+#include "train/trained_model.h"
+
+namespace hydramix {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+fs::path file_of(const SentenceTask& task, const fs::path& data, const std::string& part) {
+  return data / task.name / (part + ".tsv");
+}
+
+// The task's files, read and found right. Test files have no labels and need not be there.
+struct TaskFiles {
+  SentenceFile train;
+  std::vector<SentenceFile> dev, test;  // as task.dev; as many of task.test as there are
+  std::vector<std::string> test_parts;
+
+  Json fingerprints() const {
+    Json all{{"train", train.fingerprint}};
+    for (const auto& file : dev) all[file.path.stem().string()] = file.fingerprint;
+    for (const auto& file : test) all[file.path.stem().string()] = file.fingerprint;
+    return all;
+  }
+};
+
+TaskFiles read_files(const SentenceTask& task, const fs::path& data) {
+  TaskFiles files{read_sentences(task, file_of(task, data, "train"), Labels::kNeeded), {}, {}, {}};
+  for (const auto& part : task.dev)
+    files.dev.push_back(read_sentences(task, file_of(task, data, part), Labels::kNeeded));
+  for (const auto& part : task.test) {
+    const auto path = file_of(task, data, part);
+    if (!fs::exists(path)) continue;
+    files.test.push_back(read_sentences(task, path, Labels::kNone));
+    files.test_parts.push_back(part);
+  }
+  return files;
+}
+
+// What fine-tuning starts from: an encoder with its tokenizer.
+struct Start {
+  BertOptions options;
+  std::shared_ptr<torch::nn::Module> weights;
+  Tokenizer tokenizer;
+};
+
+Start open_start(const fs::path& folder) {
+  // A classifier's run has it in model/.
+  const auto inner = is_classifier(folder / "model") ? folder / "model" : folder;
+  if (is_classifier(inner)) {
+    const auto classifier = load_classifier(inner);
+    return {classifier.model->encoder_options(), classifier.model.ptr(),
+            Tokenizer::load(inner / "tokenizer.json")};
+  }
+  const auto trained = open_trained_model(folder);
+  return {trained.model->options(), trained.model.ptr(), trained.tokenizer};
+}
+
+// Of all weights: a model that was exchanged is not what a stopped run began with.
+std::string fingerprint_of(const torch::nn::Module& module) {
+  double sum = 0, weighted = 0, place = 1;
+  torch::NoGradGuard no_grad;
+  for (const auto& item : module.named_parameters()) {
+    const auto w = item.value().to(torch::kFloat64);
+    sum += w.sum().item<double>();
+    weighted += place++ * w.square().sum().item<double>();
+  }
+  return concat(sum, " ", weighted);
+}
+
+std::string pooling_of(const FinetuneOptions& options, const BertOptions& model) {
+  if (options.pooling != "auto") return options.pooling;
+  return mixer_info(model.block.mixer).causal ? "mean" : "cls";
+}
+
+void check_lengths(const FinetuneOptions& options, const BertOptions& model) {
+  const int64_t length = options.max_length;
+  HYDRAMIX_CHECK_USAGE(model.positions == 0 || length <= model.positions, "max_length: ", length,
+                       " is more than the ", model.positions, " positions that ", options.model,
+                       " has. Give --max-length ", model.positions, ".");
+  const auto& mixer = mixer_info(model.block.mixer);
+  const int64_t longest = model.block.mixer_options.max_length;
+  HYDRAMIX_CHECK_USAGE(mixer.extendable || length <= longest, "max_length: ", length,
+                       " is more than the ", longest, " that ", options.model, " (", mixer.name,
+                       ") was made for, which takes no longer sequences. Give --max-length ",
+                       longest, ".");
+}
+
+void write_predictions(const fs::path& folder, const SentenceTask& task, const TaskFiles& files,
+                       SentenceClassification& classification, const Tokenizer& tokenizer,
+                       int64_t max_length) {
+  for (std::size_t i = 0; i < files.test.size(); ++i) {
+    const auto& rows = files.test[i].rows;
+    const auto predicted =
+        classification.predict(encode_sentences(task, rows, tokenizer, max_length));
+    fs::create_directories(folder);
+    write_file(folder / submission_name(task, files.test_parts[i]),
+               submission_text(task, rows, predicted));
+  }
+}
+
+// What may differ between a run and its continuation.
+const std::vector<std::string> kFree{"out", "data", "model", "device", "micro_batch", "timeout"};
+
+}  // namespace
+
+FinetuneOptions completed(FinetuneOptions options) {
+  options.task = sentence_task(options.task).name;
+  const auto recipe = glue_recipe(options.recipe, options.task);
+  if (options.epochs == 0) options.epochs = recipe.epochs;
+  if (options.batch == 0) options.batch = recipe.batch;
+  if (options.max_length == 0) options.max_length = recipe.max_length;
+  if (options.rate == 0) options.rate = recipe.rate;
+  if (options.decay < 0) options.decay = recipe.decay;
+  return options;
+}
+
+void check_task_files(const SentenceTask& task, const fs::path& data) { read_files(task, data); }
+
+void check_start(const FinetuneOptions& options) {
+  check_lengths(completed(options), open_start(options.model).options);
+}
+
+FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator,
+                        torch::Device device, const TrainEvents& events) {
+  const auto began = std::chrono::steady_clock::now();
+  validate(given);
+  const auto options = completed(given);
+  const auto& task = sentence_task(options.task);
+  HYDRAMIX_CHECK_USAGE(options.batch % communicator.size() == 0, "batch: ", options.batch,
+                       " examples cannot be divided among ", communicator.size(),
+                       " ranks. Choose a --batch that is a multiple of their number.");
+  const bool bfloat16 = choose_bfloat16(options.precision, device);
+  const auto files = read_files(task, options.data);
+  const auto start = open_start(options.model);
+  check_lengths(options, start.options);
+
+  torch::manual_seed(static_cast<uint64_t>(options.seed));
+  SequenceClassifier model(
+      start.options,
+      ClassifierOptions{task.outputs(), pooling_of(options, start.options), options.dropout});
+  model->take_encoder(*start.weights);
+  Json data = files.fingerprints();
+  data["model"] = fingerprint_of(*start.weights);
+  data["tokenizer"] = start.tokenizer.fingerprint();
+  communicator.agree("the options", to_json(options).dump());
+  communicator.agree("the data", data.dump());
+
+  const fs::path folder = options.out, result_path = folder / "result.json";
+  std::unique_ptr<RunFolder> run;
+  bool complete = false;
+  if (communicator.rank() == 0) {
+    run = std::make_unique<RunFolder>(folder);
+    run->keep(to_json(options), kFree, data);
+    complete = fs::exists(result_path);
+  }
+  auto known = torch::full({1}, complete ? 1.0 : 0.0, torch::kFloat64).to(device);
+  communicator.broadcast(known);
+  FinetuneResult outcome;
+  if (known.item<double>() > 0) {
+    if (complete) outcome.result = Json::parse(read_file(result_path));
+    return outcome;
+  }
+
+  model->to(device);
+  std::vector<SentencePart> parts;
+  for (std::size_t i = 0; i < task.dev.size(); ++i)
+    parts.push_back({task.dev[i], encode_sentences(task, files.dev[i].rows, start.tokenizer,
+                                                   options.max_length)});
+  SentenceClassification classification(
+      model, task, encode_sentences(task, files.train.rows, start.tokenizer, options.max_length),
+      std::move(parts), {options.epochs, options.micro_batch, options.seed, device, bfloat16});
+
+  TrainOptions train;
+  train.steps = classification.steps(options.batch);
+  train.batch = options.batch;
+  train.micro_batch = options.micro_batch;
+  train.seed = options.seed;
+  train.optimizer.rate = options.rate;
+  train.optimizer.decay = options.decay;
+  train.schedule = options.schedule;
+  train.evaluate_every = train.checkpoint_every =
+      std::max<int64_t>(1, (train.steps + options.epochs - 1) / options.epochs);
+  train.keep = 1;
+  train.timeout = options.timeout;
+
+  Json evaluation;
+  TrainEvents forwarded = events;
+  forwarded.evaluation = [&](int64_t step, const Json& summary) {
+    evaluation = summary;
+    if (events.evaluation) events.evaluation(step, summary);
+  };
+  Trainer trainer(classification, train, communicator, folder, forwarded);
+  outcome.end = trainer.run();
+  if (outcome.end == Trainer::End::kInterrupted || communicator.rank() != 0) return outcome;
+
+  save_classifier(folder / "model", model, task.name, task.labels);
+  start.tokenizer.save(folder / "model" / "tokenizer.json");
+  write_predictions(folder / "predictions", task, files, classification, start.tokenizer,
+                    options.max_length);
+  int64_t parameters = 0;
+  for (const auto& parameter : model->parameters()) parameters += parameter.numel();
+  outcome.result = {
+      {"task", task.name},
+      {"seed", options.seed},
+      {"parameters", parameters},
+      {"steps", train.steps},
+      {"seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()},
+      {"metrics", evaluation}};
+  write_file(result_path, outcome.result.dump(2) + "\n");
+  // They were for going on, and there is nothing left to do.
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder / "checkpoints", ignored))
+    fs::remove(entry.path(), ignored);
+  fs::remove(folder / "checkpoints", ignored);
+  return outcome;
+}
+
+FinetuneResult finetune(const FinetuneOptions& options, const TrainEvents& events) {
+  const auto device = choose_device(options.device, launch_environment().local_rank);
+  const auto communicator = make_communicator({options.timeout}, device);
+  try {
+    auto result = finetune(options, *communicator, device, events);
+    communicator->leave();
+    return result;
+  } catch (const std::exception& error) {
+    communicator->abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace hydramix

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fine-tuning of a pretrained encoder on a task of GLUE as one call.
+//
+// A run is a folder:  config.json    the options, complete
+//                     data.json      fingerprints of the files and of the model it starts from
+//                     metrics.jsonl  losses and evaluations
+//                     model/         the classifier, its tokenizer beside it
+//                     predictions/   what it says of the test files, in GLUE's submission format
+//                     result.json    its metrics; where it is, the run is complete
+//                     checkpoints/   the state, as long as the run is not
+// The same call again continues a run that was stopped, and shows one that is complete.
+#pragma once
+
+#include "glue/recipes.h"
+#include "glue/sentence_task.h"
+#include "train/trainer.h"
+
+namespace hydramix {
+
+struct FinetuneOptions {
+  std::string model;
+  std::string task;
+  std::string data = "data/glue";
+  std::string out = "runs/finetune";
+  std::string recipe = "hydra";
+  int64_t epochs = 0, batch = 0, max_length = 0;
+  double rate = 0, decay = -1;
+  int64_t micro_batch = 32;
+  double dropout = 0.1;
+  std::string pooling = "auto";
+  int64_t seed = 17;
+  ScheduleOptions schedule{.warmup = 0.06, .final = 0.0};
+  std::string device = "auto";
+  std::string precision = "auto";
+  double timeout = 120;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("model", self.model, Required{},
+      "folder of a pretrained model or run, or of a classifier whose encoder to start from");
+    v("task", self.task, Required{}, "MNLI, QNLI, QQP, RTE, SST-2, MRPC, CoLA, STS-B or WNLI");
+    v("data", self.data, "folder of GLUE: the task's files are in a folder of its name");
+    v("out", self.out, "folder of the run; a run that is there is continued");
+    v("recipe", self.recipe, Choices{glue_recipes},
+      "what epochs, batch, max_length, rate and decay are where they are not given");
+    v("epochs", self.epochs, Range{0, 1 << 20}, "times every example is seen; 0: the recipe's");
+    v("batch", self.batch, Range{0, 1 << 20}, "examples a step; 0: the recipe's");
+    v("max_length", self.max_length, Range{0, 1 << 24},
+      "tokens of an example, with [CLS] and [SEP]; the rest is cut off; 0: the recipe's");
+    v("rate", self.rate, Range{0.0, 1e3}, "learning rate at its peak; 0: the recipe's");
+    v("decay", self.decay, Range{-1.0, 1.0}, "weight decay at the peak rate; -1: the recipe's");
+    v("micro_batch", self.micro_batch, Range{1, 1 << 20}, "examples that a rank takes at once");
+    v("dropout", self.dropout, Range{0.0, 0.99}, "before the last layer");
+    v("pooling", self.pooling, Choices{"auto", "cls", "mean"},
+      "what a sequence is classified by: [CLS], or the mean of its tokens; auto: the mean for "
+      "causal mixers, whose [CLS] sees nothing");
+    v("seed", self.seed, Range{0, 1LL << 53}, "of the new weights, the order and dropout");
+    v("schedule", self.schedule, "of the learning rate");
+    v("device", self.device, Choices{"auto", "cpu", "cuda"},
+      "auto: a GPU where LibTorch finds one");
+    v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
+      "of matrix products; weights are float32; auto: bfloat16 on a GPU");
+    v("timeout", self.timeout, Range{1.0, 1e6}, "seconds to wait for another rank");
+  }
+};
+
+struct FinetuneResult {
+  Trainer::End end = Trainer::End::kDone;
+  // {"task", "parameters", "steps", "seconds", "metrics": {"loss", ..., "score"}}; null when
+  // interrupted.
+  nlohmann::ordered_json result;
+};
+
+// What the recipe says where nothing was asked for.
+FinetuneOptions completed(FinetuneOptions options);
+
+// Reads every file of the task and throws what finetune() would for it.
+void check_task_files(const SentenceTask& task, const std::filesystem::path& data);
+// The same for the model, in so far as it has to fit the options.
+void check_start(const FinetuneOptions& options);
+
+FinetuneResult finetune(const FinetuneOptions& options, const TrainEvents& events = {});
+// The same among ranks that exist already; `device` is theirs.
+FinetuneResult finetune(const FinetuneOptions& options, Communicator& communicator,
+                        torch::Device device, const TrainEvents& events = {});
+
+}  // namespace hydramix

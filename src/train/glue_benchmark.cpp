@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/glue_benchmark.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/atomic_file.h"
+#include "hydramix/error.h"
+#include "train/device.h"
+#include "train/launch_environment.h"
+#include "train/tiny_model.h"
+
+namespace hydramix {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+const std::string kFirst = "MNLI";
+
+bool starts_from_first(const SentenceTask& task) {
+  return task.name == "RTE" || task.name == "MRPC" || task.name == "STS-B";
+}
+
+// What will be done, found possible before any of it is.
+struct Plan {
+  std::vector<const SentenceTask*> tasks;  // MNLI first
+  std::vector<std::string> skipped;
+  std::vector<int64_t> seeds;
+  bool from_mnli = false;
+};
+
+std::vector<const SentenceTask*> tasks_asked_for(const GlueOptions& options) {
+  std::vector<const SentenceTask*> tasks;
+  const auto add = [&](const SentenceTask& task) {
+    if (std::find(tasks.begin(), tasks.end(), &task) == tasks.end()) tasks.push_back(&task);
+  };
+  for (const auto& name : options.tasks) add(sentence_task(name));
+  if (options.tasks.empty())
+    for (const auto& task : sentence_tasks())
+      if (task.name != "WNLI") add(task);  // readable, but not of the paper
+  std::stable_partition(tasks.begin(), tasks.end(),
+                        [](const auto* t) { return t->name == kFirst; });
+  return tasks;
+}
+
+bool is_there(const SentenceTask& task, const fs::path& data) {
+  const auto folder = data / task.name;
+  return fs::exists(folder / "train.tsv") &&
+         std::all_of(task.dev.begin(), task.dev.end(),
+                     [&](const auto& part) { return fs::exists(folder / (part + ".tsv")); });
+}
+
+Plan make_plan(const GlueOptions& options) {
+  HYDRAMIX_CHECK_USAGE(!options.model.empty() || options.recipe == "tiny",
+                       "glue: which model? Give --model, the folder of a pretrained model or run "
+                       "(hydramix pretrain). Only --recipe tiny makes one by itself.");
+  HYDRAMIX_CHECK(fs::is_directory(options.data), options.data,
+                 ": is no folder; expected that of GLUE, with a folder for each task. Give --data, "
+                 "or make files of the built-in language: hydramix make-data glue --out ",
+                 options.data, ".");
+  Plan plan;
+  std::vector<std::string> missing;
+  for (const auto* task : tasks_asked_for(options)) {
+    if (is_there(*task, options.data))
+      plan.tasks.push_back(task);
+    else
+      missing.push_back(task->name);
+  }
+  HYDRAMIX_CHECK(missing.empty() || options.skip_missing, options.data, ": has no files of ",
+                 join(missing), " (TASK/train.tsv and dev.tsv, for MNLI dev_matched.tsv and ",
+                 "dev_mismatched.tsv). Put them there, name other --tasks, or leave these out with "
+                 "--skip-missing.");
+  HYDRAMIX_CHECK(!plan.tasks.empty(), options.data, ": has no files of any of the tasks.");
+  plan.skipped = missing;
+  if (options.start == "mnli") {
+    const bool wanted = std::any_of(plan.tasks.begin(), plan.tasks.end(),
+                                    [](const auto* t) { return starts_from_first(*t); });
+    HYDRAMIX_CHECK_USAGE(!wanted || plan.tasks.front()->name == kFirst,
+                         "glue: RTE, MRPC and STS-B start from an MNLI classifier, and MNLI is not "
+                         "among the tasks. Add it, or give --start pretrained.");
+    plan.from_mnli = wanted;
+  }
+  const int64_t count = options.seeds > 0 ? options.seeds : options.recipe == "tiny" ? 1 : 5;
+  for (int64_t i = 0; i < count; ++i) plan.seeds.push_back(options.seed + i);
+  for (const auto* task : plan.tasks) check_task_files(*task, options.data);
+  return plan;
+}
+
+FinetuneOptions run_options(const GlueOptions& options, const Plan& plan, const SentenceTask& task,
+                            int64_t seed, const std::string& model) {
+  const auto folder = [&](const std::string& name) {
+    return (fs::path(options.out) / name / ("seed-" + std::to_string(seed))).string();
+  };
+  FinetuneOptions run;
+  run.model = plan.from_mnli && starts_from_first(task) ? folder(kFirst) : model;
+  run.task = task.name;
+  run.data = options.data;
+  run.out = folder(task.name);
+  run.recipe = options.recipe;
+  run.max_length = options.max_length;
+  run.micro_batch = options.micro_batch;
+  run.pooling = options.pooling;
+  run.seed = seed;
+  run.device = options.device;
+  run.precision = options.precision;
+  run.timeout = options.timeout;
+  return run;
+}
+
+// Mean and standard deviation over seeds (of a sample; 0 for one).
+std::pair<double, double> mean_and_deviation(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  double mean = 0, squares = 0;
+  for (const double value : values) mean += value / n;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {mean, values.size() > 1 ? std::sqrt(squares / (n - 1)) : 0.0};
+}
+
+Json task_results(const SentenceTask& task, const std::vector<Json>& runs) {
+  std::vector<double> values;
+  Json each = Json::array();
+  for (const auto& run : runs) {
+    values.push_back(run.at("metrics").at("score").get<double>());
+    Json line{{"seed", run.at("seed")}};
+    line.update(run.at("metrics"));
+    each.push_back(line);
+  }
+  const auto [mean, deviation] = mean_and_deviation(values);
+  return {{"heading", task.heading}, {"mean", mean}, {"deviation", deviation}, {"runs", each}};
+}
+
+}  // namespace
+
+GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
+  validate(options);
+  const Plan plan = make_plan(options);
+  const auto device = choose_device(options.device, launch_environment().local_rank);
+  std::string model = options.model;
+  GlueResult outcome;
+  const auto told = [&](const std::string& name, int64_t number, int64_t of) {
+    return events.run ? events.run(name, number, of) : TrainEvents{};
+  };
+  if (model.empty()) {
+    HYDRAMIX_CHECK_USAGE(launch_environment().size == 1,
+                         "glue: the recipe tiny makes its model in one process. Start one, or give "
+                         "--model.");
+    auto tiny = tiny_pretraining();
+    tiny.out = model = (fs::path(options.out) / "pretrain").string();
+    tiny.device = options.device;
+    tiny.precision = options.precision;
+    PretrainEvents pretraining;
+    static_cast<TrainEvents&>(pretraining) = told("pretrain", 1, 1);
+    outcome.end = pretrain(tiny, pretraining).end;
+    if (outcome.end == Trainer::End::kInterrupted) return outcome;
+  }
+  for (const auto* task : plan.tasks)
+    check_start(run_options(options, {}, *task, plan.seeds.front(), model));
+
+  const auto communicator = make_communicator({options.timeout}, device);
+  try {
+    Json tasks, parameters;
+    double sum = 0;
+    for (const auto* task : plan.tasks) {
+      std::vector<Json> runs;
+      for (std::size_t i = 0; i < plan.seeds.size(); ++i) {
+        const auto one =
+            finetune(run_options(options, plan, *task, plan.seeds[i], model), *communicator, device,
+                     communicator->rank() == 0
+                         ? told(task->name, static_cast<int64_t>(i) + 1, std::ssize(plan.seeds))
+                         : TrainEvents{});
+        communicator->barrier("the end of " + task->name);
+        if (one.end == Trainer::End::kInterrupted) {
+          outcome.end = one.end;
+          communicator->leave();
+          return outcome;
+        }
+        if (communicator->rank() != 0) continue;
+        parameters = one.result.at("parameters");
+        if (events.finished) events.finished(task->name, one.result);
+        runs.push_back(one.result);
+      }
+      if (communicator->rank() != 0) continue;
+      tasks[task->name] = task_results(*task, runs);
+      sum += tasks[task->name]["mean"].get<double>();
+    }
+    if (communicator->rank() == 0) {
+      outcome.results = {
+          {"model", model},           {"recipe", options.recipe},
+          {"parameters", parameters}, {"seeds", plan.seeds},
+          {"tasks", tasks},           {"average", sum / static_cast<double>(plan.tasks.size())},
+          {"skipped", plan.skipped}};
+      write_file(fs::path(options.out) / "results.json", outcome.results.dump(2) + "\n");
+    }
+    communicator->leave();
+    return outcome;
+  } catch (const std::exception& error) {
+    communicator->abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace hydramix

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole GLUE benchmark as one call: every task, every seed, each a run of fine-tuning in a
+// folder of its own, OUT/TASK/seed-N. RTE, MRPC and STS-B start from the MNLI classifier of the
+// same seed, as in the paper. Runs that are complete are not repeated.
+#pragma once
+
+#include "train/finetune.h"
+
+namespace hydramix {
+
+struct GlueOptions {
+  std::string model;
+  std::string data = "data/glue";
+  std::string out = "runs/glue";
+  std::string recipe = "hydra";
+  std::vector<std::string> tasks;
+  int64_t seeds = 0;
+  int64_t seed = 17;
+  std::string start = "mnli";
+  bool skip_missing = false;
+  std::string pooling = "auto";
+  int64_t max_length = 0;
+  int64_t micro_batch = 32;
+  std::string device = "auto";
+  std::string precision = "auto";
+  double timeout = 120;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("model", self.model,
+      "folder of a pretrained model or run; the recipe tiny makes one where none is given");
+    v("data", self.data, "folder of GLUE: a folder for each task");
+    v("out", self.out, "folder of the runs and of results.json; what is there is continued");
+    v("recipe", self.recipe, Choices{glue_recipes}, "rates, epochs and lengths of each task");
+    v("tasks", self.tasks, "which tasks; none named: the eight of the paper");
+    v("seeds", self.seeds, Range{0, 1000},
+      "runs of each task; 0: five, as in the paper, and one of the recipe tiny");
+    v("seed", self.seed, Range{0, 1LL << 53}, "of the first run; the next has the next number");
+    v("start", self.start, Choices{"mnli", "pretrained"},
+      "what RTE, MRPC and STS-B start from: the MNLI classifier of the same seed, or the model");
+    v("skip_missing", self.skip_missing, "leave out tasks whose files are not there");
+    v("pooling", self.pooling, Choices{"auto", "cls", "mean"},
+      "what a sequence is classified by: [CLS], or the mean of its tokens; auto: the mean for "
+      "causal mixers, whose [CLS] sees nothing");
+    v("max_length", self.max_length, Range{0, 1 << 24},
+      "tokens of an example, with [CLS] and [SEP]; 0: the recipe's");
+    v("micro_batch", self.micro_batch, Range{1, 1 << 20}, "examples that a rank takes at once");
+    v("device", self.device, Choices{"auto", "cpu", "cuda"},
+      "auto: a GPU where LibTorch finds one");
+    v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
+      "of matrix products; weights are float32; auto: bfloat16 on a GPU");
+    v("timeout", self.timeout, Range{1.0, 1e6}, "seconds to wait for another rank");
+  }
+};
+
+// A run of the benchmark; rank 0 only.
+struct GlueEvents {
+  std::function<void(const std::string& message)> message;
+  // Before each run, and for the model that the recipe tiny makes ("pretrain"): what it is called,
+  // and which of how many. The events that it gives are told of the run.
+  std::function<TrainEvents(const std::string& name, int64_t number, int64_t of)> run;
+  std::function<void(const std::string& name, const nlohmann::ordered_json& result)> finished;
+};
+
+struct GlueResult {
+  Trainer::End end = Trainer::End::kDone;
+  // What results.json holds: {"model", "recipe", "parameters", "seeds", "tasks": {name: {"heading",
+  // "mean", "deviation", "runs": [{"seed", metrics}]}}, "average", "skipped": [names]}; null when
+  // interrupted.
+  nlohmann::ordered_json results;
+};
+
+GlueResult run_glue(const GlueOptions& options, const GlueEvents& events = {});
+
+}  // namespace hydramix

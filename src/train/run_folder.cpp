@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/atomic_file.h"
+#include "hydramix/error.h"
+
+namespace hydramix {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void erase(Json& config, const std::string& key) {
+  const auto dot = key.find('.');
+  if (!config.is_object() || !config.contains(key.substr(0, dot))) return;
+  if (dot == std::string::npos)
+    config.erase(key);
+  else
+    erase(config[key.substr(0, dot)], key.substr(dot + 1));
+}
+
+// The first key in which two configurations differ, and both values.
+std::string difference(const Json& a, const Json& b, const std::string& path = "") {
+  if (a == b) return "";
+  if (!a.is_object() || !b.is_object()) return concat(path, " was ", a.dump(), ", is ", b.dump());
+  for (const auto& [key, value] : b.items()) {
+    const std::string own = path.empty() ? key : path + "." + key;
+    const auto found = difference(a.contains(key) ? a[key] : Json(), value, own);
+    if (!found.empty()) return found;
+  }
+  return concat(path.empty() ? "the options" : path, " has other keys");
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
+  std::error_code failure;
+  std::filesystem::create_directories(path, failure);
+  HYDRAMIX_CHECK(!failure, path.string(), ": cannot make this folder: ", failure.message(),
+                 ". Choose another --out.");
+  const auto lock = path / ".lock";
+  descriptor_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  HYDRAMIX_CHECK(descriptor_ >= 0, lock.string(),
+                 ": cannot be opened. Check that the folder is writable.");
+  // The lock goes with the process, however it ends. A file system without locks is no reason to
+  // refuse.
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  close(descriptor_);
+  throw Error(path.string() +
+              ": another run is writing into this folder. Wait for it, or choose another --out.");
+}
+
+RunFolder::~RunFolder() { close(descriptor_); }
+
+void RunFolder::keep(const Json& config, const std::vector<std::string>& free,
+                     const Json& data) const {
+  const auto config_path = path_ / "config.json", data_path = path_ / "data.json";
+  if (std::filesystem::exists(config_path)) {
+    auto before = Json::parse(read_file(config_path), nullptr, /*allow_exceptions=*/false);
+    HYDRAMIX_CHECK(before.is_object() && (before.contains("train") || before.contains("task")),
+                   config_path.string(),
+                   ": is not the configuration of a run. Choose another --out.");
+    auto now = config;
+    for (const auto& key : free) {
+      erase(before, key);
+      erase(now, key);
+    }
+    const auto differs = difference(before, now);
+    HYDRAMIX_CHECK_USAGE(differs.empty(), path_.string(),
+                         ": holds a run with other options: ", differs,
+                         ". Give the same options to continue it, or choose another --out.");
+  }
+  if (std::filesystem::exists(data_path)) {
+    const auto differs = difference(Json::parse(read_file(data_path), nullptr, false), data);
+    HYDRAMIX_CHECK(differs.empty(), data_path.string(),
+                   ": the data that this run began with had other fingerprints: ", differs,
+                   ". Bring it back, or choose another --out.");
+  }
+  write_file(config_path, config.dump(2) + "\n");
+  write_file(data_path, data.dump(2) + "\n");
+}
+
+}  // namespace hydramix

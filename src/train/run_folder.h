@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The folder of a training run: its own as long as the run goes on, with what the run was asked for
+// (config.json) and what it learns from (data.json), so that only the same run is continued in it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace hydramix {
+
+class RunFolder {
+ public:
+  // Makes the folder where there is none. Error when another process is writing into it.
+  explicit RunFolder(const std::filesystem::path& path);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  // Writes config.json and data.json (fingerprints by name). When a run is there already it must
+  // have been asked for the same, but for the keys `free` ("train.keep"), and with the same data.
+  void keep(const nlohmann::ordered_json& config, const std::vector<std::string>& free,
+            const nlohmann::ordered_json& data) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+};
+
+}  // namespace hydramix

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/sentence_classification.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/shuffle.h"
+#include "glue/metrics.h"
+#include "hydramix/error.h"
+#include "ops/projection.h"
+
+namespace hydramix {
+namespace {
+
+std::optional<MatmulPrecision> precision(bool bfloat16) {
+  if (!bfloat16) return std::nullopt;
+  return std::optional<MatmulPrecision>(std::in_place, torch::kBFloat16);
+}
+
+}  // namespace
+
+struct SentenceClassification::Batch {
+  torch::Tensor ids, type_ids;  // (1, n)
+  Layout layout;                // packed
+  torch::Tensor labels;         // (S) float64
+  int64_t tokens;
+};
+
+std::vector<EncodedSentence> encode_sentences(const SentenceTask& task,
+                                              const std::vector<Sentence>& rows,
+                                              const Tokenizer& tokenizer, int64_t max_length) {
+  std::vector<EncodedSentence> encoded;
+  encoded.reserve(rows.size());
+  for (const auto& row : rows) {
+    auto one = task.pairs ? tokenizer.encode_pair(row.first, row.second, max_length)
+                          : tokenizer.encode(row.first, max_length);
+    encoded.push_back({std::move(one.ids), std::move(one.type_ids), row.label});
+  }
+  return encoded;
+}
+
+SentenceClassification::SentenceClassification(SequenceClassifier model, const SentenceTask& task,
+                                               std::vector<EncodedSentence> training,
+                                               std::vector<SentencePart> parts,
+                                               const SentenceSettings& settings)
+    : model_(std::move(model)),
+      task_(task),
+      training_(std::move(training)),
+      parts_(std::move(parts)),
+      settings_(settings) {
+  for (const auto& item : model_->named_parameters())
+    if (item.value().dim() == 2 && item.key().find("encoder") != std::string::npos)
+      flops_per_token_ += 6.0 * static_cast<double>(item.value().numel());
+}
+
+int64_t SentenceClassification::steps(int64_t batch) const {
+  const int64_t examples = std::ssize(training_) * settings_.epochs;
+  return (examples + batch - 1) / batch;
+}
+
+std::vector<const EncodedSentence*> SentenceClassification::examples_of(Slice slice) const {
+  const int64_t n = std::ssize(training_), end = n * settings_.epochs;
+  std::vector<const EncodedSentence*> examples;
+  for (int64_t number = slice.first; number < std::min(end, slice.first + slice.count); ++number) {
+    const Shuffle order(n, static_cast<uint64_t>(settings_.seed),
+                        static_cast<uint64_t>(number / n));
+    examples.push_back(&training_[static_cast<std::size_t>(order(number % n))]);
+  }
+  return examples;
+}
+
+SentenceClassification::Batch SentenceClassification::upload(
+    const std::vector<const EncodedSentence*>& examples) const {
+  std::vector<int64_t> ids, type_ids, offsets{0};
+  std::vector<double> labels;
+  for (const auto* example : examples) {
+    ids.insert(ids.end(), example->ids.begin(), example->ids.end());
+    type_ids.insert(type_ids.end(), example->type_ids.begin(), example->type_ids.end());
+    offsets.push_back(std::ssize(ids));
+    labels.push_back(example->label);
+  }
+  const auto row = [](const std::vector<int64_t>& values) {
+    return torch::tensor(values, torch::kInt64).unsqueeze(0);
+  };
+  const auto tokens = row(ids), types = row(type_ids);
+  model_->check_ids(tokens, types);
+  return {tokens.to(settings_.device), types.to(settings_.device),
+          Layout::packed(torch::tensor(offsets, torch::kInt64)),
+          torch::tensor(labels, torch::kFloat64).to(settings_.device), std::ssize(ids)};
+}
+
+torch::Tensor SentenceClassification::logits(const Batch& batch, const DropoutKey& dropout) const {
+  const auto guard = precision(settings_.bfloat16);
+  return model_->forward(batch.ids, batch.type_ids, batch.layout, dropout).to(torch::kFloat64);
+}
+
+torch::Tensor SentenceClassification::loss(const torch::Tensor& logits,
+                                           const torch::Tensor& labels) const {
+  if (task_.is_regression()) return (logits.squeeze(1) - labels).square().sum();
+  const auto classes = labels.to(torch::kInt64).unsqueeze(1);
+  return -logits.log_softmax(1).gather(1, classes).sum();
+}
+
+torch::Tensor SentenceClassification::predictions(const torch::Tensor& logits) const {
+  return task_.is_regression() ? logits.squeeze(1) : logits.argmax(1).to(torch::kFloat64);
+}
+
+DropoutKey SentenceClassification::dropout_key(Slice slice, std::size_t examples) const {
+  const auto count = static_cast<int64_t>(examples);
+  return {settings_.seed,
+          torch::arange(slice.first, slice.first + count, torch::kInt64).to(settings_.device)};
+}
+
+Totals SentenceClassification::accumulate(Slice slice, std::optional<Slice>) {
+  const auto examples = examples_of(slice);
+  Totals totals;
+  if (examples.empty()) return totals;
+  const auto batch = upload(examples);
+  model_->train();
+  const auto z = logits(batch, dropout_key(slice, examples.size()));
+  const auto sum = loss(z, batch.labels);
+  sum.backward();
+  totals.tokens = static_cast<double>(batch.tokens);
+  totals.terms = static_cast<double>(examples.size());
+  totals.flops = totals.tokens * flops_per_token_;
+  totals.loss = sum.item<double>();
+  if (!task_.is_regression())
+    totals.correct = (predictions(z.detach()) == batch.labels).sum().item<double>();
+  return totals;
+}
+
+std::vector<double> SentenceClassification::evaluate(int64_t rank, int64_t ranks) {
+  torch::NoGradGuard no_grad;
+  model_->eval();
+  std::vector<const EncodedSentence*> examples;
+  for (const auto& part : parts_)
+    for (const auto& example : part.examples) examples.push_back(&example);
+  // Batches, not examples, are dealt out, so that each holds the same on any number of ranks. A
+  // prediction is made by one rank and zero on the others.
+  std::vector<double> sums(2 + examples.size());
+  const int64_t count = std::ssize(examples), size = settings_.micro_batch;
+  for (int64_t first = rank * size; first < count; first += ranks * size) {
+    const auto begin = examples.begin() + first;
+    const auto batch = upload({begin, begin + std::min(size, count - first)});
+    const auto z = logits(batch, {});
+    sums[0] += loss(z, batch.labels).item<double>();
+    const auto values = predictions(z).cpu().contiguous();
+    std::copy_n(values.data_ptr<double>(), values.numel(), sums.begin() + 2 + first);
+    sums[1] += static_cast<double>(values.numel());
+  }
+  return sums;
+}
+
+std::vector<double> SentenceClassification::predict(const std::vector<EncodedSentence>& examples) {
+  torch::NoGradGuard no_grad;
+  model_->eval();
+  std::vector<double> values;
+  for (std::size_t first = 0; first < examples.size();) {
+    std::vector<const EncodedSentence*> some;
+    while (first < examples.size() && std::ssize(some) < settings_.micro_batch)
+      some.push_back(&examples[first++]);
+    const auto z = predictions(logits(upload(some), {})).cpu().contiguous();
+    values.insert(values.end(), z.data_ptr<double>(), z.data_ptr<double>() + z.numel());
+  }
+  return values;
+}
+
+nlohmann::ordered_json SentenceClassification::summary(const std::vector<double>& sums) const {
+  nlohmann::ordered_json result{{"loss", sums.at(0) / std::max(sums.at(1), 1.0)}}, each;
+  std::size_t first = 2;
+  for (const auto& part : parts_) {
+    std::vector<double> actual;
+    for (const auto& example : part.examples) actual.push_back(example.label);
+    each[part.name] = scores(task_, std::span(sums).subspan(first, actual.size()), actual);
+    first += actual.size();
+  }
+  for (const auto& [name, metrics] : each.items())
+    for (const auto& [metric, value] : metrics.items())
+      result[metric] = (result.contains(metric) ? result[metric].get<double>() : 0.0) +
+                       value.get<double>() / static_cast<double>(parts_.size());
+  if (parts_.size() > 1) result["parts"] = each;
+  return result;
+}
+
+std::string SentenceClassification::find_fault(Slice slice) {
+  torch::NoGradGuard no_grad;
+  model_->train();
+  const auto examples = examples_of(slice);
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const Slice one{slice.first + static_cast<int64_t>(i), 1};
+    const auto batch = upload({examples[i]});
+    if (!std::isfinite(loss(logits(batch, dropout_key(one, 1)), batch.labels).item<double>()))
+      return concat("the loss of example ", examples[i] - training_.data() + 1,
+                    " of the training file is not finite.");
+  }
+  return "the loss of each example is finite, the gradient is not.";
+}
+
+}  // namespace hydramix

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classes or scores of sentences and pairs as a task: packed batches through the encoder and the
+// pooler, cross-entropy or squared error summed over the examples, an evaluation that holds every
+// prediction, for most of GLUE's metrics are no sums.
+#pragma once
+
+#include "glue/sentence_task.h"
+#include "glue/sentences.h"
+#include "hydramix/sequence_classifier.h"
+#include "hydramix/tokenizer.h"
+#include "train/task.h"
+
+namespace hydramix {
+
+// A tokenized example.
+struct EncodedSentence {
+  std::vector<int32_t> ids, type_ids;
+  double label;  // class number or score; NaN without
+};
+
+// [CLS] first [SEP] or [CLS] first [SEP] second [SEP], cut to max_length tokens.
+std::vector<EncodedSentence> encode_sentences(const SentenceTask& task,
+                                              const std::vector<Sentence>& rows,
+                                              const Tokenizer& tokenizer, int64_t max_length);
+
+// Examples that are evaluated together, with metrics of their own: a dev file.
+struct SentencePart {
+  std::string name;  // "dev_matched"
+  std::vector<EncodedSentence> examples;
+};
+
+struct SentenceSettings {
+  int64_t epochs = 3;
+  int64_t micro_batch = 32;  // examples at once in evaluation
+  int64_t seed = 0;          // of order and dropout
+  torch::Device device = torch::kCPU;
+  bool bfloat16 = false;  // on a GPU: products, and what is between layers, in bfloat16
+};
+
+class SentenceClassification : public Task {
+ public:
+  SentenceClassification(SequenceClassifier model, const SentenceTask& task,
+                         std::vector<EncodedSentence> training, std::vector<SentencePart> parts,
+                         const SentenceSettings& settings);
+
+  // Steps of `batch` examples after which every example was seen `epochs` times.
+  int64_t steps(int64_t batch) const;
+
+  torch::nn::Module& model() override { return *model_; }
+  // Numbers count through all epochs; those behind the last one are no examples.
+  Totals accumulate(Slice slice, std::optional<Slice> next) override;
+  // [loss, examples], then the prediction for each example of all parts.
+  std::vector<double> evaluate(int64_t rank, int64_t ranks) override;
+  // {"loss", the task's metrics, "score"}: of the one part, or the means over parts and then
+  // {"parts": {name: {...}}}.
+  nlohmann::ordered_json summary(const std::vector<double>& sums) const override;
+  std::string find_fault(Slice slice) override;
+
+  // The class or score of each example, which need no label.
+  std::vector<double> predict(const std::vector<EncodedSentence>& examples);
+
+ private:
+  struct Batch;
+  std::vector<const EncodedSentence*> examples_of(Slice slice) const;
+  Batch upload(const std::vector<const EncodedSentence*>& examples) const;
+  torch::Tensor logits(const Batch& batch, const DropoutKey& dropout) const;
+  // () float64: summed over the examples.
+  torch::Tensor loss(const torch::Tensor& logits, const torch::Tensor& labels) const;
+  torch::Tensor predictions(const torch::Tensor& logits) const;
+  DropoutKey dropout_key(Slice slice, std::size_t examples) const;
+
+  SequenceClassifier model_;
+  const SentenceTask& task_;
+  std::vector<EncodedSentence> training_;
+  std::vector<SentencePart> parts_;
+  SentenceSettings settings_;
+  double flops_per_token_ = 0;
+};
+
+}  // namespace hydramix

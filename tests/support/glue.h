@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated GLUE files and a model that knows their words, for tests of fine-tuning.
+#pragma once
+
+#include "base/atomic_file.h"
+#include "hydramix/model_folder.h"
+#include "language/glue.h"
+#include "language/language_documents.h"
+#include "support/expect.h"
+#include "support/models.h"
+
+namespace hydramix::test {
+
+inline void write_glue(const std::filesystem::path& folder, const std::vector<std::string>& tasks,
+                       const GlueSizes& sizes = {48, 24, 8}) {
+  for (const auto& task : tasks)
+    for (const auto& file : make_glue_task(task, sizes, 1)) {
+      std::filesystem::create_directories((folder / file.path).parent_path());
+      write_file(folder / file.path, file.contents);
+    }
+}
+
+// An encoder that has learned nothing yet, with its tokenizer.
+inline void write_encoder(const std::filesystem::path& folder, const std::string& mixer = "hydra",
+                          int64_t positions = 0) {
+  torch::manual_seed(3);
+  auto options = tiny_bert(mixer);
+  options.vocab = language_tokenizer().size();
+  options.positions = positions;
+  options.initial_deviation = 0.1;
+  save_model(folder, BertForMaskedLM(options));
+  language_tokenizer().save(folder / "tokenizer.json");
+}
+
+}  // namespace hydramix::test

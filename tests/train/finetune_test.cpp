@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/finetune.h"
+
+#include <csignal>
+#include <sstream>
+
+#include "hydramix/error.h"
+#include "support/glue.h"
+#include "train/sentence_classification.h"
+
+namespace hydramix {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct FinetuneTest : ::testing::Test {
+  test::TemporaryFolder folder;
+
+  FinetuneOptions options(const std::string& task, const std::string& out = "out") const {
+    FinetuneOptions o;
+    o.model = (folder / "encoder").string();
+    o.task = task;
+    o.data = (folder / "glue").string();
+    o.out = (folder / out).string();
+    o.device = "cpu";
+    o.epochs = 2;
+    o.batch = 10;
+    o.micro_batch = 4;
+    o.max_length = 32;
+    o.rate = 3e-3;
+    return o;
+  }
+  void prepare(const std::vector<std::string>& tasks) const {
+    test::write_glue(folder / "glue", tasks);
+    test::write_encoder(folder / "encoder");
+  }
+  static int64_t lines(const fs::path& path) {
+    const auto text = read_file(path);
+    return std::count(text.begin(), text.end(), '\n');
+  }
+  // Replaces what stands in a file, which must be there.
+  static void change(const fs::path& path, const std::string& from, const std::string& to) {
+    auto text = read_file(path);
+    const auto at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    write_file(path, text.replace(at, from.size(), to));
+  }
+};
+
+// The results without what depends on the clock.
+Json timeless(Json result) {
+  result.erase("seconds");
+  return result;
+}
+
+TEST_F(FinetuneTest, LeavesAModelItsMetricsAndPredictions) {
+  prepare({"QQP"});
+  const auto outcome = finetune(options("qqp"));
+  ASSERT_EQ(outcome.end, Trainer::End::kDone);
+  EXPECT_EQ(outcome.result.at("task"), "QQP");
+  EXPECT_EQ(outcome.result.at("steps"), 10);  // 2 x 48 examples in batches of 10
+  const auto& metrics = outcome.result.at("metrics");
+  for (const char* name : {"loss", "accuracy", "f1", "score"}) EXPECT_TRUE(metrics.contains(name));
+  EXPECT_DOUBLE_EQ(metrics.at("score").get<double>(),
+                   (metrics.at("accuracy").get<double>() + metrics.at("f1").get<double>()) / 2);
+  EXPECT_EQ(lines(folder / "out/predictions/QQP.tsv"), 9);  // a head, 8 rows
+  EXPECT_FALSE(fs::exists(folder / "out/checkpoints"));
+  const auto classifier = load_classifier(folder / "out/model");
+  EXPECT_EQ(classifier.task, "QQP");
+  EXPECT_EQ(classifier.labels, (std::vector<std::string>{"0", "1"}));
+}
+
+TEST_F(FinetuneTest, LearnsWhatIsInTheExamples) {
+  prepare({"SST-2"});
+  // Told by a single word, which is as easy as a task can be.
+  std::string text = "sentence\tlabel\n";
+  for (int i = 0; i < 64; ++i)
+    text += (i % 2 == 0 ? std::string("the cat is happy .\t1\n")
+                        : std::string("the cat is sad .\t0\n"));
+  write_file(folder / "glue/SST-2/train.tsv", text);
+  write_file(folder / "glue/SST-2/dev.tsv",
+             "sentence\tlabel\nthe dog is happy .\t1\nthe dog is sad .\t0\n");
+  auto o = options("SST-2");
+  o.epochs = 12;
+  o.rate = 1e-2;
+  EXPECT_EQ(finetune(o).result.at("metrics").at("accuracy"), 1.0);
+}
+
+TEST_F(FinetuneTest, AStoppedRunContinuesToTheSameBitsAndACompleteOneIsShown) {
+  prepare({"CoLA"});
+  const auto expected = finetune(options("CoLA", "whole")).result;
+  int64_t steps = 0;
+  TrainEvents events;
+  events.step = [&](const StepReport& report) {
+    ++steps;
+    if (report.step == 4) std::raise(SIGTERM);
+  };
+  EXPECT_EQ(finetune(options("CoLA"), events).end, Trainer::End::kInterrupted);
+  EXPECT_FALSE(fs::exists(folder / "out/result.json"));
+  const auto outcome = finetune(options("CoLA"), events);
+  EXPECT_EQ(timeless(outcome.result), timeless(expected));
+  EXPECT_EQ(read_file(folder / "out/model/model.safetensors"),
+            read_file(folder / "whole/model/model.safetensors"));
+  EXPECT_GE(steps, expected.at("steps").get<int64_t>());
+
+  steps = 0;
+  EXPECT_EQ(finetune(options("CoLA"), events).result, outcome.result);
+  EXPECT_EQ(steps, 0);
+  auto other = options("CoLA");
+  other.rate = 1e-3;
+  EXPECT_THROW_WITH(finetune(other), UsageError, "rate was");
+}
+
+TEST_F(FinetuneTest, ScoresAreARegression) {
+  prepare({"STS-B"});
+  const auto metrics = finetune(options("STS-B")).result.at("metrics");
+  EXPECT_TRUE(metrics.contains("pearson") && metrics.contains("spearman"));
+  EXPECT_TRUE(load_classifier(folder / "out/model").labels.empty());
+}
+
+TEST_F(FinetuneTest, MnliHasTwoDevSetsAndItsEncoderServesOthers) {
+  prepare({"MNLI", "RTE"});
+  const auto metrics = finetune(options("MNLI", "mnli")).result.at("metrics");
+  const auto& parts = metrics.at("parts");
+  EXPECT_DOUBLE_EQ(metrics.at("accuracy").get<double>(),
+                   (parts.at("dev_matched").at("accuracy").get<double>() +
+                    parts.at("dev_mismatched").at("accuracy").get<double>()) /
+                       2);
+  EXPECT_EQ(lines(folder / "mnli/predictions/MNLI-mm.tsv"), 9);
+
+  // Without a step that changes anything the encoder is that of MNLI.
+  auto o = options("RTE");
+  o.model = (folder / "mnli").string();
+  o.epochs = 1;
+  o.rate = 1e-30;
+  o.decay = 0;
+  finetune(o);
+  const auto from = load_classifier(folder / "mnli/model").model->named_parameters();
+  const auto to = load_classifier(folder / "out/model").model->named_parameters();
+  for (const auto& item : to) {
+    if (item.key().starts_with("classifier.")) continue;
+    EXPECT_TRUE(torch::equal(item.value(), from[item.key()])) << item.key();
+  }
+}
+
+TEST_F(FinetuneTest, CausalMixersArePooledByTheMean) {
+  prepare({"RTE"});
+  test::write_encoder(folder / "encoder", "semiseparable");
+  finetune(options("RTE"));
+  EXPECT_EQ(load_classifier(folder / "out/model").model->options().pooling, "mean");
+}
+
+TEST_F(FinetuneTest, WhatIsWrongIsSaidBeforeTraining) {
+  prepare({"RTE", "STS-B", "CoLA"});
+  TrainEvents events;
+  events.step = [](const StepReport&) { ADD_FAILURE() << "a step was taken"; };
+  EXPECT_THROW_WITH(finetune(options("RTA"), events), UsageError, "RTE");
+  EXPECT_THROW_WITH(finetune(options("QNLI"), events), Error, "QNLI/train.tsv");
+  change(folder / "glue/RTE/dev.tsv", "not_entailment", "perhaps");
+  EXPECT_THROW_WITH(finetune(options("RTE"), events), Error, "perhaps");
+  change(folder / "glue/STS-B/train.tsv", "\t3.000", "\tthree");
+  EXPECT_THROW_WITH(finetune(options("STS-B"), events), Error, "three");
+  write_file(folder / "glue/CoLA/dev.tsv", "");
+  EXPECT_THROW_WITH(finetune(options("CoLA"), events), Error, "CoLA/dev.tsv");
+  EXPECT_FALSE(fs::exists(folder / "out"));
+}
+
+TEST_F(FinetuneTest, LengthsMustFitTheModel) {
+  prepare({"RTE"});
+  test::write_encoder(folder / "encoder", "hydra", /*positions=*/20);
+  EXPECT_THROW_WITH(finetune(options("RTE")), UsageError, "--max-length 20");
+  test::write_encoder(folder / "encoder", "dense");
+  EXPECT_THROW_WITH(finetune(options("RTE")), UsageError, "--max-length 16");
+}
+
+// ---- the task behind it ----
+
+struct Examples {
+  const SentenceTask& task = sentence_task("STS-B");
+  std::vector<EncodedSentence> train, dev;
+
+  Examples() {
+    for (int i = 0; i < 11; ++i) {
+      std::vector<int32_t> ids{2};
+      for (int k = 0; k <= i % 5; ++k) ids.push_back(5 + (3 * i + k) % 20);
+      ids.push_back(3);
+      const EncodedSentence one{ids, std::vector<int32_t>(ids.size()), i * 0.4};
+      (i < 7 ? train : dev).push_back(one);
+    }
+  }
+  SentenceClassification classification(int64_t epochs) const {
+    torch::manual_seed(8);
+    SequenceClassifier model(test::tiny_bert("hydra"), ClassifierOptions{1, "cls", 0.2});
+    model->to(torch::kFloat64);
+    return {model, task, train, {{"dev", dev}}, {.epochs = epochs, .micro_batch = 2, .seed = 4}};
+  }
+};
+
+TEST(SentenceClassificationTest, RanksAddUpToTheWholeEvaluation) {
+  const Examples examples;
+  auto task = examples.classification(1);
+  const auto whole = task.evaluate(0, 1);
+  auto sum = task.evaluate(0, 2);
+  const auto other = task.evaluate(1, 2);
+  for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum[i] + other[i], whole[i], 1e-12);
+  EXPECT_EQ(whole[1], 4);
+}
+
+TEST(SentenceClassificationTest, AnEpochSeesEveryExampleOnceHoweverItIsCut) {
+  const Examples examples;
+  const auto gradient = [&](int64_t at_once) {
+    auto task = examples.classification(2);
+    EXPECT_EQ(task.steps(4), 4);  // 14 examples
+    Totals totals;
+    for (int64_t first = 0; first < 20; first += at_once)
+      totals.add(task.accumulate({first, at_once}, std::nullopt));
+    EXPECT_EQ(totals.terms, 14);  // those behind the last epoch do not count
+    std::vector<torch::Tensor> parts;
+    for (const auto& p : task.model().parameters()) parts.push_back(p.grad().flatten());
+    return torch::cat(parts);
+  };
+  const auto one = gradient(1), five = gradient(5);
+  EXPECT_LE((one - five).abs().max().item<double>(), 1e-12 * one.abs().max().item<double>());
+}
+
+}  // namespace
+}  // namespace hydramix

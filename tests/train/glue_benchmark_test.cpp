@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/glue_benchmark.h"
+
+#include <csignal>
+
+#include "hydramix/error.h"
+#include "support/glue.h"
+#include "train/tiny_model.h"
+
+namespace hydramix {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct GlueBenchmarkTest : ::testing::Test {
+  test::TemporaryFolder folder;
+  std::vector<std::string> ran;  // in this order
+  GlueEvents events;
+
+  GlueBenchmarkTest() {
+    events.run = [this](const std::string& name, int64_t number, int64_t) {
+      TrainEvents run;
+      run.started = [this, name, number](int64_t) {
+        ran.push_back(name + " " + std::to_string(number));
+      };
+      return run;
+    };
+    test::write_encoder(folder / "encoder");
+  }
+  GlueOptions options() const {
+    GlueOptions o;
+    o.model = (folder / "encoder").string();
+    o.data = (folder / "glue").string();
+    o.out = (folder / "out").string();
+    o.recipe = "tiny";
+    o.device = "cpu";
+    o.max_length = 32;
+    return o;
+  }
+};
+
+TEST_F(GlueBenchmarkTest, RunsTasksAndSeedsOnceAndAveragesThem) {
+  test::write_glue(folder / "glue", {"RTE", "MNLI"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"rte", "MNLI"};
+  o.seeds = 2;
+  const auto results = run_glue(o, events).results;
+  EXPECT_EQ(ran, (std::vector<std::string>{"MNLI 1", "MNLI 2", "RTE 1", "RTE 2"}));
+  const auto& rte = results.at("tasks").at("RTE");
+  const double a = rte.at("runs").at(0).at("score"), b = rte.at("runs").at(1).at("score");
+  EXPECT_DOUBLE_EQ(rte.at("mean").get<double>(), (a + b) / 2);
+  EXPECT_NEAR(rte.at("deviation").get<double>(), std::abs(a - b) / std::sqrt(2.0), 1e-15);
+  EXPECT_DOUBLE_EQ(
+      results.at("average").get<double>(),
+      (rte.at("mean").get<double>() + results.at("tasks").at("MNLI").at("mean").get<double>()) / 2);
+  EXPECT_EQ(nlohmann::ordered_json::parse(read_file(folder / "out/results.json")), results);
+
+  // RTE learned from MNLI's encoder: of the same seed.
+  const auto config = nlohmann::json::parse(read_file(folder / "out/RTE/seed-18/config.json"));
+  EXPECT_EQ(config.at("model"), (folder / "out/MNLI/seed-18").string());
+
+  // One result lost: that run alone is repeated.
+  ran.clear();
+  fs::remove(folder / "out/RTE/seed-18/result.json");
+  EXPECT_EQ(run_glue(o, events).results.at("average"), results.at("average"));
+  EXPECT_EQ(ran, std::vector<std::string>{"RTE 2"});
+}
+
+TEST_F(GlueBenchmarkTest, MissingTasksAreNamedAndSkippedOnlyIfAsked) {
+  test::write_glue(folder / "glue", {"CoLA"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"CoLA", "QNLI", "SST-2"};
+  EXPECT_THROW_WITH(run_glue(o, events), Error, "QNLI, SST-2");
+  EXPECT_TRUE(ran.empty());
+  o.skip_missing = true;
+  const auto results = run_glue(o, events).results;
+  EXPECT_EQ(results.at("skipped"), (std::vector<std::string>{"QNLI", "SST-2"}));
+  EXPECT_EQ(results.at("tasks").size(), 1u);
+}
+
+TEST_F(GlueBenchmarkTest, WithoutMnliTheOthersNeedAnotherStart) {
+  test::write_glue(folder / "glue", {"MRPC"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"MRPC"};
+  EXPECT_THROW_WITH(run_glue(o, events), UsageError, "--start pretrained");
+  o.start = "pretrained";
+  EXPECT_EQ(run_glue(o, events).results.at("tasks").size(), 1u);
+}
+
+TEST_F(GlueBenchmarkTest, EveryFileIsReadBeforeAnyTraining) {
+  test::write_glue(folder / "glue", {"CoLA", "SST-2"}, {16, 8, 4});
+  auto text = read_file(folder / "glue/SST-2/dev.tsv");
+  write_file(folder / "glue/SST-2/dev.tsv", text + "good\t7\n");
+  auto o = options();
+  o.tasks = {"CoLA", "SST-2"};
+  EXPECT_THROW_WITH(run_glue(o, events), Error, "SST-2/dev.tsv");
+  o.tasks = {"CoLA"};
+  o.model = "";
+  o.recipe = "hydra";
+  EXPECT_THROW_WITH(run_glue(o, events), UsageError, "--model");
+  EXPECT_TRUE(ran.empty());
+}
+
+TEST_F(GlueBenchmarkTest, ASignalEndsItWithNothingLost) {
+  test::write_glue(folder / "glue", {"CoLA"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"CoLA"};
+  GlueEvents stopping;
+  stopping.run = [](const std::string&, int64_t, int64_t) {
+    TrainEvents run;
+    run.step = [](const StepReport& report) {
+      if (report.step == 2) std::raise(SIGINT);
+    };
+    return run;
+  };
+  const auto stopped = run_glue(o, stopping);
+  EXPECT_EQ(stopped.end, Trainer::End::kInterrupted);
+  EXPECT_FALSE(fs::exists(folder / "out/results.json"));
+  EXPECT_EQ(run_glue(o, events).end, Trainer::End::kDone);
+}
+
+TEST(TinyModel, IsThatOfTheRecipe) {
+  PretrainOptions recipe;
+  const auto path = fs::path(HYDRAMIX_SOURCE_DIR) / "recipes/tiny.yaml";
+  parse_yaml(recipe, read_file(path), path.string());
+  EXPECT_EQ(to_json(recipe), to_json(tiny_pretraining()));
+}
+
+}  // namespace
+}  // namespace hydramix

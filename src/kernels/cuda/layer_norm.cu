@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(max_threads(N), N == 8 ? 2 : 1)
   }
   float* partial = p.workspace + blockIdx.x * 2 * p.C;
   write_partial(dweight, other_lines, partial, C);
-  write_partial(dbias, other_lines, partial + C, C);
+  write_partial(dbias, other_lines + N * blockDim.x * (blockDim.y - 1), partial + C, C);
 }
 
 template <typename T>
@@ -269,7 +269,7 @@ template <typename R, typename S, int N>
 cudaError_t launch_backward(const LayerNormBackward<R, S>& p, cudaStream_t stream) {
   const dim3 block = block_of_lines(line_threads(p.C, N), max_threads(N));
   const int blocks = blocks_for(p.rows, block, kPartialRows);
-  const size_t shared = sizeof(float) * N * block.x * (block.y - 1);
+  const size_t shared = 2 * sizeof(float) * N * block.x * (block.y - 1);
   layer_backward<R, S, N><<<blocks, block, shared, stream>>>(p);
   return launch_sum_partial_rows(p.workspace, blocks, p.C, p.dweight, p.dbias, stream);
 }

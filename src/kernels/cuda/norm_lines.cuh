@@ -128,13 +128,12 @@ __device__ __forceinline__ void fetch_weights(float (&to)[K][V], const float* fr
 }
 
 // Adds the sums of a block's lines, in their order, and writes them to its row of partial sums.
-// shared: a float for each value of every line but the first.
+// shared: a float for each value of every line but the first, for this call alone.
 template <int V, int K>
 __device__ __forceinline__ void write_partial(float (&sums)[K][V], float* shared, float* to,
                                               int C) {
   const int stride = static_cast<int>(blockDim.x), lines = static_cast<int>(blockDim.y);
   if (lines > 1) {
-    __syncthreads();  // an earlier call has been read
     if (threadIdx.y > 0) {
       float* mine = shared + (threadIdx.y - 1) * K * V * stride + threadIdx.x;
 #pragma unroll
@@ -152,7 +151,7 @@ __device__ __forceinline__ void write_partial(float (&sums)[K][V], float* shared
           for (int i = 0; i < V; ++i) sums[k][i] += other[(k * V + i) * stride];
       }
   }
-  // No thread leaves before: all of them meet at the barriers of the next call.
+  // No thread leaves before: all of them meet at the barrier of another call.
   if (threadIdx.y == 0)
 #pragma unroll
     for (int k = 0; k < K; ++k)

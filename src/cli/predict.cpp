@@ -49,6 +49,7 @@ int predict(const PredictOptions& options) {
       task.labels.empty() ? "a score" : join(task.labels),
       "). Give a model that was trained for it, or its own --task, ", classifier.task(), ".");
   const auto file = read_sentences(task, options.file, Labels::kIfThere);
+  for (const auto& line : file.torn) std::fprintf(stderr, "%s\n", line.c_str());
   std::vector<double> predicted, actual;
   {
     constexpr std::size_t kAtOnce = 256;

@@ -31,6 +31,14 @@ struct TaskFiles {
   std::vector<SentenceFile> dev, test;  // as task.dev; as many of task.test as there are
   std::vector<std::string> test_parts;
 
+  // Rows of the official files that are torn apart, and so no examples.
+  std::vector<std::string> left_out() const {
+    auto messages = train.torn;
+    for (const auto* files : {&dev, &test})
+      for (const auto& file : *files)
+        messages.insert(messages.end(), file.torn.begin(), file.torn.end());
+    return messages;
+  }
   Json fingerprints() const {
     Json all{{"train", train.fingerprint}};
     for (const auto& file : dev) all[file.path.stem().string()] = file.fingerprint;
@@ -147,6 +155,8 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
                        " ranks. Choose a --batch that is a multiple of their number.");
   const bool bfloat16 = choose_bfloat16(options.precision, device);
   const auto files = read_files(task, options.data);
+  if (communicator.rank() == 0 && events.message)
+    for (const auto& line : files.left_out()) events.message(line);
   const auto start = open_start(options.model);
   check_lengths(options, start.options);
 

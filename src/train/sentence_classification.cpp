@@ -20,7 +20,7 @@ std::optional<MatmulPrecision> precision(bool bfloat16) {
 }  // namespace
 
 struct SentenceClassification::Batch {
-  torch::Tensor ids, type_ids;  // (1, n)
+  torch::Tensor ids, type_ids;  // (1, n); the latter undefined where all are zero
   Layout layout;                // packed
   torch::Tensor labels;         // (S) float64
   int64_t tokens;
@@ -82,9 +82,10 @@ SentenceClassification::Batch SentenceClassification::upload(
   const auto row = [](const std::vector<int64_t>& values) {
     return torch::tensor(values, torch::kInt64).unsqueeze(0);
   };
-  const auto tokens = row(ids), types = row(type_ids);
+  const auto tokens = row(ids);
+  const auto types = task_.pairs ? row(type_ids) : torch::Tensor();  // or all zero
   model_->check_ids(tokens, types);
-  return {tokens.to(settings_.device), types.to(settings_.device),
+  return {tokens.to(settings_.device), types.defined() ? types.to(settings_.device) : types,
           Layout::packed(torch::tensor(offsets, torch::kInt64)),
           torch::tensor(labels, torch::kFloat64).to(settings_.device), std::ssize(ids)};
 }

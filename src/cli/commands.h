@@ -11,6 +11,7 @@ namespace hydramix {
 Command bench_command();
 Command check_command();
 Command convert_command();
+Command curves_command();
 Command demo_command();
 Command embed_command();
 Command evaluate_command();

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/atomic_file.h"
+#include "base/formatted.h"
 #include "glue/sentences.h"
 #include "glue/submission.h"
 #include "hydramix/error.h"
@@ -88,7 +89,7 @@ std::string fingerprint_of(const torch::nn::Module& module) {
     sum += w.sum().item<double>();
     weighted += place++ * w.square().sum().item<double>();
   }
-  return concat(sum, " ", weighted);
+  return formatted("%.17g %.17g", sum, weighted);
 }
 
 std::string pooling_of(const FinetuneOptions& options, const BertOptions& model) {
@@ -96,17 +97,12 @@ std::string pooling_of(const FinetuneOptions& options, const BertOptions& model)
   return mixer_info(model.block.mixer).causal ? "mean" : "cls";
 }
 
-void check_lengths(const FinetuneOptions& options, const BertOptions& model) {
-  const int64_t length = options.max_length;
-  HYDRAMIX_CHECK_USAGE(model.positions == 0 || length <= model.positions, "max_length: ", length,
-                       " is more than the ", model.positions, " positions that ", options.model,
-                       " has. Give --max-length ", model.positions, ".");
-  const auto& mixer = mixer_info(model.block.mixer);
-  const int64_t longest = model.block.mixer_options.max_length;
-  HYDRAMIX_CHECK_USAGE(mixer.extendable || length <= longest, "max_length: ", length,
-                       " is more than the ", longest, " that ", options.model, " (", mixer.name,
-                       ") was made for, which takes no longer sequences. Give --max-length ",
-                       longest, ".");
+void check_length(const FinetuneOptions& options, const BertOptions& model) {
+  const int64_t longest = longest_sequence(model);
+  HYDRAMIX_CHECK_USAGE(longest == 0 || options.max_length <= longest,
+                       "max_length: ", options.max_length, " is more than the ", longest,
+                       " tokens that ", options.model, " (", model.block.mixer,
+                       ") was made for. Give --max-length ", longest, ".");
 }
 
 void write_predictions(const fs::path& folder, const SentenceTask& task, const TaskFiles& files,
@@ -141,7 +137,7 @@ FinetuneOptions completed(FinetuneOptions options) {
 void check_task_files(const SentenceTask& task, const fs::path& data) { read_files(task, data); }
 
 void check_start(const FinetuneOptions& options) {
-  check_lengths(completed(options), open_start(options.model).options);
+  check_length(completed(options), open_start(options.model).options);
 }
 
 FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator,
@@ -158,7 +154,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   if (communicator.rank() == 0 && events.message)
     for (const auto& line : files.left_out()) events.message(line);
   const auto start = open_start(options.model);
-  check_lengths(options, start.options);
+  check_length(options, start.options);
 
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   SequenceClassifier model(
@@ -183,7 +179,12 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   communicator.broadcast(known);
   FinetuneResult outcome;
   if (known.item<double>() > 0) {
-    if (complete) outcome.result = Json::parse(read_file(result_path));
+    if (!complete) return outcome;  // rank 0 has it
+    outcome.result = Json::parse(read_file(result_path), nullptr, /*allow_exceptions=*/false);
+    HYDRAMIX_CHECK(outcome.result.is_object() && outcome.result.contains("metrics"),
+                   result_path.string(),
+                   ": is not the result of a run. Remove it, and the run is "
+                   "repeated.");
     return outcome;
   }
 

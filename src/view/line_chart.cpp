@@ -65,7 +65,7 @@ std::string line_chart(const std::vector<Line>& lines, const LineLabels& labels)
       y_high = std::max(y_high, y);
     }
   HYDRAMIX_CHECK(x_low <= x_high, "line chart: there is nothing to draw.");
-  y_low = std::min(y_low, 0.0);
+  if (labels.from_zero) y_low = std::min(y_low, 0.0);
   if (x_high == x_low) x_high = x_low + 1;
   if (y_high == y_low) y_high = y_low + 1;
   const Axis x{x_low, x_high, kLeft, kWidth - kRight}, y{y_low, y_high, kHeight - kBottom, kTop};

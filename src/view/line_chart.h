@@ -15,6 +15,7 @@ struct Line {
 
 struct LineLabels {
   std::string title, x_label, y_label;
+  bool from_zero = true;  // the y axis
 };
 
 // "<svg ...>...</svg>". Throws when there is nothing to draw or a point is not finite.

@@ -29,6 +29,11 @@ TEST(LineChart, ConstantAndSinglePointsAreDrawn) {
   EXPECT_NE(line_chart({{"a", {{5, 0}}}}, {}).find("56.0,274.0"), std::string::npos);
 }
 
+TEST(LineChart, TheAxisNeedNotBeginAtZero) {
+  const auto svg = line_chart({{"a", {{0, 4}, {1, 3}}}}, {"", "", "", /*from_zero=*/false});
+  EXPECT_NE(svg.find("points=\"56.0,34.0 610.0,274.0\""), std::string::npos) << svg;
+}
+
 TEST(LineChart, NothingAndWhatIsNotFiniteAreErrors) {
   EXPECT_THROW_WITH(line_chart({}, {}), Error, "nothing to draw");
   EXPECT_THROW_WITH(line_chart({{"a", {{1, NAN}}}}, {}), Error, "'a' has a point");

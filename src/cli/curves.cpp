@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix curves: how runs went, as a drawing.
+#include <cstdio>
+#include <sstream>
+
+#include "base/atomic_file.h"
+#include "base/formatted.h"
+#include "cli/commands.h"
+#include "hydramix/error.h"
+#include "view/line_chart.h"
+
+namespace hydramix {
+namespace {
+
+struct CurvesOptions {
+  std::vector<std::string> runs;
+  std::string metric = "evaluation/loss", out = "curves.svg", title;
+  int64_t from = 0;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("runs", self.runs, Positional{}, Required{}, "folders of runs (pretrain, finetune)");
+    v("metric", self.metric, "what is drawn over the steps: a key of metrics.jsonl");
+    v("out", self.out, "SVG file to write, whole or not at all");
+    v("title", self.title, "above the drawing; by default the metric");
+    v("from", self.from, Range{0, 1LL << 40}, "the first step that is drawn");
+  }
+};
+
+// The points of a run, step by step. Steps that were skipped have no number.
+Line curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
+  const auto path = run / "metrics.jsonl";
+  HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),
+                 ": is not there; expected the folder of a run.");
+  const auto folder = run.has_filename() ? run : run.parent_path();
+  Line line{folder.filename().string(), {}};
+  std::istringstream text(read_file(path));
+  for (std::string row; std::getline(text, row);) {
+    const auto object = nlohmann::json::parse(row, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object() || !object.contains("step") || !object.contains(options.metric))
+      continue;
+    const auto& value = object[options.metric];
+    const double step = object["step"].get<double>();
+    if (value.is_number() && step >= static_cast<double>(options.from))
+      line.points.emplace_back(step, value.get<double>());
+  }
+  HYDRAMIX_CHECK(!line.points.empty(), path.string(), ": has no '", options.metric, "' from step ",
+                 options.from,
+                 " on. Its keys are in the file's lines: loss, "
+                 "evaluation/loss, ...");
+  return line;
+}
+
+int curves(const CurvesOptions& options) {
+  std::vector<Line> lines;
+  for (const auto& run : options.runs) lines.push_back(curve_of(run, options));
+  const std::string title = options.title.empty() ? options.metric : options.title;
+  write_file(options.out, line_chart(lines, {title, "step", options.metric, /*from_zero=*/false}));
+  std::printf("wrote %s: %zu curves\n", options.out.c_str(), lines.size());
+  return 0;
+}
+
+}  // namespace
+
+Command curves_command() {
+  return make_command<CurvesOptions>(
+      "curves", "draw losses and metrics of runs over their steps", curves,
+      "  hydramix curves runs/small/hydra runs/small/mamba --out curves.svg\n"
+      "  hydramix curves runs/mrpc --metric evaluation/score");
+}
+
+}  // namespace hydramix

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix finetune, glue and predict as processes.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "support/command.h"
+
+namespace hydramix {
+namespace {
+
+using test::contains;
+using test::run;
+
+// Files of four tasks and a model that has hardly learned anything, made once.
+struct GlueCommand : ::testing::Test {
+  static const test::TemporaryFolder& folder() {
+    static const test::TemporaryFolder made;
+    return made;
+  }
+  static std::string at(const std::string& name) { return (folder() / name).string(); }
+  static void SetUpTestSuite() {
+    ASSERT_EQ(run("make-data glue --train 24 --dev 12 --test 6 --out " + at("glue")).code, 0);
+    ASSERT_EQ(run("pretrain --device cpu --model.vocab 300 --model.layers 1 "
+                  "--model.block.d-model 16 --model.block.headdim 8 "
+                  "--model.block.mixer-options.d-state 8 --data.evaluation-documents 4 "
+                  "--train.steps 2 --train.batch 4 --out " +
+                  at("encoder"))
+                  .code,
+              0);
+  }
+  static std::string finetune(const std::string& task, const std::string& more = "") {
+    return "finetune --device cpu --recipe tiny --epochs 1 --model " + at("encoder") + " --data " +
+           at("glue") + " --task " + task + " --out " + at(task) + " " + more;
+  }
+};
+
+TEST_F(GlueCommand, PrintsARowOfThePapersTable) {
+  const std::string command =
+      "glue --device cpu --recipe tiny --seeds 2 --tasks STS-B,MNLI --model " + at("encoder") +
+      " --data " + at("glue") + " --out " + at("runs");
+  const auto first = run(command);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_TRUE(contains(first.out, "MNLI    STS    Avg")) << first.out;
+  EXPECT_TRUE(contains(first.out, "MNLI m/mm: ")) << first.out;
+  EXPECT_TRUE(contains(first.out, "+- (2 seeds)")) << first.out;
+  const auto results = nlohmann::json::parse(read_file(folder() / "runs/results.json"));
+  EXPECT_EQ(results.at("tasks").size(), 2u);
+  const auto again = run(command);
+  EXPECT_EQ(again.out, first.out);
+  EXPECT_FALSE(contains(again.err, "steps/s")) << again.err;
+}
+
+TEST_F(GlueCommand, PredictsWhatFinetuningMeasured) {
+  ASSERT_EQ(run(finetune("MRPC")).code, 0);
+  const auto result = nlohmann::json::parse(read_file(folder() / "MRPC/result.json"));
+  const auto predicted = run("predict " + at("MRPC") + " " + at("glue/MRPC/dev.tsv"));
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_EQ(std::count(predicted.out.begin(), predicted.out.end(), '\n'), 13);
+  char accuracy[64];
+  std::snprintf(accuracy, sizeof accuracy, "accuracy     %8.4f",
+                result.at("metrics").at("accuracy").get<double>());
+  EXPECT_TRUE(contains(predicted.err, accuracy)) << predicted.err << accuracy;
+  // The test file's answers are those that fine-tuning left.
+  ASSERT_EQ(
+      run("predict " + at("MRPC") + " " + at("glue/MRPC/test.tsv") + " --out " + at("p.tsv")).code,
+      0);
+  EXPECT_EQ(read_file(folder() / "p.tsv"), read_file(folder() / "MRPC/predictions/MRPC.tsv"));
+}
+
+TEST_F(GlueCommand, RunsAreDrawn) {
+  ASSERT_EQ(run(finetune("RTE", "--seed 5")).code, 0);
+  const auto drawn = run("curves " + at("RTE") + "/ " + at("encoder") + " --out " + at("c.svg"));
+  ASSERT_EQ(drawn.code, 0) << drawn.err;
+  const auto svg = read_file(folder() / "c.svg");
+  EXPECT_TRUE(contains(svg, ">RTE<") && contains(svg, ">encoder<")) << svg;
+  const auto metric = run("curves " + at("RTE") + " --metric evaluation/f2");
+  EXPECT_EQ(metric.code, 1);
+  EXPECT_TRUE(contains(metric.err, "evaluation/f2")) << metric.err;
+  EXPECT_EQ(run("curves " + at("glue")).code, 1);
+}
+
+TEST_F(GlueCommand, RefusesWhatDoesNotFit) {
+  ASSERT_EQ(run(finetune("CoLA")).code, 0);
+  const auto head =
+      run("predict " + at("CoLA") + " --task MNLI " + at("glue/MNLI/dev_matched.tsv"));
+  EXPECT_EQ(head.code, 2);
+  EXPECT_TRUE(contains(head.err, "entailment, neutral, contradiction")) << head.err;
+  const auto encoder = run("predict " + at("encoder") + " " + at("glue/CoLA/dev.tsv"));
+  EXPECT_EQ(encoder.code, 1);
+  const auto task = run(finetune("MNIL"));
+  EXPECT_EQ(task.code, 2);
+  EXPECT_TRUE(contains(task.err, "MNLI")) << task.err;
+  const auto missing = run("glue --model " + at("encoder") + " --data " + at("nowhere"));
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_TRUE(contains(missing.err, "make-data glue")) << missing.err;
+  EXPECT_EQ(run("glue --data " + at("glue")).code, 2);  // which model?
+  const auto columns = run("predict " + at("CoLA") + " " + at("glue/SST-2/dev.tsv"));
+  EXPECT_EQ(columns.code, 1);
+  EXPECT_TRUE(contains(columns.err, "SST-2/dev.tsv")) << columns.err;
+}
+
+}  // namespace
+}  // namespace hydramix

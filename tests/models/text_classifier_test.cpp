@@ -45,7 +45,7 @@ TEST(TextClassifier, AnswersInOrderWhateverIsClassifiedTogether) {
     const auto classifier = TextClassifier::open(folder.path());
     EXPECT_EQ(classifier.task(), "some task");
     EXPECT_EQ(classifier.labels(), labels);
-    std::vector<Text> texts;  // 60 texts of 4800 tokens: two batches
+    std::vector<Text> texts;  // 60 texts, 4965 tokens: two batches
     for (int64_t i = 0; i < 60; ++i)
       texts.push_back({words(1 + i * 37 % 150, i), i % 3 == 0 ? "" : words(1 + i % 7, i + 5)});
     const auto answers = classifier.classify(texts);

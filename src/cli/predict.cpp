@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/atomic_file.h"
-#include "base/formatted.h"
+#include "base/spelling.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "glue/metrics.h"
@@ -69,9 +69,11 @@ int predict(const PredictOptions& options) {
     std::fputs(text.c_str(), stdout);
   else
     write_file(options.out, text);
-  if (actual.size() == predicted.size())
-    for (const auto& [name, value] : scores(task, predicted, actual).items())
+  if (actual.size() == predicted.size()) {
+    const auto metrics = scores(task, predicted, actual);
+    for (const auto& [name, value] : metrics.items())
       std::fprintf(stderr, "%-12s %8.4f\n", name.c_str(), value.get<double>());
+  }
   return 0;
 }
 

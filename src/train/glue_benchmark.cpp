@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/atomic_file.h"
+#include "base/spelling.h"
 #include "hydramix/error.h"
 #include "train/device.h"
 #include "train/launch_environment.h"

@@ -23,7 +23,7 @@ class ProjectFunction : public torch::autograd::Function<ProjectFunction> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
                         const Tensor& bias) {
     const auto w = rounded(weight);
-    ctx->save_for_backward({x, w});
+    ctx->save_for_backward({x, w, weight});  // the last one to be told if it was written
     ctx->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
     ctx->saved_data["bias"] = bias.numel() > 0;
     return product(x, w, bias);

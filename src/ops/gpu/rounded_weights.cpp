@@ -46,9 +46,10 @@ torch::Tensor rounded(const torch::Tensor& weight) {
   const auto found = entries.find(weight.unsafeGetTensorImpl());
   if (found != entries.end() && !found->second.weight.expired() &&
       found->second.data == weight.data_ptr()) {
-    // Rounded anew where it was: a recorded step reads it there.
+    // Rounded anew where it was: a recorded step reads it there. Not counted as a write, since all
+    // copies may be parts of one tensor, and those rounded before are waiting for backward passes.
     if (found->second.version != weight._version()) {
-      found->second.copy.copy_(value);
+      found->second.copy.variable_data().copy_(value);
       found->second.version = weight._version();
     }
     return found->second.copy;

@@ -10,6 +10,8 @@
 namespace hydramix::gpu {
 
 // weight as it is, or rounded: the same memory for the same weight, however often that is written.
+// LibTorch does not notice when the copy is written: who saves it for a backward pass saves the
+// weight as well.
 torch::Tensor rounded(const torch::Tensor& weight);
 
 // Says that `copy` is `weight` rounded, from now until the next write to it.

@@ -20,6 +20,17 @@ inline void write_glue(const std::filesystem::path& folder, const std::vector<st
     }
 }
 
+// SST-2 where a single word tells the label: as easy as a task can be.
+inline void write_easy_glue(const std::filesystem::path& folder) {
+  std::string train = "sentence\tlabel\n";
+  for (int i = 0; i < 64; ++i)
+    train += i % 2 == 0 ? "the cat is happy .\t1\n" : "the cat is sad .\t0\n";
+  std::filesystem::create_directories(folder / "SST-2");
+  write_file(folder / "SST-2/train.tsv", train);
+  write_file(folder / "SST-2/dev.tsv",
+             "sentence\tlabel\nthe dog is happy .\t1\nthe dog is sad .\t0\n");
+}
+
 // An encoder that has learned nothing yet, with its tokenizer.
 inline void write_encoder(const std::filesystem::path& folder, const std::string& mixer = "hydra",
                           int64_t positions = 0) {

@@ -72,15 +72,8 @@ TEST_F(FinetuneTest, LeavesAModelItsMetricsAndPredictions) {
 }
 
 TEST_F(FinetuneTest, LearnsWhatIsInTheExamples) {
-  prepare({"SST-2"});
-  // Told by a single word, which is as easy as a task can be.
-  std::string text = "sentence\tlabel\n";
-  for (int i = 0; i < 64; ++i)
-    text += (i % 2 == 0 ? std::string("the cat is happy .\t1\n")
-                        : std::string("the cat is sad .\t0\n"));
-  write_file(folder / "glue/SST-2/train.tsv", text);
-  write_file(folder / "glue/SST-2/dev.tsv",
-             "sentence\tlabel\nthe dog is happy .\t1\nthe dog is sad .\t0\n");
+  test::write_easy_glue(folder / "glue");
+  test::write_encoder(folder / "encoder");
   auto o = options("SST-2");
   o.epochs = 12;
   o.rate = 1e-2;

@@ -152,6 +152,8 @@ std::optional<Totals> Trainer::accumulate() {
     totals.add(task_.accumulate(slice, next));
   }
   reducer_.finish();
+  interrupted_ = Interrupt::signal() != 0;
+  if (communicator_.size() == 1) return totals;  // nobody to ask, and no GPU to wait for
   auto sums = torch::tensor({totals.loss, totals.terms, totals.correct, totals.tokens, totals.flops,
                              Interrupt::signal() != 0 ? 1.0 : 0.0},
                             torch::kFloat64)

@@ -16,6 +16,7 @@ struct ClassifierOptions {
   int64_t outputs = 2;
   std::string pooling = "cls";
   double dropout = 0.1;
+  int64_t max_length = 0;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -23,6 +24,8 @@ struct ClassifierOptions {
     v("pooling", self.pooling, Choices{"cls", "mean"},
       "what stands for a sequence: its first token, or the mean of all, for causal mixers");
     v("dropout", self.dropout, Range{0.0, 0.99}, "share dropped before the last layer in training");
+    v("max_length", self.max_length, Range{0, 1 << 24},
+      "tokens to which texts were cut when it was trained; 0: not said");
   }
 };
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,10 +18,9 @@ namespace hydramix {
 
 class TextClassifier {
  public:
-  // One sentence where `second` is empty: also in a task of pairs, so do not give an empty one.
   struct Text {
     std::string first;
-    std::string second = {};
+    std::optional<std::string> second = {};  // of a pair
   };
   struct Answer {
     std::string label;                  // of the most probable class; empty for a score
@@ -29,9 +29,9 @@ class TextClassifier {
   };
 
   // A folder with config.json, model.safetensors and tokenizer.json. Texts are cut to `max_length`
-  // tokens with [CLS] and [SEP], or to what the model takes if that is less. Every failure is an
-  // Error that names the file.
-  static TextClassifier open(const std::filesystem::path& folder, int64_t max_length = 256);
+  // tokens with [CLS] and [SEP], 0: as in training, and never to more than the model takes. Every
+  // failure is an Error that names the file.
+  static TextClassifier open(const std::filesystem::path& folder, int64_t max_length = 0);
 
   // An answer a text, in their order. Texts of similar length are computed together, which changes
   // answers by no more than rounding. May be called by several threads at once.

@@ -8,10 +8,12 @@ namespace {
 
 volatile std::sig_atomic_t received = 0;
 struct sigaction before_int, before_term;
+int depth = 0;  // of long work inside long work
 
 }  // namespace
 
 Interrupt::Interrupt() {
+  if (depth++ > 0) return;
   received = 0;
   struct sigaction action {};
   action.sa_handler = [](int number) { received = number; };
@@ -23,6 +25,7 @@ Interrupt::Interrupt() {
 }
 
 Interrupt::~Interrupt() {
+  if (--depth > 0) return;
   sigaction(SIGINT, &before_int, nullptr);
   sigaction(SIGTERM, &before_term, nullptr);
 }

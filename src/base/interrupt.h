@@ -7,8 +7,10 @@ namespace hydramix {
 
 class Interrupt {
  public:
-  Interrupt();   // from now on signals are noted
-  ~Interrupt();  // and from now on they do what they did before
+  // From now on signals are noted, and forgotten what came before; unless it is noted already by
+  // work that this is a part of.
+  Interrupt();
+  ~Interrupt();  // the outermost one: from now on signals do what they did before
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 

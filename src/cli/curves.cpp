@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix curves: how runs went, as a drawing.
+#include <algorithm>
 #include <cstdio>
+#include <set>
 #include <sstream>
 
 #include "base/atomic_file.h"
-#include "base/formatted.h"
+#include "base/spelling.h"
 #include "cli/commands.h"
 #include "hydramix/error.h"
 #include "view/line_chart.h"
@@ -27,17 +29,38 @@ struct CurvesOptions {
   }
 };
 
+// The last parts of the paths, as many as tell them apart.
+std::vector<std::string> short_names(const std::vector<std::string>& paths) {
+  std::vector<std::vector<std::string>> parts;
+  std::size_t most = 1;
+  for (const auto& path : paths) {
+    parts.emplace_back();
+    for (const auto& part : std::filesystem::path(path).lexically_normal())
+      if (!part.empty()) parts.back().push_back(part.string());
+    most = std::max(most, parts.back().size());
+  }
+  std::vector<std::string> names;
+  for (std::size_t count = 1; count <= most; ++count) {
+    names.clear();
+    for (const auto& of : parts)
+      names.push_back(join(
+          {of.end() - static_cast<std::ptrdiff_t>(std::min(count, of.size())), of.end()}, "/"));
+    if (std::set(names.begin(), names.end()).size() == names.size()) break;
+  }
+  return names;
+}
+
 // The points of a run, step by step. Steps that were skipped have no number.
 Line curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
   const auto path = run / "metrics.jsonl";
   HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),
                  ": is not there; expected the folder of a run.");
-  const auto folder = run.has_filename() ? run : run.parent_path();
-  Line line{folder.filename().string(), {}};
+  Line line;
   std::istringstream text(read_file(path));
   for (std::string row; std::getline(text, row);) {
     const auto object = nlohmann::json::parse(row, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object() || !object.contains("step") || !object.contains(options.metric))
+    if (!object.is_object() || !object.contains(options.metric) || !object.contains("step") ||
+        !object["step"].is_number())
       continue;
     const auto& value = object[options.metric];
     const double step = object["step"].get<double>();
@@ -54,6 +77,8 @@ Line curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
 int curves(const CurvesOptions& options) {
   std::vector<Line> lines;
   for (const auto& run : options.runs) lines.push_back(curve_of(run, options));
+  const auto names = short_names(options.runs);
+  for (std::size_t i = 0; i < lines.size(); ++i) lines[i].name = names[i];
   const std::string title = options.title.empty() ? options.metric : options.title;
   write_file(options.out, line_chart(lines, {title, "step", options.metric, /*from_zero=*/false}));
   std::printf("wrote %s: %zu curves\n", options.out.c_str(), lines.size());

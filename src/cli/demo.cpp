@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/formatted.h"
+#include "base/interrupt.h"
 #include "bench/memory.h"
 #include "cli/commands.h"
 #include "cli/demo_report.h"
@@ -246,12 +247,13 @@ int demo(const DemoOptions& options) {
   std::printf(
       "Three encoders of two layers learn a made-up language by filling in masked words.\n");
   std::fflush(stdout);
+  const Interrupt interrupt;  // over all of it: a signal between two runs is not lost
   DemoReport report;
   std::vector<TrainedModel> trained;
   const auto document = example(0);
   for (const auto& contender : contenders()) {
     auto model = train(contender, options);
-    if (model.parameters == 0) return stopped_by_signal(options.out);
+    if (model.parameters == 0 || Interrupt::signal() != 0) return stopped_by_signal(options.out);
     trained.push_back(
         open_trained_model(std::filesystem::path(options.out) / contender.name / "model"));
     model.matrices = matrices_of(trained.back(), document);

@@ -13,13 +13,14 @@
 #include "glue/submission.h"
 #include "hydramix/error.h"
 #include "hydramix/text_classifier.h"
+#include "train/trained_model.h"
 
 namespace hydramix {
 namespace {
 
 struct PredictOptions {
   std::string model, file, task, out;
-  int64_t max_length = 256;
+  int64_t max_length = 0;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -29,18 +30,15 @@ struct PredictOptions {
       "sentences as GLUE distributes them for the task, with or without labels");
     v("task", self.task, "whose layout the file has; by default the one the model was trained for");
     v("out", self.out, "file to write to, whole or not at all; by default standard output");
-    v("max_length", self.max_length, Range{3, 1 << 24},
-      "tokens of an example, with [CLS] and [SEP]; the rest is cut off");
+    v("max_length", self.max_length, Range{0, 1 << 24},
+      "tokens of an example, with [CLS] and [SEP]; the rest is cut off; 0: as in training");
   }
 };
 
-std::filesystem::path model_folder(const std::string& given) {
-  const std::filesystem::path run = std::filesystem::path(given) / "model";
-  return std::filesystem::exists(run / "config.json") ? run : std::filesystem::path(given);
-}
-
 int predict(const PredictOptions& options) {
-  const auto classifier = TextClassifier::open(model_folder(options.model), options.max_length);
+  const auto folder = classifier_folder(options.model);
+  const auto classifier = TextClassifier::open(
+      folder.empty() ? std::filesystem::path(options.model) : folder, options.max_length);
   const auto& task = sentence_task(options.task.empty() ? classifier.task() : options.task);
   HYDRAMIX_CHECK_USAGE(
       classifier.labels() == task.labels, "predict: ", options.model, " answers with ",
@@ -57,7 +55,8 @@ int predict(const PredictOptions& options) {
     for (std::size_t first = 0; first < file.rows.size(); first += kAtOnce) {
       std::vector<TextClassifier::Text> texts;
       for (std::size_t i = first; i < std::min(first + kAtOnce, file.rows.size()); ++i) {
-        texts.push_back({file.rows[i].first, file.rows[i].second});
+        const auto& row = file.rows[i];
+        texts.push_back({row.first, task.pairs ? std::optional(row.second) : std::nullopt});
         if (!std::isnan(file.rows[i].label)) actual.push_back(file.rows[i].label);
       }
       for (const auto& answer : classifier.classify(texts)) predicted.push_back(answer.value);

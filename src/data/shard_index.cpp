@@ -5,6 +5,7 @@
 
 #include <charconv>
 
+#include "base/fnv.h"
 #include "base/quotes.h"
 #include "data/json_value.h"
 
@@ -62,11 +63,8 @@ int64_t ShardIndex::tokens() const {
 }
 
 std::string ShardIndex::fingerprint() const {
-  uint64_t hash = 14695981039346656037U;  // FNV-1a
-  const auto add = [&hash](const std::string& text) {
-    for (const char byte : text + '\n')
-      hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211U;
-  };
+  uint64_t hash = kFnvStart;
+  const auto add = [&hash](const std::string& text) { hash = fnv1a(text + '\n', hash); };
   add(tokenizer);
   for (const ShardInfo& s : shards)
     add(fmt::format("{} {} {:08x}", s.tokens, s.documents, s.crc32));

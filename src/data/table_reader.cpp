@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fnv.h"
 #include "text/unicode.h"
 
 namespace hydramix {
@@ -11,17 +12,14 @@ namespace {
 constexpr int64_t kLongestLine = 16 << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// Passes a stream on and hashes what goes by (FNV-1a, 64 bits).
+// Passes a stream on and hashes what goes by.
 class HashedStream : public ByteStream {
  public:
   HashedStream(std::unique_ptr<ByteStream> stream, uint64_t& hash)
       : stream_(std::move(stream)), hash_(hash) {}
   std::size_t read(char* buffer, std::size_t size) override {
     const std::size_t count = stream_->read(buffer, size);
-    uint64_t hash = hash_;
-    for (const char byte : std::string_view(buffer, count))
-      hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211U;
-    hash_ = hash;
+    hash_ = fnv1a({buffer, count}, hash_);
     return count;
   }
   int64_t consumed() const override { return stream_->consumed(); }
@@ -35,7 +33,7 @@ class HashedStream : public ByteStream {
 
 TableReader::TableReader(const std::filesystem::path& path)
     : path_(path),
-      hash_(14695981039346656037U),
+      hash_(kFnvStart),
       lines_(std::make_unique<HashedStream>(open_bytes(path), hash_), kLongestLine) {}
 
 bool TableReader::next() {

@@ -12,6 +12,7 @@ namespace hydramix {
 namespace {
 
 constexpr int64_t kBatchTokens = 4096;
+constexpr int64_t kUsualLength = 256;  // of a classifier that does not say what it was trained with
 
 }  // namespace
 
@@ -21,8 +22,8 @@ struct TextClassifier::State {
   int64_t max_length;
 
   Encoding encoded(const Text& text) const {
-    return text.second.empty() ? tokenizer.encode(text.first, max_length)
-                               : tokenizer.encode_pair(text.first, text.second, max_length);
+    return text.second ? tokenizer.encode_pair(text.first, *text.second, max_length)
+                       : tokenizer.encode(text.first, max_length);
   }
 
   // Some encodings, by their index, end to end -> logits (S, outputs) float64.
@@ -58,8 +59,10 @@ struct TextClassifier::State {
 TextClassifier::TextClassifier(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 TextClassifier TextClassifier::open(const std::filesystem::path& folder, int64_t max_length) {
-  HYDRAMIX_CHECK_USAGE(max_length >= 3, "text classifier: max_length is ", max_length,
-                       "; [CLS] and two [SEP] alone need 3.");
+  HYDRAMIX_CHECK_USAGE(max_length == 0 || max_length >= 3, "text classifier: max_length is ",
+                       max_length,
+                       "; [CLS] and two [SEP] alone need 3. Give 0 for what it was "
+                       "trained with.");
   auto classifier = load_classifier(folder);
   classifier.model->eval();
   const auto tokenizer_file = folder / "tokenizer.json";
@@ -71,6 +74,8 @@ TextClassifier TextClassifier::open(const std::filesystem::path& folder, int64_t
   HYDRAMIX_CHECK(tokenizer.size() <= encoder.vocab, tokenizer_file.string(), ": has ",
                  tokenizer.size(), " tokens, the model ", encoder.vocab,
                  ". They do not belong together: take both from one folder.");
+  if (max_length == 0) max_length = classifier.model->options().max_length;
+  if (max_length == 0) max_length = kUsualLength;
   const int64_t longest = longest_sequence(encoder);
   if (longest > 0) max_length = std::min(max_length, longest);
   return TextClassifier(

@@ -14,8 +14,8 @@
 namespace hydramix {
 
 // q, k (S or 1, H, L, d), x (S, L, H, P) -> (S, L, H, P). valid (S, L) bool leaves out the keys
-// where it is false, and has a true in every row; undefined: all are keys. bfloat16 on a GPU is left
-// to the flash kernels of a LibTorch that has them (kHasFusedAttention).
+// where it is false, and has a true in every row; undefined: all are keys. bfloat16 on a GPU is
+// left to the flash kernels of a LibTorch that has them (kHasFusedAttention).
 torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& x, const torch::Tensor& valid);
 

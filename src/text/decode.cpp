@@ -2,6 +2,7 @@
 // From ids back to text, and what a tokenizer is known by.
 #include <fmt/format.h>
 
+#include "base/fnv.h"
 #include "hydramix/tokenizer.h"
 #include "text/tokenizer_contents.h"
 
@@ -26,21 +27,23 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-// FNV-1a with 64 bits, of texts with their lengths, so that "ab", "c" is not "a", "bc".
+// Of texts with their lengths, so that "ab", "c" is not "a", "bc".
 class Hash {
  public:
   void add(std::string_view text) {
     add_number(text.size());
-    for (const char byte : text) add_byte(static_cast<unsigned char>(byte));
+    value_ = fnv1a(text, value_);
   }
   void add_number(uint64_t number) {
-    for (int k = 0; k < 8; ++k) add_byte(static_cast<unsigned char>(number >> 8 * k & 0xFF));
+    for (int k = 0; k < 8; ++k) {
+      const char byte = static_cast<char>(number >> 8 * k & 0xFF);
+      value_ = fnv1a({&byte, 1}, value_);
+    }
   }
   uint64_t value() const { return value_; }
 
  private:
-  void add_byte(unsigned char byte) { value_ = (value_ ^ byte) * 0x100000001B3; }
-  uint64_t value_ = 0xCBF29CE484222325;
+  uint64_t value_ = kFnvStart;
 };
 
 }  // namespace

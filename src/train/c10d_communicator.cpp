@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fnv.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
@@ -26,12 +27,7 @@ using std::chrono::milliseconds;
 // Between two looks: short at first, so that quick operations are not held up.
 constexpr microseconds kShortestNap(20), kLongestNap(1000);
 
-// FNV-1a: the same on every machine, unlike std::hash.
-int64_t fingerprint(const std::string& text) {
-  uint64_t hash = 14695981039346656037u;
-  for (const unsigned char c : text) hash = (hash ^ c) * 1099511628211u;
-  return static_cast<int64_t>(hash);
-}
+int64_t fingerprint(const std::string& text) { return static_cast<int64_t>(fnv1a(text)); }
 
 class C10dCommunicator : public Communicator {
  public:

@@ -4,12 +4,14 @@
 #include <chrono>
 
 #include "base/atomic_file.h"
+#include "base/fnv.h"
 #include "base/formatted.h"
 #include "glue/sentences.h"
 #include "glue/submission.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/registry.h"
+#include "hydramix/weights.h"
 #include "train/device.h"
 #include "train/launch_environment.h"
 #include "train/run_folder.h"
@@ -69,9 +71,8 @@ struct Start {
 };
 
 Start open_start(const fs::path& folder) {
-  // A classifier's run has it in model/.
-  const auto inner = is_classifier(folder / "model") ? folder / "model" : folder;
-  if (is_classifier(inner)) {
+  const auto inner = classifier_folder(folder);
+  if (!inner.empty()) {
     const auto classifier = load_classifier(inner);
     return {classifier.model->encoder_options(), classifier.model.ptr(),
             Tokenizer::load(inner / "tokenizer.json")};
@@ -82,14 +83,13 @@ Start open_start(const fs::path& folder) {
 
 // Of all weights: a model that was exchanged is not what a stopped run began with.
 std::string fingerprint_of(const torch::nn::Module& module) {
-  double sum = 0, weighted = 0, place = 1;
-  torch::NoGradGuard no_grad;
-  for (const auto& item : module.named_parameters()) {
-    const auto w = item.value().to(torch::kFloat64);
-    sum += w.sum().item<double>();
-    weighted += place++ * w.square().sum().item<double>();
+  uint64_t hash = kFnvStart;
+  for (const auto& [name, weight] : named_weights(module)) {
+    const auto w = weight.detach().cpu().contiguous();
+    hash = fnv1a(concat(name, " ", w.sizes(), " ", w.dtype()), hash);
+    hash = fnv1a({static_cast<const char*>(w.data_ptr()), w.nbytes()}, hash);
   }
-  return formatted("%.17g %.17g", sum, weighted);
+  return formatted("%016llx", hash);
 }
 
 std::string pooling_of(const FinetuneOptions& options, const BertOptions& model) {
@@ -98,6 +98,9 @@ std::string pooling_of(const FinetuneOptions& options, const BertOptions& model)
 }
 
 void check_length(const FinetuneOptions& options, const BertOptions& model) {
+  HYDRAMIX_CHECK_USAGE(options.max_length >= 3, "max_length: ", options.max_length,
+                       " leaves no room for words: [CLS] and two [SEP] are three tokens. Leave it "
+                       "out for the recipe's.");
   const int64_t longest = longest_sequence(model);
   HYDRAMIX_CHECK_USAGE(longest == 0 || options.max_length <= longest,
                        "max_length: ", options.max_length, " is more than the ", longest,
@@ -105,18 +108,43 @@ void check_length(const FinetuneOptions& options, const BertOptions& model) {
                        ") was made for. Give --max-length ", longest, ".");
 }
 
-void write_predictions(const fs::path& folder, const SentenceTask& task, const TaskFiles& files,
-                       SentenceClassification& classification, const Tokenizer& tokenizer,
-                       int64_t max_length) {
-  for (std::size_t i = 0; i < files.test.size(); ++i) {
-    const auto& rows = files.test[i].rows;
-    const auto predicted =
-        classification.predict(encode_sentences(task, rows, tokenizer, max_length));
-    fs::create_directories(folder);
-    write_file(folder / submission_name(task, files.test_parts[i]),
-               submission_text(task, rows, predicted));
-  }
+void check_batch(const FinetuneOptions& options, int64_t ranks) {
+  HYDRAMIX_CHECK_USAGE(
+      options.batch % ranks == 0, "batch: the ", options.batch, " examples of ", options.task,
+      " cannot be divided among ", ranks,
+      " ranks. Start a number of ranks that divides them, or give finetune another "
+      "--batch.");
 }
+
+// What each rank predicted, put together on all of them.
+std::vector<double> gathered(const std::vector<double>& share, Communicator& communicator,
+                             torch::Device device) {
+  auto all = torch::tensor(share, torch::kFloat64).to(device);
+  communicator.sum(all);
+  all = all.cpu();
+  return {all.data_ptr<double>(), all.data_ptr<double>() + all.numel()};
+}
+
+void remove_checkpoints(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    fs::remove(entry.path(), ignored);
+  fs::remove(folder, ignored);
+}
+
+// The result of a run that is complete.
+Json read_result(const fs::path& path) {
+  auto result = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  bool sound = result.is_object();
+  for (const char* key : {"task", "seed", "parameters", "steps", "seconds", "metrics"})
+    sound = sound && result.contains(key);
+  HYDRAMIX_CHECK(sound && result["metrics"].contains("score"), path.string(),
+                 ": is not the result of a run. Remove it, and the run is repeated.");
+  return result;
+}
+
+// Steps between checkpoints at most: what a crash can cost.
+constexpr int64_t kCheckpointSteps = 500;
 
 // What may differ between a run and its continuation.
 const std::vector<std::string> kFree{"out", "data", "model", "device", "micro_batch", "timeout"};
@@ -130,14 +158,16 @@ FinetuneOptions completed(FinetuneOptions options) {
   if (options.batch == 0) options.batch = recipe.batch;
   if (options.max_length == 0) options.max_length = recipe.max_length;
   if (options.rate == 0) options.rate = recipe.rate;
-  if (options.decay < 0) options.decay = recipe.decay;
+  if (options.decay == -1) options.decay = recipe.decay;
   return options;
 }
 
 void check_task_files(const SentenceTask& task, const fs::path& data) { read_files(task, data); }
 
-void check_start(const FinetuneOptions& options) {
-  check_length(completed(options), open_start(options.model).options);
+void check_start(const FinetuneOptions& given, int64_t ranks) {
+  const auto options = completed(given);
+  check_batch(options, ranks);
+  check_length(options, open_start(options.model).options);
 }
 
 FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator,
@@ -145,21 +175,28 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   const auto began = std::chrono::steady_clock::now();
   validate(given);
   const auto options = completed(given);
+  HYDRAMIX_CHECK_USAGE(options.decay >= 0, "decay: ", given.decay,
+                       " would make weights grow; expected 0 or more, or -1 for the recipe's.");
   const auto& task = sentence_task(options.task);
-  HYDRAMIX_CHECK_USAGE(options.batch % communicator.size() == 0, "batch: ", options.batch,
-                       " examples cannot be divided among ", communicator.size(),
-                       " ranks. Choose a --batch that is a multiple of their number.");
+  check_batch(options, communicator.size());
   const bool bfloat16 = choose_bfloat16(options.precision, device);
   const auto files = read_files(task, options.data);
   if (communicator.rank() == 0 && events.message)
     for (const auto& line : files.left_out()) events.message(line);
   const auto start = open_start(options.model);
   check_length(options, start.options);
+  const auto encoded = [&](const SentenceFile& file) {
+    return encode_sentences(task, file.rows, start.tokenizer, options.max_length);
+  };
+  auto training = encoded(files.train);
+  std::vector<SentencePart> parts;
+  for (std::size_t i = 0; i < task.dev.size(); ++i)
+    parts.push_back({task.dev[i], encoded(files.dev[i])});
 
   torch::manual_seed(static_cast<uint64_t>(options.seed));
-  SequenceClassifier model(
-      start.options,
-      ClassifierOptions{task.outputs(), pooling_of(options, start.options), options.dropout});
+  SequenceClassifier model(start.options,
+                           ClassifierOptions{task.outputs(), pooling_of(options, start.options),
+                                             options.dropout, options.max_length});
   model->take_encoder(*start.weights);
   Json data = files.fingerprints();
   data["model"] = fingerprint_of(*start.weights);
@@ -180,23 +217,15 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   FinetuneResult outcome;
   if (known.item<double>() > 0) {
     if (!complete) return outcome;  // rank 0 has it
-    outcome.result = Json::parse(read_file(result_path), nullptr, /*allow_exceptions=*/false);
-    HYDRAMIX_CHECK(outcome.result.is_object() && outcome.result.contains("metrics"),
-                   result_path.string(),
-                   ": is not the result of a run. Remove it, and the run is "
-                   "repeated.");
+    outcome.result = read_result(result_path);
+    remove_checkpoints(folder / "checkpoints");
     return outcome;
   }
 
   model->to(device);
-  std::vector<SentencePart> parts;
-  for (std::size_t i = 0; i < task.dev.size(); ++i)
-    parts.push_back({task.dev[i], encode_sentences(task, files.dev[i].rows, start.tokenizer,
-                                                   options.max_length)});
   SentenceClassification classification(
-      model, task, encode_sentences(task, files.train.rows, start.tokenizer, options.max_length),
-      std::move(parts), {options.epochs, options.micro_batch, options.seed, device, bfloat16});
-
+      model, task, std::move(training), std::move(parts),
+      {options.epochs, options.micro_batch, options.seed, device, bfloat16});
   TrainOptions train;
   train.steps = classification.steps(options.batch);
   train.batch = options.batch;
@@ -205,8 +234,8 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   train.optimizer.rate = options.rate;
   train.optimizer.decay = options.decay;
   train.schedule = options.schedule;
-  train.evaluate_every = train.checkpoint_every =
-      std::max<int64_t>(1, (train.steps + options.epochs - 1) / options.epochs);
+  train.evaluate_every = (train.steps + options.epochs - 1) / options.epochs;
+  train.checkpoint_every = std::min(train.evaluate_every, kCheckpointSteps);
   train.keep = 1;
   train.timeout = options.timeout;
 
@@ -216,14 +245,21 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
     evaluation = summary;
     if (events.evaluation) events.evaluation(step, summary);
   };
-  Trainer trainer(classification, train, communicator, folder, forwarded);
-  outcome.end = trainer.run();
-  if (outcome.end == Trainer::End::kInterrupted || communicator.rank() != 0) return outcome;
+  outcome.end = Trainer(classification, train, communicator, folder, forwarded).run();
+  if (outcome.end == Trainer::End::kInterrupted) return outcome;
 
+  for (std::size_t i = 0; i < files.test.size(); ++i) {
+    const auto predicted = gathered(
+        classification.predict(encoded(files.test[i]), communicator.rank(), communicator.size()),
+        communicator, device);
+    if (communicator.rank() != 0) continue;
+    fs::create_directories(folder / "predictions");
+    write_file(folder / "predictions" / submission_name(task, files.test_parts[i]),
+               submission_text(task, files.test[i].rows, predicted));
+  }
+  if (communicator.rank() != 0) return outcome;
   save_classifier(folder / "model", model, task.name, task.labels);
   start.tokenizer.save(folder / "model" / "tokenizer.json");
-  write_predictions(folder / "predictions", task, files, classification, start.tokenizer,
-                    options.max_length);
   int64_t parameters = 0;
   for (const auto& parameter : model->parameters()) parameters += parameter.numel();
   outcome.result = {
@@ -234,11 +270,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
       {"seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()},
       {"metrics", evaluation}};
   write_file(result_path, outcome.result.dump(2) + "\n");
-  // They were for going on, and there is nothing left to do.
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder / "checkpoints", ignored))
-    fs::remove(entry.path(), ignored);
-  fs::remove(folder / "checkpoints", ignored);
+  remove_checkpoints(folder / "checkpoints");  // there is nothing left to go on with
   return outcome;
 }
 

@@ -66,8 +66,8 @@ struct FinetuneOptions {
 
 struct FinetuneResult {
   Trainer::End end = Trainer::End::kDone;
-  // {"task", "parameters", "steps", "seconds", "metrics": {"loss", ..., "score"}}; null when
-  // interrupted.
+  // {"task", "seed", "parameters", "steps", "seconds": of this call, "metrics": {"loss", ...,
+  // "score"}}; null when interrupted, and on other ranks than the first.
   nlohmann::ordered_json result;
 };
 
@@ -76,8 +76,8 @@ FinetuneOptions completed(FinetuneOptions options);
 
 // Reads every file of the task and throws what finetune() would for it.
 void check_task_files(const SentenceTask& task, const std::filesystem::path& data);
-// The same for the model, in so far as it has to fit the options.
-void check_start(const FinetuneOptions& options);
+// The same for the model, in so far as it has to fit the options, and for the number of ranks.
+void check_start(const FinetuneOptions& options, int64_t ranks);
 
 FinetuneResult finetune(const FinetuneOptions& options, const TrainEvents& events = {});
 // The same among ranks that exist already; `device` is theirs.

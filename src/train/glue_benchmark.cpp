@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/atomic_file.h"
+#include "base/interrupt.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
 #include "train/device.h"
@@ -131,10 +132,44 @@ Json task_results(const SentenceTask& task, const std::vector<Json>& runs) {
   return {{"heading", task.heading}, {"mean", mean}, {"deviation", deviation}, {"runs", each}};
 }
 
+// Whether a rank got a signal: then all of them stop.
+bool any_signal(Communicator& communicator, torch::Device device) {
+  auto signals = torch::full({1}, Interrupt::signal() != 0 ? 1.0 : 0.0, torch::kFloat64).to(device);
+  communicator.sum(signals);
+  return signals.item<double>() > 0;
+}
+
+// Results of other tasks that are there already, of the same model, recipe and seeds: kept.
+Json earlier_tasks(const fs::path& path, const Json& results) {
+  if (!fs::exists(path)) return Json::object();
+  const auto before = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"model", "recipe", "seeds", "tasks"})
+    if (!before.is_object() || !before.contains(key)) return Json::object();
+  for (const char* key : {"model", "recipe", "seeds"})
+    if (before[key] != results[key]) return Json::object();
+  return before["tasks"];
+}
+
+// What results.json says, of these tasks and those that are there already.
+Json all_results(Json results, const Json& tasks, const fs::path& path) {
+  Json merged = earlier_tasks(path, results);
+  merged.update(tasks);
+  results["tasks"] = Json::object();
+  double sum = 0;
+  for (const auto& task : sentence_tasks())
+    if (merged.contains(task.name)) {
+      results["tasks"][task.name] = merged[task.name];
+      sum += merged[task.name].at("mean").get<double>();
+    }
+  results["average"] = sum / static_cast<double>(results["tasks"].size());
+  return results;
+}
+
 }  // namespace
 
 GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
   validate(options);
+  const Interrupt interrupt;  // a signal between two runs is not lost either
   const Plan plan = make_plan(options);
   const auto device = choose_device(options.device, launch_environment().local_rank);
   std::string model = options.model;
@@ -153,15 +188,16 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
     PretrainEvents pretraining;
     static_cast<TrainEvents&>(pretraining) = told("pretrain", 1, 1);
     outcome.end = pretrain(tiny, pretraining).end;
+    if (Interrupt::signal() != 0) outcome.end = Trainer::End::kInterrupted;
     if (outcome.end == Trainer::End::kInterrupted) return outcome;
   }
   for (const auto* task : plan.tasks)
-    check_start(run_options(options, {}, *task, plan.seeds.front(), model));
+    check_start(run_options(options, {}, *task, plan.seeds.front(), model),
+                launch_environment().size);
 
   const auto communicator = make_communicator({options.timeout}, device);
   try {
     Json tasks, parameters;
-    double sum = 0;
     for (const auto* task : plan.tasks) {
       std::vector<Json> runs;
       for (std::size_t i = 0; i < plan.seeds.size(); ++i) {
@@ -170,9 +206,8 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
                      communicator->rank() == 0
                          ? told(task->name, static_cast<int64_t>(i) + 1, std::ssize(plan.seeds))
                          : TrainEvents{});
-        communicator->barrier("the end of " + task->name);
-        if (one.end == Trainer::End::kInterrupted) {
-          outcome.end = one.end;
+        if (one.end == Trainer::End::kInterrupted || any_signal(*communicator, device)) {
+          outcome.end = Trainer::End::kInterrupted;
           communicator->leave();
           return outcome;
         }
@@ -183,15 +218,16 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
       }
       if (communicator->rank() != 0) continue;
       tasks[task->name] = task_results(*task, runs);
-      sum += tasks[task->name]["mean"].get<double>();
     }
     if (communicator->rank() == 0) {
-      outcome.results = {
-          {"model", model},           {"recipe", options.recipe},
-          {"parameters", parameters}, {"seeds", plan.seeds},
-          {"tasks", tasks},           {"average", sum / static_cast<double>(plan.tasks.size())},
-          {"skipped", plan.skipped}};
-      write_file(fs::path(options.out) / "results.json", outcome.results.dump(2) + "\n");
+      const auto path = fs::path(options.out) / "results.json";
+      outcome.results = all_results({{"model", model},
+                                     {"recipe", options.recipe},
+                                     {"parameters", parameters},
+                                     {"seeds", plan.seeds},
+                                     {"skipped", plan.skipped}},
+                                    tasks, path);
+      write_file(path, outcome.results.dump(2) + "\n");
     }
     communicator->leave();
     return outcome;

@@ -76,7 +76,10 @@ void RunFolder::keep(const Json& config, const std::vector<std::string>& free,
                          ". Give the same options to continue it, or choose another --out.");
   }
   if (std::filesystem::exists(data_path)) {
-    const auto differs = difference(Json::parse(read_file(data_path), nullptr, false), data);
+    const auto before = Json::parse(read_file(data_path), nullptr, /*allow_exceptions=*/false);
+    HYDRAMIX_CHECK(before.is_object(), data_path.string(),
+                   ": holds no fingerprints of data. Choose another --out.");
+    const auto differs = difference(before, data);
     HYDRAMIX_CHECK(differs.empty(), data_path.string(),
                    ": the data that this run began with had other fingerprints: ", differs,
                    ". Bring it back, or choose another --out.");

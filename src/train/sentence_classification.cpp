@@ -34,7 +34,7 @@ std::vector<EncodedSentence> encode_sentences(const SentenceTask& task,
   for (const auto& row : rows) {
     auto one = task.pairs ? tokenizer.encode_pair(row.first, row.second, max_length)
                           : tokenizer.encode(row.first, max_length);
-    encoded.push_back({std::move(one.ids), std::move(one.type_ids), row.label});
+    encoded.push_back({std::move(one.ids), std::move(one.type_ids), row.label, row.line});
   }
   return encoded;
 }
@@ -130,40 +130,44 @@ Totals SentenceClassification::accumulate(Slice slice, std::optional<Slice>) {
   return totals;
 }
 
-std::vector<double> SentenceClassification::evaluate(int64_t rank, int64_t ranks) {
+// Batches, not examples, are dealt out, so that each holds the same on any number of ranks.
+void SentenceClassification::each_batch(
+    const std::vector<const EncodedSentence*>& examples, int64_t rank, int64_t ranks,
+    const std::function<void(int64_t first, const Batch&, const torch::Tensor&)>& f) {
   torch::NoGradGuard no_grad;
   model_->eval();
-  std::vector<const EncodedSentence*> examples;
-  for (const auto& part : parts_)
-    for (const auto& example : part.examples) examples.push_back(&example);
-  // Batches, not examples, are dealt out, so that each holds the same on any number of ranks. A
-  // prediction is made by one rank and zero on the others.
-  std::vector<double> sums(2 + examples.size());
   const int64_t count = std::ssize(examples), size = settings_.micro_batch;
   for (int64_t first = rank * size; first < count; first += ranks * size) {
     const auto begin = examples.begin() + first;
     const auto batch = upload({begin, begin + std::min(size, count - first)});
-    const auto z = logits(batch, {});
+    f(first, batch, logits(batch, {}));
+  }
+}
+
+std::vector<double> SentenceClassification::evaluate(int64_t rank, int64_t ranks) {
+  std::vector<const EncodedSentence*> examples;
+  for (const auto& part : parts_)
+    for (const auto& example : part.examples) examples.push_back(&example);
+  std::vector<double> sums(2 + examples.size());
+  each_batch(examples, rank, ranks, [&](int64_t first, const Batch& batch, const torch::Tensor& z) {
     sums[0] += loss(z, batch.labels).item<double>();
     const auto values = predictions(z).cpu().contiguous();
     std::copy_n(values.data_ptr<double>(), values.numel(), sums.begin() + 2 + first);
     sums[1] += static_cast<double>(values.numel());
-  }
+  });
   return sums;
 }
 
-std::vector<double> SentenceClassification::predict(const std::vector<EncodedSentence>& examples) {
-  torch::NoGradGuard no_grad;
-  model_->eval();
-  std::vector<double> values;
-  for (std::size_t first = 0; first < examples.size();) {
-    std::vector<const EncodedSentence*> some;
-    while (first < examples.size() && std::ssize(some) < settings_.micro_batch)
-      some.push_back(&examples[first++]);
-    const auto z = predictions(logits(upload(some), {})).cpu().contiguous();
-    values.insert(values.end(), z.data_ptr<double>(), z.data_ptr<double>() + z.numel());
-  }
-  return values;
+std::vector<double> SentenceClassification::predict(const std::vector<EncodedSentence>& examples,
+                                                    int64_t rank, int64_t ranks) {
+  std::vector<const EncodedSentence*> all;
+  for (const auto& example : examples) all.push_back(&example);
+  std::vector<double> predicted(examples.size());
+  each_batch(all, rank, ranks, [&](int64_t first, const Batch&, const torch::Tensor& z) {
+    const auto values = predictions(z).cpu().contiguous();
+    std::copy_n(values.data_ptr<double>(), values.numel(), predicted.begin() + first);
+  });
+  return predicted;
 }
 
 nlohmann::ordered_json SentenceClassification::summary(const std::vector<double>& sums) const {
@@ -191,8 +195,7 @@ std::string SentenceClassification::find_fault(Slice slice) {
     const Slice one{slice.first + static_cast<int64_t>(i), 1};
     const auto batch = upload({examples[i]});
     if (!std::isfinite(loss(logits(batch, dropout_key(one, 1)), batch.labels).item<double>()))
-      return concat("the loss of example ", examples[i] - training_.data() + 1,
-                    " of the training file is not finite.");
+      return concat("the loss of line ", examples[i]->line, " of train.tsv is not finite.");
   }
   return "the loss of each example is finite, the gradient is not.";
 }

@@ -4,6 +4,8 @@
 // prediction, for most of GLUE's metrics are no sums.
 #pragma once
 
+#include <functional>
+
 #include "glue/sentence_task.h"
 #include "glue/sentences.h"
 #include "hydramix/sequence_classifier.h"
@@ -16,6 +18,7 @@ namespace hydramix {
 struct EncodedSentence {
   std::vector<int32_t> ids, type_ids;
   double label;  // class number or score; NaN without
+  int64_t line;  // of the file
 };
 
 // [CLS] first [SEP] or [CLS] first [SEP] second [SEP], cut to max_length tokens.
@@ -56,13 +59,20 @@ class SentenceClassification : public Task {
   nlohmann::ordered_json summary(const std::vector<double>& sums) const override;
   std::string find_fault(Slice slice) override;
 
-  // The class or score of each example, which need no label.
-  std::vector<double> predict(const std::vector<EncodedSentence>& examples);
+  std::string advice() const override { return "Lower --rate, or look at these lines."; }
+
+  // A rank's share of the classes or scores of examples, which need no label: zero where another
+  // rank has it.
+  std::vector<double> predict(const std::vector<EncodedSentence>& examples, int64_t rank,
+                              int64_t ranks);
 
  private:
   struct Batch;
   std::vector<const EncodedSentence*> examples_of(Slice slice) const;
   Batch upload(const std::vector<const EncodedSentence*>& examples) const;
+  // Logits of the batches that are this rank's, each with its first example's number.
+  void each_batch(const std::vector<const EncodedSentence*>& examples, int64_t rank, int64_t ranks,
+                  const std::function<void(int64_t first, const Batch&, const torch::Tensor&)>& f);
   torch::Tensor logits(const Batch& batch, const DropoutKey& dropout) const;
   // () float64: summed over the examples.
   torch::Tensor loss(const torch::Tensor& logits, const torch::Tensor& labels) const;

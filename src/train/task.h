@@ -50,6 +50,10 @@ class Task {
   // Where the values first cease to be finite when these sequences go through the model, and which
   // sequences they are: for a message.
   virtual std::string find_fault(Slice slice) = 0;
+  // What may help then: the end of the message.
+  virtual std::string advice() const {
+    return "Lower train.optimizer.rate, or look at these documents.";
+  }
 };
 
 }  // namespace hydramix

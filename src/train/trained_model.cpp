@@ -25,9 +25,23 @@ void take_weights(BertForMaskedLM& model, const Checkpoint& checkpoint, const st
 
 }  // namespace
 
+std::filesystem::path classifier_folder(const std::filesystem::path& path) {
+  for (const auto& folder : {path, path / "model"})
+    if (is_classifier(folder)) return folder;
+  const auto config = path / "config.json";
+  if (!std::filesystem::is_regular_file(config)) return {};
+  const auto run = nlohmann::json::parse(read_file(config), nullptr, false);
+  HYDRAMIX_CHECK(!run.is_object() || !run.contains("task"), path.string(),
+                 ": is a run of fine-tuning on ", run.at("task").dump(),
+                 " that is not complete. The command that began it continues it.");
+  return {};
+}
+
 TrainedModel open_trained_model(const std::filesystem::path& path, const std::string& which) {
   HYDRAMIX_CHECK(std::filesystem::is_directory(path), path.string(),
                  ": is no folder; expected the folder of a model or of a run (hydramix pretrain).");
+  const auto classifier = classifier_folder(path);
+  if (!classifier.empty() && classifier != path) load_model(classifier);  // says what it is
   const auto tokenizer_file = path / "tokenizer.json";
   HYDRAMIX_CHECK(std::filesystem::exists(tokenizer_file), path.string(),
                  ": has no tokenizer.json; expected the folder of a model or of a run. Put the "

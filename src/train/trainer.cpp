@@ -184,8 +184,7 @@ void Trainer::count_skipped(double norm) {
   throw Error(concat("training gave up at step ", step_, ": ", skipped_in_a_row_,
                      " steps in a row without a finite loss and gradient. In this one ", what,
                      " is not finite; ", fault, " The last checkpoint, of step ",
-                     std::max<int64_t>(saved_step_, 0),
-                     ", stays. Lower train.optimizer.rate, or look at these documents."));
+                     std::max<int64_t>(saved_step_, 0), ", stays. ", task_.advice()));
 }
 
 // Which of this step's micro-batches is at fault, on whichever rank it is, and where in the model.

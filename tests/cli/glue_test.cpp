@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix finetune, glue and predict as processes.
 #include <algorithm>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "support/command.h"
+#include "support/ports.h"
 
 namespace hydramix {
 namespace {
@@ -28,9 +30,10 @@ struct GlueCommand : ::testing::Test {
                   .code,
               0);
   }
-  static std::string finetune(const std::string& task, const std::string& more = "") {
+  static std::string finetune(const std::string& task, const std::string& more = "",
+                              const std::string& out = "") {
     return "finetune --device cpu --recipe tiny --epochs 1 --model " + at("encoder") + " --data " +
-           at("glue") + " --task " + task + " --out " + at(task) + " " + more;
+           at("glue") + " --task " + task + " --out " + at(out.empty() ? task : out) + " " + more;
   }
 };
 
@@ -51,7 +54,10 @@ TEST_F(GlueCommand, PrintsARowOfThePapersTable) {
 }
 
 TEST_F(GlueCommand, PredictsWhatFinetuningMeasured) {
-  ASSERT_EQ(run(finetune("MRPC")).code, 0);
+  // Of a length that cuts the sentences, which predict has to know; and one of them empty.
+  auto test = read_file(folder() / "glue/MRPC/test.tsv");
+  write_file(folder() / "glue/MRPC/test.tsv", test + "6\t16\t26\tAnna left .\t\n");
+  ASSERT_EQ(run(finetune("MRPC", "--max-length 12")).code, 0);
   const auto result = nlohmann::json::parse(read_file(folder() / "MRPC/result.json"));
   const auto predicted = run("predict " + at("MRPC") + " " + at("glue/MRPC/dev.tsv"));
   ASSERT_EQ(predicted.code, 0) << predicted.err;
@@ -65,6 +71,30 @@ TEST_F(GlueCommand, PredictsWhatFinetuningMeasured) {
       run("predict " + at("MRPC") + " " + at("glue/MRPC/test.tsv") + " --out " + at("p.tsv")).code,
       0);
   EXPECT_EQ(read_file(folder() / "p.tsv"), read_file(folder() / "MRPC/predictions/MRPC.tsv"));
+}
+
+TEST_F(GlueCommand, TwoRanksFindWhatOneFinds) {
+  ASSERT_EQ(run(finetune("QNLI")).code, 0);
+  const auto environment = [port = test::free_port()](int rank) {
+    return "RANK=" + std::to_string(rank) + " LOCAL_RANK=" + std::to_string(rank) +
+           " WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
+           std::to_string(port);
+  };
+  const auto both = finetune("QNLI", "--timeout 60", "ranks");
+  auto second = std::async(std::launch::async, [&] { return run(both, environment(1)); });
+  const auto first = run(both, environment(0));
+  const auto other = second.get();
+  if (contains(first.err, "need Gloo, whose headers were missing"))
+    GTEST_SKIP() << "built without Gloo's headers: no ranks on the CPU";
+  ASSERT_EQ(first.code, 0) << first.err;
+  ASSERT_EQ(other.code, 0) << other.err;
+  const auto one = nlohmann::json::parse(read_file(folder() / "QNLI/result.json"));
+  const auto two = nlohmann::json::parse(read_file(folder() / "ranks/result.json"));
+  EXPECT_NEAR(two.at("metrics").at("loss").get<double>(),
+              one.at("metrics").at("loss").get<double>(), 1e-4);
+  EXPECT_EQ(two.at("metrics").at("accuracy"), one.at("metrics").at("accuracy"));
+  EXPECT_EQ(read_file(folder() / "ranks/predictions/QNLI.tsv"),
+            read_file(folder() / "QNLI/predictions/QNLI.tsv"));
 }
 
 TEST_F(GlueCommand, RunsAreDrawn) {
@@ -94,9 +124,9 @@ TEST_F(GlueCommand, RefusesWhatDoesNotFit) {
   EXPECT_EQ(missing.code, 1);
   EXPECT_TRUE(contains(missing.err, "make-data glue")) << missing.err;
   EXPECT_EQ(run("glue --data " + at("glue")).code, 2);  // which model?
-  const auto columns = run("predict " + at("CoLA") + " " + at("glue/SST-2/dev.tsv"));
+  const auto columns = run("predict " + at("CoLA") + " " + at("glue/MRPC/dev.tsv"));
   EXPECT_EQ(columns.code, 1);
-  EXPECT_TRUE(contains(columns.err, "SST-2/dev.tsv")) << columns.err;
+  EXPECT_TRUE(contains(columns.err, "MRPC/dev.tsv")) << columns.err;
 }
 
 }  // namespace

@@ -69,9 +69,9 @@ TEST(TextClassifier, IsTheModelOnTheTokenizersIds) {
   const auto classifier = TextClassifier::open(folder.path());
   model->eval();
   const torch::NoGradGuard no_grad;
-  for (const Text& text : {Text{"w1 w2 w3", "w4"}, Text{"w1 w2 w3 w4"}}) {
-    const auto encoding = text.second.empty() ? tokenizer.encode(text.first)
-                                              : tokenizer.encode_pair(text.first, text.second);
+  for (const Text& text : {Text{"w1 w2 w3", "w4"}, Text{"w1 w2 w3", ""}, Text{"w1 w2 w3 w4"}}) {
+    const auto encoding = !text.second ? tokenizer.encode(text.first)
+                                       : tokenizer.encode_pair(text.first, *text.second);
     const auto row = [](const std::vector<int32_t>& list) {
       return torch::tensor(list, torch::kInt32).to(torch::kInt64).unsqueeze(0);
     };

@@ -31,6 +31,20 @@ inline void write_easy_glue(const std::filesystem::path& folder) {
              "sentence\tlabel\nthe dog is happy .\t1\nthe dog is sad .\t0\n");
 }
 
+// The same for pairs, told by the second sentence alone: RTE.
+inline void write_easy_pairs(const std::filesystem::path& folder) {
+  const auto rows = [](const std::string& animal, int count) {
+    std::string text = "index\tsentence1\tsentence2\tlabel\n";
+    for (int i = 0; i < count; ++i)
+      text += std::to_string(i) + "\tthe " + animal + " is here .\tthe " + animal +
+              (i % 2 == 0 ? " is happy .\tentailment\n" : " is sad .\tnot_entailment\n");
+    return text;
+  };
+  std::filesystem::create_directories(folder / "RTE");
+  write_file(folder / "RTE/train.tsv", rows("cat", 64));
+  write_file(folder / "RTE/dev.tsv", rows("dog", 2));
+}
+
 // An encoder that has learned nothing yet, with its tokenizer.
 inline void write_encoder(const std::filesystem::path& folder, const std::string& mixer = "hydra",
                           int64_t positions = 0) {

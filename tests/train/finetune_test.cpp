@@ -7,6 +7,7 @@
 #include "hydramix/error.h"
 #include "support/glue.h"
 #include "train/sentence_classification.h"
+#include "train/trained_model.h"
 
 namespace hydramix {
 namespace {
@@ -80,6 +81,15 @@ TEST_F(FinetuneTest, LearnsWhatIsInTheExamples) {
   EXPECT_EQ(finetune(o).result.at("metrics").at("accuracy"), 1.0);
 }
 
+TEST_F(FinetuneTest, LearnsWhatIsInTheSecondSentence) {
+  test::write_easy_pairs(folder / "glue");
+  test::write_encoder(folder / "encoder");
+  auto o = options("RTE");
+  o.epochs = 12;
+  o.rate = 1e-2;
+  EXPECT_EQ(finetune(o).result.at("metrics").at("accuracy"), 1.0);
+}
+
 TEST_F(FinetuneTest, AStoppedRunContinuesToTheSameBitsAndACompleteOneIsShown) {
   prepare({"CoLA"});
   const auto expected = finetune(options("CoLA", "whole")).result;
@@ -91,6 +101,7 @@ TEST_F(FinetuneTest, AStoppedRunContinuesToTheSameBitsAndACompleteOneIsShown) {
   };
   EXPECT_EQ(finetune(options("CoLA"), events).end, Trainer::End::kInterrupted);
   EXPECT_FALSE(fs::exists(folder / "out/result.json"));
+  EXPECT_THROW_WITH(open_trained_model(folder / "out"), Error, "not complete");
   const auto outcome = finetune(options("CoLA"), events);
   EXPECT_EQ(timeless(outcome.result), timeless(expected));
   EXPECT_EQ(read_file(folder / "out/model/model.safetensors"),
@@ -156,11 +167,19 @@ TEST_F(FinetuneTest, WhatIsWrongIsSaidBeforeTraining) {
   EXPECT_THROW_WITH(finetune(options("STS-B"), events), Error, "three");
   write_file(folder / "glue/CoLA/dev.tsv", "");
   EXPECT_THROW_WITH(finetune(options("CoLA"), events), Error, "CoLA/dev.tsv");
+  auto o = options("RTE");
+  o.decay = -0.5;
+  EXPECT_THROW_WITH(finetune(o, events), UsageError, "decay: -0.5");
+  EXPECT_THROW_WITH(check_start(options("RTE"), 3), UsageError, "among 3 ranks");
   EXPECT_FALSE(fs::exists(folder / "out"));
 }
 
 TEST_F(FinetuneTest, LengthsMustFitTheModel) {
   prepare({"RTE"});
+  auto o = options("RTE");
+  o.max_length = 2;
+  EXPECT_THROW_WITH(finetune(o), UsageError, "no room");
+  EXPECT_FALSE(fs::exists(folder / "out"));
   test::write_encoder(folder / "encoder", "hydra", /*positions=*/20);
   EXPECT_THROW_WITH(finetune(options("RTE")), UsageError, "--max-length 20");
   test::write_encoder(folder / "encoder", "dense");
@@ -178,7 +197,7 @@ struct Examples {
       std::vector<int32_t> ids{2};
       for (int k = 0; k <= i % 5; ++k) ids.push_back(5 + (3 * i + k) % 20);
       ids.push_back(3);
-      const EncodedSentence one{ids, std::vector<int32_t>(ids.size()), i * 0.4};
+      const EncodedSentence one{ids, std::vector<int32_t>(ids.size()), i * 0.4, i + 1};
       (i < 7 ? train : dev).push_back(one);
     }
   }
@@ -198,6 +217,9 @@ TEST(SentenceClassificationTest, RanksAddUpToTheWholeEvaluation) {
   const auto other = task.evaluate(1, 2);
   for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum[i] + other[i], whole[i], 1e-12);
   EXPECT_EQ(whole[1], 4);
+  const auto first = task.predict(examples.dev, 0, 2), second = task.predict(examples.dev, 1, 2);
+  for (std::size_t i = 0; i < first.size(); ++i)
+    EXPECT_NEAR(first[i] + second[i], whole[i + 2], 1e-12);
 }
 
 TEST(SentenceClassificationTest, AnEpochSeesEveryExampleOnceHoweverItIsCut) {

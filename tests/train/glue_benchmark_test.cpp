@@ -66,6 +66,37 @@ TEST_F(GlueBenchmarkTest, RunsTasksAndSeedsOnceAndAveragesThem) {
   EXPECT_EQ(ran, std::vector<std::string>{"RTE 2"});
 }
 
+TEST_F(GlueBenchmarkTest, TasksOfAnotherCallStayInTheResults) {
+  test::write_glue(folder / "glue", {"CoLA", "SST-2"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"CoLA"};
+  const auto first = run_glue(o, events).results;
+  o.tasks = {"SST-2"};
+  const auto both = run_glue(o, events).results;
+  EXPECT_EQ(both.at("tasks").at("CoLA"), first.at("tasks").at("CoLA"));
+  EXPECT_DOUBLE_EQ(both.at("average").get<double>(),
+                   (both.at("tasks").at("CoLA").at("mean").get<double>() +
+                    both.at("tasks").at("SST-2").at("mean").get<double>()) /
+                       2);
+}
+
+TEST_F(GlueBenchmarkTest, ASignalAtTheEndOfATaskStopsBeforeTheNext) {
+  test::write_glue(folder / "glue", {"CoLA", "SST-2"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"SST-2", "CoLA"};
+  GlueEvents stopping;
+  stopping.run = [this](const std::string& name, int64_t, int64_t) {
+    ran.push_back(name);
+    TrainEvents run;
+    run.step = [](const StepReport& report) {
+      if (report.step == report.steps) std::raise(SIGTERM);
+    };
+    return run;
+  };
+  EXPECT_EQ(run_glue(o, stopping).end, Trainer::End::kInterrupted);
+  EXPECT_EQ(ran, std::vector<std::string>{"SST-2"});
+}
+
 TEST_F(GlueBenchmarkTest, MissingTasksAreNamedAndSkippedOnlyIfAsked) {
   test::write_glue(folder / "glue", {"CoLA"}, {16, 8, 4});
   auto o = options();

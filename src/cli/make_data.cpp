@@ -195,7 +195,7 @@ Command make_data_command() {
       "out as C4. glue: eight tasks laid out as the official files. Equal options give equal "
       "files.\n\n"
       "  hydramix make-data text --out language --documents 5000\n"
-      "  hydramix make-data glue --out glue --train 2000");
+      "  hydramix make-data glue --out glue --train 20000");
 }
 
 }  // namespace hydramix

@@ -45,7 +45,7 @@ const std::map<std::string, Recipe>& recipes() {
                                          {"STS-B", {3e-5, 3e-6, 10, 32, 256}}}}};
     for (const auto& task : sentence_tasks()) {
       list["small"][task.name] = {3e-4, 1e-5, 10, 32, 128};
-      list["tiny"][task.name] = {2e-3, 1e-5, 8, 32, 128};
+      list["tiny"][task.name] = {1e-3, 1e-5, 10, 32, 128};
     }
     for (const char* large : {"MNLI", "QNLI", "QQP", "SST-2"}) list["small"][large].epochs = 3;
     for (auto& [name, recipe] : list) recipe["WNLI"] = recipe.at("RTE");

@@ -11,7 +11,7 @@
 namespace hydramix {
 
 struct GlueSizes {
-  int64_t train = 2000, dev = 400, test = 400;
+  int64_t train = 6000, dev = 400, test = 400;
 };
 
 struct GlueFile {

@@ -10,7 +10,7 @@ namespace hydramix {
 
 std::optional<DemoTask> finetune_demo(const std::filesystem::path& model,
                                       const std::filesystem::path& out, int64_t seed) {
-  DemoTask task{"SST-2", "does it speak well of a work?", "accuracy", 1000, 400, 0, 0.5};
+  DemoTask task{"SST-2", "does it speak well of a work?", "accuracy", 2000, 400, 0, 0.5};
   const auto data = out / "glue";
   for (const auto& file : make_glue_task(task.name, {task.train, task.dev, task.dev}, seed)) {
     std::filesystem::create_directories((data / file.path).parent_path());

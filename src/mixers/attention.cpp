@@ -31,7 +31,7 @@ torch::Tensor attention(const QueryKey& qk, const Rows& rows) {
 }
 
 torch::Tensor apply_attention(const QueryKey& qk, const torch::Tensor& x, const Rows& rows) {
-  if (kHasFusedAttention && x.is_cuda() && rows.given == torch::kBFloat16) {
+  if (rows.given == torch::kBFloat16 && fits_fused_attention(qk.q, x)) {
     const auto rounded = [](const torch::Tensor& t) { return t.to(torch::kBFloat16); };
     return softmax_attention(rounded(qk.q), rounded(qk.k), rounded(x), rows.valid)
         .to(x.scalar_type());

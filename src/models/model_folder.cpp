@@ -182,10 +182,12 @@ ClassifierFolder load_classifier(const std::filesystem::path& folder) {
 }
 
 bool is_classifier(const std::filesystem::path& folder) {
-  std::error_code unreadable;
-  if (!std::filesystem::is_regular_file(config_path(folder), unreadable)) return false;
-  const auto config = Json::parse(read_file(config_path(folder)), nullptr, false);
-  return config.is_object() && config.contains("classifier");
+  try {
+    const auto config = Json::parse(read_file(config_path(folder)), nullptr, false);
+    return config.is_object() && config.contains("classifier");
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace hydramix

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 #include "hydramix/error.h"
 #include "ops/items.h"
@@ -132,21 +133,29 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
   }
 };
 
-// While it lives LibTorch takes algorithms that give the same bits every time where it has them.
-// The setting is the process's, and only tells which kernels run.
+// While one lives LibTorch takes attention kernels that give the same bits every time, forward and
+// backward. The setting is the process's: the first one makes it, the last one takes it back. (To
+// be warned only would leave the kernels as they are.)
 class Deterministic {
  public:
-  Deterministic()
-      : before_(at::globalContext().deterministicAlgorithms()),
-        warn_(at::globalContext().deterministicAlgorithmsWarnOnly()) {
-    if (!before_) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  Deterministic() {
+    const std::lock_guard lock(mutex_);
+    if (depth_++ > 0) return;
+    before_ = at::globalContext().deterministicAlgorithms();
+    warn_ = at::globalContext().deterministicAlgorithmsWarnOnly();
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
-  ~Deterministic() { at::globalContext().setDeterministicAlgorithms(before_, warn_); }
+  ~Deterministic() {
+    const std::lock_guard lock(mutex_);
+    if (--depth_ == 0) at::globalContext().setDeterministicAlgorithms(before_, warn_);
+  }
   Deterministic(const Deterministic&) = delete;
   Deterministic& operator=(const Deterministic&) = delete;
 
  private:
-  bool before_, warn_;
+  inline static std::mutex mutex_;
+  inline static int depth_ = 0;
+  inline static bool before_ = false, warn_ = false;
 };
 
 struct Keys {
@@ -163,6 +172,7 @@ class FusedAttention : public torch::autograd::Function<FusedAttention> {
     const torch::AutoGradMode with_gradient(true);
     const auto leaf = [](const torch::Tensor& t) { return t.detach().requires_grad_(); };
     const auto a = leaf(q), b = leaf(k), c = leaf(x);
+    const Deterministic bits;  // the kernel is chosen here, for the gradient too
     const auto y = fused_attention(a, b, c, keys.valid, scale);
     context->saved_data["inputs"] = std::vector<torch::Tensor>{a, b, c};
     context->saved_data["y"] = y;
@@ -175,18 +185,19 @@ class FusedAttention : public torch::autograd::Function<FusedAttention> {
                    "kernels have first derivatives only. Compute in float32 instead.");
     const Deterministic bits;
     const torch::AutoGradMode with_gradient(true);
-    const auto g =
-        torch::autograd::grad({context->saved_data["y"].toTensor()},
-                              context->saved_data["inputs"].toTensorVector(), {gradients[0]});
+    // Retained, for whoever retains the graph around this.
+    const auto g = torch::autograd::grad({context->saved_data["y"].toTensor()},
+                                         context->saved_data["inputs"].toTensorVector(),
+                                         {gradients[0]}, /*retain_graph=*/true);
     return {g[0], g[1], g[2], {}, {}};
   }
 };
 
-// The kernels want one width for all: zeros more in q and k change no product, and those in x make
-// columns that nobody asked for.
+// The kernels want one width for all, a multiple of 8: zeros more in q and k change no product, and
+// those in x make columns that nobody asked for.
 torch::Tensor softmax_attention_fused(const torch::Tensor& q, const torch::Tensor& k,
                                       const torch::Tensor& x, const torch::Tensor& valid) {
-  const int64_t S = x.size(0), P = x.size(3), width = std::max(q.size(3), P);
+  const int64_t S = x.size(0), P = x.size(3), width = (std::max(q.size(3), P) + 7) / 8 * 8;
   const auto widened = [&](const torch::Tensor& t) {
     return torch::constant_pad_nd(t.expand({S, -1, -1, -1}), {0, width - t.size(3)});
   };
@@ -202,9 +213,14 @@ torch::Tensor softmax_attention_fused(const torch::Tensor& q, const torch::Tenso
 
 }  // namespace
 
+bool fits_fused_attention(const torch::Tensor& q, const torch::Tensor& x) {
+  constexpr int64_t kWidest = 256;  // of a head, for flash
+  return kHasFusedAttention && x.is_cuda() && std::max(q.size(3), x.size(3)) <= kWidest;
+}
+
 torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& x, const torch::Tensor& valid) {
-  if (kHasFusedAttention && x.is_cuda() && x.scalar_type() == torch::kBFloat16)
+  if (x.scalar_type() == torch::kBFloat16 && fits_fused_attention(q, x))
     return softmax_attention_fused(q, k, x, valid);
   const int64_t S = x.size(0), H = q.size(1);
   // Sequences share a matrix only where they have the same keys.

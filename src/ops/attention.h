@@ -15,8 +15,11 @@ namespace hydramix {
 
 // q, k (S or 1, H, L, d), x (S, L, H, P) -> (S, L, H, P). valid (S, L) bool leaves out the keys
 // where it is false, and has a true in every row; undefined: all are keys. bfloat16 on a GPU is
-// left to the flash kernels of a LibTorch that has them (kHasFusedAttention).
+// left to LibTorch's kernels (fits_fused_attention): flash, or with `valid` those that take a mask.
 torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& x, const torch::Tensor& valid);
+
+// Whether LibTorch has kernels for bfloat16 of these shapes on this device.
+bool fits_fused_attention(const torch::Tensor& q, const torch::Tensor& x);
 
 }  // namespace hydramix

@@ -26,4 +26,9 @@ bool choose_bfloat16(const std::string& name, torch::Device device) {
   return name == "bfloat16" || (name == "auto" && device.is_cuda());
 }
 
+std::optional<MatmulPrecision> matmul_precision(bool bfloat16) {
+  if (!bfloat16) return std::nullopt;
+  return std::optional<MatmulPrecision>(std::in_place, torch::kBFloat16);
+}
+
 }  // namespace hydramix

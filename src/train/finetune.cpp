@@ -97,7 +97,11 @@ std::string pooling_of(const FinetuneOptions& options, const BertOptions& model)
   return mixer_info(model.block.mixer).causal ? "mean" : "cls";
 }
 
-void check_length(const FinetuneOptions& options, const BertOptions& model) {
+// Throws unless the task's examples can go through the encoder.
+void check_encoder(const FinetuneOptions& options, const BertOptions& model) {
+  HYDRAMIX_CHECK(!sentence_task(options.task).pairs || model.type_vocab >= 2, options.model,
+                 ": tells no first sentence from a second (type_vocab is 1), and ", options.task,
+                 " has pairs. Take a model with type_vocab 2.");
   HYDRAMIX_CHECK_USAGE(options.max_length >= 3, "max_length: ", options.max_length,
                        " leaves no room for words: [CLS] and two [SEP] are three tokens. Leave it "
                        "out for the recipe's.");
@@ -167,7 +171,7 @@ void check_task_files(const SentenceTask& task, const fs::path& data) { read_fil
 void check_start(const FinetuneOptions& given, int64_t ranks) {
   const auto options = completed(given);
   check_batch(options, ranks);
-  check_length(options, open_start(options.model).options);
+  check_encoder(options, open_start(options.model).options);
 }
 
 FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator,
@@ -184,14 +188,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   if (communicator.rank() == 0 && events.message)
     for (const auto& line : files.left_out()) events.message(line);
   const auto start = open_start(options.model);
-  check_length(options, start.options);
-  const auto encoded = [&](const SentenceFile& file) {
-    return encode_sentences(task, file.rows, start.tokenizer, options.max_length);
-  };
-  auto training = encoded(files.train);
-  std::vector<SentencePart> parts;
-  for (std::size_t i = 0; i < task.dev.size(); ++i)
-    parts.push_back({task.dev[i], encoded(files.dev[i])});
+  check_encoder(options, start.options);
 
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   SequenceClassifier model(start.options,
@@ -222,9 +219,15 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
     return outcome;
   }
 
+  const auto encoded = [&](const SentenceFile& file) {
+    return encode_sentences(task, file.rows, start.tokenizer, options.max_length);
+  };
+  std::vector<SentencePart> parts;
+  for (std::size_t i = 0; i < task.dev.size(); ++i)
+    parts.push_back({task.dev[i], encoded(files.dev[i])});
   model->to(device);
   SentenceClassification classification(
-      model, task, std::move(training), std::move(parts),
+      model, task, encoded(files.train), std::move(parts),
       {options.epochs, options.micro_batch, options.seed, device, bfloat16});
   TrainOptions train;
   train.steps = classification.steps(options.batch);

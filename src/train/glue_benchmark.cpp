@@ -53,6 +53,10 @@ bool is_there(const SentenceTask& task, const fs::path& data) {
                      [&](const auto& part) { return fs::exists(folder / (part + ".tsv")); });
 }
 
+fs::path run_folder(const GlueOptions& options, const std::string& task, int64_t seed) {
+  return fs::path(options.out) / task / ("seed-" + std::to_string(seed));
+}
+
 Plan make_plan(const GlueOptions& options) {
   HYDRAMIX_CHECK_USAGE(!options.model.empty() || options.recipe == "tiny",
                        "glue: which model? Give --model, the folder of a pretrained model or run "
@@ -75,30 +79,33 @@ Plan make_plan(const GlueOptions& options) {
                  "--skip-missing.");
   HYDRAMIX_CHECK(!plan.tasks.empty(), options.data, ": has no files of any of the tasks.");
   plan.skipped = missing;
-  if (options.start == "mnli") {
-    const bool wanted = std::any_of(plan.tasks.begin(), plan.tasks.end(),
-                                    [](const auto* t) { return starts_from_first(*t); });
-    HYDRAMIX_CHECK_USAGE(!wanted || plan.tasks.front()->name == kFirst,
-                         "glue: RTE, MRPC and STS-B start from an MNLI classifier, and MNLI is not "
-                         "among the tasks. Add it, or give --start pretrained.");
-    plan.from_mnli = wanted;
-  }
   const int64_t count = options.seeds > 0 ? options.seeds : options.recipe == "tiny" ? 1 : 5;
   for (int64_t i = 0; i < count; ++i) plan.seeds.push_back(options.seed + i);
   for (const auto* task : plan.tasks) check_task_files(*task, options.data);
+  plan.from_mnli =
+      options.start == "mnli" && std::any_of(plan.tasks.begin(), plan.tasks.end(),
+                                             [](const auto* t) { return starts_from_first(*t); });
+  // Its classifiers are made by this call, or were by another.
+  const bool made = plan.tasks.front()->name == kFirst ||
+                    std::all_of(plan.seeds.begin(), plan.seeds.end(), [&](int64_t seed) {
+                      return fs::exists(run_folder(options, kFirst, seed) / "result.json");
+                    });
+  HYDRAMIX_CHECK_USAGE(
+      !plan.from_mnli || made,
+      "glue: RTE, MRPC and STS-B start from an MNLI classifier, and MNLI is ",
+      missing.empty() || missing.front() != kFirst ? "not among the tasks" : "left out",
+      ". Add it, or give --start pretrained.");
   return plan;
 }
 
 FinetuneOptions run_options(const GlueOptions& options, const Plan& plan, const SentenceTask& task,
                             int64_t seed, const std::string& model) {
-  const auto folder = [&](const std::string& name) {
-    return (fs::path(options.out) / name / ("seed-" + std::to_string(seed))).string();
-  };
   FinetuneOptions run;
-  run.model = plan.from_mnli && starts_from_first(task) ? folder(kFirst) : model;
+  run.model = plan.from_mnli && starts_from_first(task) ? run_folder(options, kFirst, seed).string()
+                                                        : model;
   run.task = task.name;
   run.data = options.data;
-  run.out = folder(task.name);
+  run.out = run_folder(options, task.name, seed).string();
   run.recipe = options.recipe;
   run.max_length = options.max_length;
   run.micro_batch = options.micro_batch;
@@ -139,14 +146,22 @@ bool any_signal(Communicator& communicator, torch::Device device) {
   return signals.item<double>() > 0;
 }
 
-// Results of other tasks that are there already, of the same model, recipe and seeds: kept.
+// What results of several calls must have in common to be averaged.
+const std::vector<std::string> kCommon{"model",   "recipe",     "seeds",    "start",
+                                       "pooling", "max_length", "precision"};
+
+// Results of other tasks that are there already, had in the same way: kept.
 Json earlier_tasks(const fs::path& path, const Json& results) {
   if (!fs::exists(path)) return Json::object();
   const auto before = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  for (const char* key : {"model", "recipe", "seeds", "tasks"})
-    if (!before.is_object() || !before.contains(key)) return Json::object();
-  for (const char* key : {"model", "recipe", "seeds"})
-    if (before[key] != results[key]) return Json::object();
+  if (!before.is_object() || !before.contains("tasks") || !before["tasks"].is_object())
+    return Json::object();
+  for (const auto& key : kCommon)
+    if (!before.contains(key) || before[key] != results[key]) return Json::object();
+  for (const auto& [name, task] : before["tasks"].items())
+    if (!task.is_object() || !task.contains("mean") || !task["mean"].is_number() ||
+        !task.contains("deviation") || !task.contains("runs") || !task["runs"].is_array())
+      return Json::object();
   return before["tasks"];
 }
 
@@ -162,6 +177,10 @@ Json all_results(Json results, const Json& tasks, const fs::path& path) {
       sum += merged[task.name].at("mean").get<double>();
     }
   results["average"] = sum / static_cast<double>(results["tasks"].size());
+  Json skipped = Json::array();
+  for (const auto& name : results["skipped"])
+    if (!merged.contains(name.get<std::string>())) skipped.push_back(name);
+  results["skipped"] = skipped;
   return results;
 }
 
@@ -225,6 +244,10 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
                                      {"recipe", options.recipe},
                                      {"parameters", parameters},
                                      {"seeds", plan.seeds},
+                                     {"start", options.start},
+                                     {"pooling", options.pooling},
+                                     {"max_length", options.max_length},
+                                     {"precision", options.precision},
                                      {"skipped", plan.skipped}},
                                     tasks, path);
       write_file(path, outcome.results.dump(2) + "\n");

@@ -64,9 +64,10 @@ struct GlueEvents {
 
 struct GlueResult {
   Trainer::End end = Trainer::End::kDone;
-  // What results.json holds: {"model", "recipe", "parameters", "seeds", "tasks": {name: {"heading",
-  // "mean", "deviation", "runs": [{"seed", metrics}]}}, "average", "skipped": [names]}, with the
-  // tasks of earlier calls with the same model, recipe and seeds; null when interrupted.
+  // What results.json holds: {"model", "recipe", "parameters", "seeds", other options, "tasks":
+  // {name:
+  // {"heading", "mean", "deviation", "runs": [{"seed", metrics}]}}, "average", "skipped": [names]},
+  // with the tasks of earlier calls with the same options; null when interrupted.
   nlohmann::ordered_json results;
 };
 

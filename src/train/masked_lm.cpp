@@ -8,18 +8,13 @@
 #include "hydramix/error.h"
 #include "ops/gpu/graph.h"
 #include "ops/gpu/token_table.h"
-#include "ops/projection.h"
+#include "train/device.h"
 
 namespace hydramix {
 namespace {
 
 torch::Tensor int64_tensor(const std::vector<int64_t>& values) {
   return torch::tensor(values, torch::kInt64);
-}
-
-std::optional<MatmulPrecision> precision(bool bfloat16) {
-  if (!bfloat16) return std::nullopt;
-  return std::optional<MatmulPrecision>(std::in_place, torch::kBFloat16);
 }
 
 }  // namespace
@@ -155,7 +150,7 @@ Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
   totals.terms = static_cast<double>(masked.positions.size());
   totals.flops = totals.tokens * flops_per_token_ + totals.terms * flops_per_place_;
   if (masked.positions.empty()) return totals;  // few and short sequences: nothing was chosen
-  const auto guard = precision(settings_.bfloat16);
+  const auto guard = matmul_precision(settings_.bfloat16);
   const auto t = upload(masked, settings_.graphs);
   model_->train();
   const auto loss = settings_.graphs ? recorded_gradients(t) : gradients(t);
@@ -211,7 +206,7 @@ void MaskedLm::evaluate(const MaskedBatch& batch, std::vector<double>& sums) {
 
 std::vector<double> MaskedLm::evaluate(int64_t rank, int64_t ranks) {
   torch::NoGradGuard no_grad;
-  const auto guard = precision(settings_.bfloat16);
+  const auto guard = matmul_precision(settings_.bfloat16);
   model_->eval();
   const int64_t documents = settings_.evaluation_documents > 0
                                 ? std::min(settings_.evaluation_documents, validation_.size())
@@ -249,7 +244,7 @@ nlohmann::ordered_json masked_lm_summary(const std::vector<double>& sums,
 
 std::string MaskedLm::find_fault(Slice slice) {
   torch::NoGradGuard no_grad;
-  const auto guard = precision(settings_.bfloat16);
+  const auto guard = matmul_precision(settings_.bfloat16);
   const auto masked = training_.training(slice.first, slice.count);
   const auto t = upload(masked);
   model_->train();

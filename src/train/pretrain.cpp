@@ -21,17 +21,14 @@ const std::string kLanguage = "language";
 
 // ---- the request, checked before any work ----
 
-void check_lengths(const PretrainOptions& options) {
-  const int64_t length = options.data.sequences.max_length;
-  const auto& model = options.model;
-  HYDRAMIX_CHECK_USAGE(model.positions == 0 || length <= model.positions,
-                       "data.sequences.max_length: ", length,
-                       " is more than model.positions, which is ", model.positions, ".");
-  const auto& mixer = mixer_info(model.block.mixer);
-  const int64_t longest = model.block.mixer_options.max_length;
-  HYDRAMIX_CHECK_USAGE(mixer.extendable || length <= longest, "data.sequences.max_length: ", length,
-                       " is more than model.block.mixer_options.max_length, which is ", longest,
-                       "; ", mixer.name, " takes no longer sequences.");
+void check_length(const PretrainOptions& options) {
+  const int64_t length = options.data.sequences.max_length,
+                longest = longest_sequence(options.model);
+  HYDRAMIX_CHECK_USAGE(longest == 0 || length <= longest, "data.sequences.max_length: ", length,
+                       " is more than the ", longest,
+                       " tokens that the model takes: see "
+                       "model.positions, and for ",
+                       options.model.block.mixer, " model.block.mixer_options.max_length.");
 }
 
 Tokenizer open_tokenizer(const DataOptions& data) {
@@ -89,7 +86,7 @@ bool can_be_recorded(const BlockOptions& block) {
 
 PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& events) {
   validate(options);
-  check_lengths(options);
+  check_length(options);
   const auto launch = launch_environment();
   HYDRAMIX_CHECK_USAGE(options.train.batch % launch.size == 0, "train.batch: ", options.train.batch,
                        " sequences cannot be divided among ", launch.size,

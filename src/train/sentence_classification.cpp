@@ -7,18 +7,9 @@
 #include "data/shuffle.h"
 #include "glue/metrics.h"
 #include "hydramix/error.h"
-#include "ops/projection.h"
+#include "train/device.h"
 
 namespace hydramix {
-namespace {
-
-std::optional<MatmulPrecision> precision(bool bfloat16) {
-  if (!bfloat16) return std::nullopt;
-  return std::optional<MatmulPrecision>(std::in_place, torch::kBFloat16);
-}
-
-}  // namespace
-
 struct SentenceClassification::Batch {
   torch::Tensor ids, type_ids;  // (1, n); the latter undefined where all are zero
   Layout layout;                // packed
@@ -91,7 +82,7 @@ SentenceClassification::Batch SentenceClassification::upload(
 }
 
 torch::Tensor SentenceClassification::logits(const Batch& batch, const DropoutKey& dropout) const {
-  const auto guard = precision(settings_.bfloat16);
+  const auto guard = matmul_precision(settings_.bfloat16);
   return model_->forward(batch.ids, batch.type_ids, batch.layout, dropout).to(torch::kFloat64);
 }
 

@@ -26,15 +26,15 @@ void take_weights(BertForMaskedLM& model, const Checkpoint& checkpoint, const st
 }  // namespace
 
 std::filesystem::path classifier_folder(const std::filesystem::path& path) {
-  for (const auto& folder : {path, path / "model"})
-    if (is_classifier(folder)) return folder;
+  if (is_classifier(path)) return path;
   const auto config = path / "config.json";
   if (!std::filesystem::is_regular_file(config)) return {};
   const auto run = nlohmann::json::parse(read_file(config), nullptr, false);
-  HYDRAMIX_CHECK(!run.is_object() || !run.contains("task"), path.string(),
-                 ": is a run of fine-tuning on ", run.at("task").dump(),
+  if (!run.is_object() || !run.contains("task")) return {};
+  HYDRAMIX_CHECK(std::filesystem::exists(path / "result.json"), path.string(),
+                 ": is a run of fine-tuning on ", run["task"].dump(),
                  " that is not complete. The command that began it continues it.");
-  return {};
+  return path / "model";
 }
 
 TrainedModel open_trained_model(const std::filesystem::path& path, const std::string& which) {

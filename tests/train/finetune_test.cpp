@@ -148,6 +148,15 @@ TEST_F(FinetuneTest, MnliHasTwoDevSetsAndItsEncoderServesOthers) {
   }
 }
 
+TEST_F(FinetuneTest, PairsNeedTypes) {
+  prepare({"RTE"});
+  auto model = test::tiny_bert("hydra");
+  model.vocab = language_tokenizer().size();
+  model.type_vocab = 1;
+  save_model(folder / "encoder", BertForMaskedLM(model));
+  EXPECT_THROW_WITH(check_start(options("RTE"), 1), Error, "type_vocab");
+}
+
 TEST_F(FinetuneTest, CausalMixersArePooledByTheMean) {
   prepare({"RTE"});
   test::write_encoder(folder / "encoder", "semiseparable");

@@ -21,14 +21,17 @@ const std::string kLanguage = "language";
 
 // ---- the request, checked before any work ----
 
+// Says which key of the two that longest_sequence() is about.
 void check_length(const PretrainOptions& options) {
-  const int64_t length = options.data.sequences.max_length,
-                longest = longest_sequence(options.model);
+  const int64_t length = options.data.sequences.max_length;
+  const auto& model = options.model;
+  HYDRAMIX_CHECK_USAGE(model.positions == 0 || length <= model.positions,
+                       "data.sequences.max_length: ", length,
+                       " is more than model.positions, which is ", model.positions, ".");
+  const int64_t longest = longest_sequence(model);
   HYDRAMIX_CHECK_USAGE(longest == 0 || length <= longest, "data.sequences.max_length: ", length,
-                       " is more than the ", longest,
-                       " tokens that the model takes: see "
-                       "model.positions, and for ",
-                       options.model.block.mixer, " model.block.mixer_options.max_length.");
+                       " is more than model.block.mixer_options.max_length, which is ", longest,
+                       "; ", model.block.mixer, " takes no longer sequences.");
 }
 
 Tokenizer open_tokenizer(const DataOptions& data) {

@@ -7,6 +7,7 @@
 // store for the rendezvous, the names and the signs of life.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -50,5 +51,19 @@ class Communicator {
 // only. `device`: where the tensors lie; a CUDA device needs its index, local_rank() as a rule.
 std::unique_ptr<Communicator> make_communicator(const CommunicatorOptions& options,
                                                 torch::Device device);
+
+// work(communicator), with an orderly end: a rank that fails tells the others why.
+template <class Work>
+auto among_ranks(const CommunicatorOptions& options, torch::Device device, const Work& work) {
+  const auto communicator = make_communicator(options, device);
+  try {
+    auto result = work(*communicator);
+    communicator->leave();
+    return result;
+  } catch (const std::exception& error) {
+    communicator->abort(error.what());
+    throw;
+  }
+}
 
 }  // namespace hydramix

@@ -279,15 +279,9 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
 
 FinetuneResult finetune(const FinetuneOptions& options, const TrainEvents& events) {
   const auto device = choose_device(options.device, launch_environment().local_rank);
-  const auto communicator = make_communicator({options.timeout}, device);
-  try {
-    auto result = finetune(options, *communicator, device, events);
-    communicator->leave();
-    return result;
-  } catch (const std::exception& error) {
-    communicator->abort(error.what());
-    throw;
-  }
+  return among_ranks({options.timeout}, device, [&](Communicator& communicator) {
+    return finetune(options, communicator, device, events);
+  });
 }
 
 }  // namespace hydramix

@@ -214,31 +214,29 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
     check_start(run_options(options, {}, *task, plan.seeds.front(), model),
                 launch_environment().size);
 
-  const auto communicator = make_communicator({options.timeout}, device);
-  try {
+  return among_ranks({options.timeout}, device, [&](Communicator& communicator) {
     Json tasks, parameters;
     for (const auto* task : plan.tasks) {
       std::vector<Json> runs;
       for (std::size_t i = 0; i < plan.seeds.size(); ++i) {
         const auto one =
-            finetune(run_options(options, plan, *task, plan.seeds[i], model), *communicator, device,
-                     communicator->rank() == 0
+            finetune(run_options(options, plan, *task, plan.seeds[i], model), communicator, device,
+                     communicator.rank() == 0
                          ? told(task->name, static_cast<int64_t>(i) + 1, std::ssize(plan.seeds))
                          : TrainEvents{});
-        if (one.end == Trainer::End::kInterrupted || any_signal(*communicator, device)) {
+        if (one.end == Trainer::End::kInterrupted || any_signal(communicator, device)) {
           outcome.end = Trainer::End::kInterrupted;
-          communicator->leave();
           return outcome;
         }
-        if (communicator->rank() != 0) continue;
+        if (communicator.rank() != 0) continue;
         parameters = one.result.at("parameters");
         if (events.finished) events.finished(task->name, one.result);
         runs.push_back(one.result);
       }
-      if (communicator->rank() != 0) continue;
+      if (communicator.rank() != 0) continue;
       tasks[task->name] = task_results(*task, runs);
     }
-    if (communicator->rank() == 0) {
+    if (communicator.rank() == 0) {
       const auto path = fs::path(options.out) / "results.json";
       outcome.results = all_results({{"model", model},
                                      {"recipe", options.recipe},
@@ -252,12 +250,8 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
                                     tasks, path);
       write_file(path, outcome.results.dump(2) + "\n");
     }
-    communicator->leave();
     return outcome;
-  } catch (const std::exception& error) {
-    communicator->abort(error.what());
-    throw;
-  }
+  });
 }
 
 }  // namespace hydramix

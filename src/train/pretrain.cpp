@@ -115,14 +115,13 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
   BertForMaskedLM model(options.model);
   model->to(device);
 
-  const auto communicator = make_communicator({options.train.timeout}, device);
-  try {
-    communicator->agree("the options", to_json(options).dump());
-    communicator->agree("the data", concat(training->fingerprint(), " ", validation->fingerprint(),
-                                           " ", tokenizer.fingerprint()));
+  return among_ranks({options.train.timeout}, device, [&](Communicator& communicator) {
+    communicator.agree("the options", to_json(options).dump());
+    communicator.agree("the data", concat(training->fingerprint(), " ", validation->fingerprint(),
+                                          " ", tokenizer.fingerprint()));
     const std::filesystem::path folder = options.out;
     std::unique_ptr<RunFolder> run;
-    if (communicator->rank() == 0) {
+    if (communicator.rank() == 0) {
       run = std::make_unique<RunFolder>(folder);
       run->keep(to_json(options), kFree,
                 {{"train", training->fingerprint()}, {"validation", validation->fingerprint()}});
@@ -131,7 +130,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     MaskedLm task(model, training_batches, *validation, validation_batches,
                   {options.train.micro_batch, options.data.evaluation_documents, options.train.seed,
                    device, bfloat16,
-                   /*graphs=*/gpu::kBuilt && bfloat16 && communicator->size() == 1 &&
+                   /*graphs=*/gpu::kBuilt && bfloat16 && communicator.size() == 1 &&
                        can_be_recorded(options.model.block)});
 
     PretrainResult result;
@@ -141,22 +140,18 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
       result.evaluation = evaluation;
       if (events.evaluation) events.evaluation(step, evaluation);
     };
-    Trainer trainer(task, options.train, *communicator, folder, forwarded);
-    if (communicator->rank() == 0 && events.ready)
+    Trainer trainer(task, options.train, communicator, folder, forwarded);
+    if (communicator.rank() == 0 && events.ready)
       events.ready(result.parameters,
                    gemm_rate(device, bfloat16 ? torch::kBFloat16 : torch::kFloat32) *
-                       static_cast<double>(communicator->size()));
+                       static_cast<double>(communicator.size()));
     result.end = trainer.run();
-    if (communicator->rank() == 0 && result.end == Trainer::End::kDone) {
+    if (communicator.rank() == 0 && result.end == Trainer::End::kDone) {
       save_model(folder / "model", model);
       tokenizer.save(folder / "model" / "tokenizer.json");
     }
-    communicator->leave();
     return result;
-  } catch (const std::exception& error) {
-    communicator->abort(error.what());
-    throw;
-  }
+  });
 }
 
 }  // namespace hydramix

@@ -12,7 +12,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-std::string folded(const std::string& name) {
+std::string folded(std::string_view name) {
   std::string out;
   for (const char c : name)
     if (c != '-' && c != '_') out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -70,7 +70,7 @@ const std::vector<SentenceTask>& sentence_tasks() {
   return tasks;
 }
 
-const SentenceTask& sentence_task(const std::string& name) {
+const SentenceTask& sentence_task(std::string_view name) {
   Words names;
   for (const auto& task : sentence_tasks()) {
     if (folded(name) == folded(task.name) || folded(name) == folded(task.heading)) return task;

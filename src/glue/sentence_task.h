@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hydramix {
@@ -35,6 +36,6 @@ inline constexpr double kLowestScore = 0, kHighestScore = 5;  // of STS-B
 const std::vector<SentenceTask>& sentence_tasks();
 
 // By its name or heading, in any case, with or without "-". UsageError names the nearest.
-const SentenceTask& sentence_task(const std::string& name);
+const SentenceTask& sentence_task(std::string_view name);
 
 }  // namespace hydramix

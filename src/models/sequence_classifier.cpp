@@ -37,15 +37,15 @@ nlohmann::ordered_json function_of(BertOptions options) {
 }
 
 void check_same_function(const BertOptions& theirs, const BertOptions& ours) {
-  const auto a = function_of(theirs), b = function_of(ours);
-  if (a == b) return;
-  const nlohmann::ordered_json::json_pointer place(
-      nlohmann::ordered_json::diff(a, b).at(0).at("path").get<std::string>());
-  std::string key = place.to_string().substr(1);
-  std::replace(key.begin(), key.end(), '/', '.');
-  throw Error(concat("take_encoder: the pretrained encoder has ", key, " = ", a.at(place),
-                     ", this classifier ", b.at(place),
-                     ". Make the classifier with the options of the pretrained model."));
+  const auto a = function_of(theirs).flatten(), b = function_of(ours).flatten();
+  for (const auto& [place, value] : a.items()) {
+    if (b.at(place) == value) continue;
+    std::string key = place.substr(1);  // of "/block/mixer"
+    std::replace(key.begin(), key.end(), '/', '.');
+    throw Error(concat("take_encoder: the pretrained encoder has ", key, " = ", value.dump(),
+                       ", this classifier ", b.at(place).dump(),
+                       ". Make the classifier with the options of the pretrained model."));
+  }
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
 
 #include "support/cuda.h"
+#include "support/cuda_time.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -309,7 +309,7 @@ double microseconds(const Launch& launch) {
 
 TEST(ConvTime, MainShapes) {
   SKIP_WITHOUT_GPU();
-  if (std::getenv("HYDRAMIX_TIME") == nullptr) GTEST_SKIP() << "set HYDRAMIX_TIME to see times";
+  SKIP_UNLESS_TIMED();
   using S = BFloat16;
   constexpr int64_t C = 1792, row = 3376;
   for (const int64_t n : {16384, 65536})

@@ -3,11 +3,11 @@
 #include "kernels/cuda/plain_scan.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "kernels/cuda/token_tiles.h"
 #include "support/cuda.h"
+#include "support/cuda_time.h"
 #include "support/scan_reference.h"
 
 namespace hydramix::cuda {
@@ -407,7 +407,7 @@ void print_times(int64_t count, int64_t L, int P, int N) {
 // HYDRAMIX_TIME=1: the sizes of a 112 M parameter encoder, in microseconds.
 TEST(CudaPlainScan, Times) {
   SKIP_WITHOUT_GPU();
-  if (std::getenv("HYDRAMIX_TIME") == nullptr) GTEST_SKIP() << "set HYDRAMIX_TIME to see times";
+  SKIP_UNLESS_TIMED();
   for (const auto& [count, L] :
        {std::pair<int64_t, int64_t>{128, 128}, {8, 2048}, {1, 65536}, {1, 128}})
     print_times<float>(count, L, 64, 64);

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/token_tiles.h"
 #include "support/cuda.h"
+#include "support/cuda_time.h"
 #include "support/scan_reference.h"
 
 namespace hydramix::cuda {
@@ -296,7 +297,7 @@ std::vector<double> repeated(int64_t n, uint64_t seed, double deviation = 1) {
 // HYDRAMIX_TIME=1: the sizes of a 112 M parameter encoder, in microseconds; 8x2048: that one alone.
 TEST(CudaScan, Times) {
   SKIP_WITHOUT_TENSOR_CORES();
-  if (std::getenv("HYDRAMIX_TIME") == nullptr) GTEST_SKIP() << "set HYDRAMIX_TIME to see times";
+  SKIP_UNLESS_TIMED();
   for (const auto& [count, L] : {std::pair<int64_t, int64_t>{128, 128},
                                  {84, 196},
                                  {8, 2048},

@@ -7,6 +7,7 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/tokenizer.h"
+#include "models/packed_ids.h"
 
 namespace hydramix {
 namespace {
@@ -29,17 +30,9 @@ struct TextClassifier::State {
   // Some encodings, by their index, end to end -> logits (S, outputs) float64.
   torch::Tensor logits(const std::vector<Encoding>& encodings,
                        std::span<const std::size_t> some) const {
-    std::vector<int64_t> ids, type_ids, offsets{0};
-    for (const auto i : some) {
-      ids.insert(ids.end(), encodings[i].ids.begin(), encodings[i].ids.end());
-      type_ids.insert(type_ids.end(), encodings[i].type_ids.begin(), encodings[i].type_ids.end());
-      offsets.push_back(static_cast<int64_t>(ids.size()));
-    }
-    const auto row = [](const std::vector<int64_t>& list) {
-      return torch::tensor(list, torch::kInt64).unsqueeze(0);
-    };
-    return classifier.model
-        ->forward(row(ids), row(type_ids), Layout::packed(torch::tensor(offsets, torch::kInt64)))
+    PackedIds packed;
+    for (const auto i : some) packed.add(encodings[i].ids, encodings[i].type_ids);
+    return classifier.model->forward(packed.ids(), packed.type_ids(), packed.layout())
         .to(torch::kFloat64)
         .contiguous();
   }

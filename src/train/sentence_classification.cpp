@@ -7,6 +7,7 @@
 #include "data/shuffle.h"
 #include "glue/metrics.h"
 #include "hydramix/error.h"
+#include "models/packed_ids.h"
 #include "train/device.h"
 
 namespace hydramix {
@@ -62,23 +63,18 @@ std::vector<const EncodedSentence*> SentenceClassification::examples_of(Slice sl
 
 SentenceClassification::Batch SentenceClassification::upload(
     const std::vector<const EncodedSentence*>& examples) const {
-  std::vector<int64_t> ids, type_ids, offsets{0};
+  PackedIds packed;
   std::vector<double> labels;
   for (const auto* example : examples) {
-    ids.insert(ids.end(), example->ids.begin(), example->ids.end());
-    type_ids.insert(type_ids.end(), example->type_ids.begin(), example->type_ids.end());
-    offsets.push_back(std::ssize(ids));
+    packed.add(example->ids, example->type_ids);
     labels.push_back(example->label);
   }
-  const auto row = [](const std::vector<int64_t>& values) {
-    return torch::tensor(values, torch::kInt64).unsqueeze(0);
-  };
-  const auto tokens = row(ids);
-  const auto types = task_.pairs ? row(type_ids) : torch::Tensor();  // or all zero
-  model_->check_ids(tokens, types);
-  return {tokens.to(settings_.device), types.defined() ? types.to(settings_.device) : types,
-          Layout::packed(torch::tensor(offsets, torch::kInt64)),
-          torch::tensor(labels, torch::kFloat64).to(settings_.device), std::ssize(ids)};
+  const auto ids = packed.ids();
+  const auto type_ids = task_.pairs ? packed.type_ids() : torch::Tensor();  // or all zero
+  model_->check_ids(ids, type_ids);
+  return {ids.to(settings_.device), type_ids.defined() ? type_ids.to(settings_.device) : type_ids,
+          packed.layout(), torch::tensor(labels, torch::kFloat64).to(settings_.device),
+          packed.tokens()};
 }
 
 torch::Tensor SentenceClassification::logits(const Batch& batch, const DropoutKey& dropout) const {

@@ -45,9 +45,9 @@ std::vector<std::string> short_names(const std::vector<std::string>& paths) {
     for (const auto& of : parts)
       names.push_back(join(
           {of.end() - static_cast<std::ptrdiff_t>(std::min(count, of.size())), of.end()}, "/"));
-    if (std::set(names.begin(), names.end()).size() == names.size()) break;
+    if (std::set(names.begin(), names.end()).size() == names.size()) return names;
   }
-  return names;
+  throw UsageError(concat("curves: a run stands twice in ", join(paths), ". Name each once."));
 }
 
 // The points of a run, step by step. Steps that were skipped have no number.

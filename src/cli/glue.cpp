@@ -16,39 +16,49 @@ using Json = nlohmann::ordered_json;
 // Scores in percent in the order of the paper's table, and what they vary by.
 void print_results(const Json& results) {
   std::string head = formatted("%-12s %9s", "", "#Params"), means, deviations, matched;
+  std::string aside;  // tasks that are in no average
   const bool several = results.at("seeds").size() > 1;
   for (const auto& task : sentence_tasks()) {
     if (!results.at("tasks").contains(task.name)) continue;
     const auto& its = results.at("tasks").at(task.name);
+    const double mean = 100 * its.at("mean").get<double>();
+    const double deviation = 100 * its.at("deviation").get<double>();
+    if (!task.of_the_paper) {
+      aside += formatted("%s: %.1f +- %.1f, not in the average\n", task.name, mean, deviation);
+      continue;
+    }
     head += formatted(" %6s", task.heading);
-    means += formatted(" %6.1f", 100 * its.at("mean").get<double>());
-    deviations += formatted(" %6.1f", 100 * its.at("deviation").get<double>());
+    means += formatted(" %6.1f", mean);
+    deviations += formatted(" %6.1f", deviation);
     if (!its.at("runs").at(0).contains("parts")) continue;
     std::string parts;
     for (const auto& [part, metrics] : its.at("runs").at(0).at("parts").items()) {
-      double mean = 0;
+      double of_part = 0;
       for (const auto& run : its.at("runs"))
-        mean += run.at("parts").at(part).at("score").get<double>() /
-                static_cast<double>(its.at("runs").size());
-      parts += formatted("%s%.1f", parts.empty() ? "" : "/", 100 * mean);
+        of_part += run.at("parts").at(part).at("score").get<double>() /
+                   static_cast<double>(its.at("runs").size());
+      parts += formatted("%s%.1f", parts.empty() ? "" : "/", 100 * of_part);
     }
     matched = formatted("%s m/mm: %s\n", task.name, parts);
   }
-  std::printf("%s %6s\n", head.c_str(), "Avg");
-  std::printf("%-12s %8.1fM%s %6.1f\n", results.at("recipe").get<std::string>().c_str(),
-              results.at("parameters").get<double>() / 1e6, means.c_str(),
-              100 * results.at("average").get<double>());
-  if (several)
-    std::printf("%-12s %9s%s\n", formatted("+- (%zu seeds)", results.at("seeds").size()).c_str(),
-                "", deviations.c_str());
-  std::printf("%s", matched.c_str());
+  if (!results.at("average").is_null()) {
+    std::printf("%s %6s\n", head.c_str(), "Avg");
+    std::printf("%-12s %8.1fM%s %6.1f\n", results.at("recipe").get<std::string>().c_str(),
+                results.at("parameters").get<double>() / 1e6, means.c_str(),
+                100 * results.at("average").get<double>());
+    if (several)
+      std::printf("%-12s %9s%s\n", formatted("+- (%zu seeds)", results.at("seeds").size()).c_str(),
+                  "", deviations.c_str());
+  }
+  std::printf("%s%s", matched.c_str(), aside.c_str());
   for (const auto& name : results.at("skipped"))
-    std::printf("%s: no files, left out; not in the average\n", name.get<std::string>().c_str());
+    std::printf("%s: left out, not in the average\n", name.get<std::string>().c_str());
 }
 
 int glue(const GlueOptions& options) {
   bench::keep_memory_mapped();
   GlueEvents events;
+  events.message = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
   events.run = [](const std::string& name, int64_t number, int64_t of) {
     return training_progress(of > 1 ? formatted("%s %lld/%lld", name, number, of) : name);
   };

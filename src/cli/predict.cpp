@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/spelling.h"
@@ -35,6 +36,22 @@ struct PredictOptions {
   }
 };
 
+// A classifier of pairs has never seen a single sentence, nor the other way round. One of another
+// task with the same answers can be asked, and it is said.
+void check_kind(const std::string& model, const std::string& trained_for,
+                const SentenceTask& task) {
+  if (trained_for == task.name) return;
+  for (const auto& own : sentence_tasks())
+    HYDRAMIX_CHECK_USAGE(own.name != trained_for || own.pairs == task.pairs, "predict: ", model,
+                         " was trained for ", own.name, ", which has ",
+                         own.pairs ? "pairs of sentences" : "single sentences", "; ", task.name,
+                         " has ", task.pairs ? "pairs" : "single ones",
+                         ". Give a model that was trained for it.");
+  if (!trained_for.empty())
+    std::fprintf(stderr, "%s was trained for %s, not for %s\n", model.c_str(), trained_for.c_str(),
+                 task.name.c_str());
+}
+
 int predict(const PredictOptions& options) {
   const auto folder = classifier_folder(options.model);
   const auto classifier = TextClassifier::open(
@@ -46,8 +63,11 @@ int predict(const PredictOptions& options) {
       ", which are not the answers of ", task.name, " (",
       task.labels.empty() ? "a score" : join(task.labels),
       "). Give a model that was trained for it, or its own --task, ", classifier.task(), ".");
+  check_kind(options.model, classifier.task(), task);
   const auto file = read_sentences(task, options.file, Labels::kIfThere);
-  for (const auto& line : file.torn) std::fprintf(stderr, "%s\n", line.c_str());
+  if (!file.torn.empty()) std::fprintf(stderr, "%s\n", left_out(file).c_str());
+  std::optional<AtomicFile> out;  // opened before the work: a place that cannot be written is said
+  if (!options.out.empty()) out.emplace(options.out);
   std::vector<double> predicted, actual;
   {
     constexpr std::size_t kAtOnce = 256;
@@ -64,10 +84,12 @@ int predict(const PredictOptions& options) {
     }
   }
   const auto text = submission_text(task, file.rows, predicted);
-  if (options.out.empty())
+  if (out) {
+    out->write(text);
+    out->commit();
+  } else {
     std::fputs(text.c_str(), stdout);
-  else
-    write_file(options.out, text);
+  }
   if (actual.size() == predicted.size()) {
     const auto metrics = scores(task, predicted, actual);
     for (const auto& [name, value] : metrics.items())

@@ -60,7 +60,15 @@ std::vector<SentenceTask> all_tasks() {
        dev,
        test,
        {"sentence1", "sentence2", "score"}},
-      {"WNLI", "WNLI", true, binary, accuracy, dev, test, {"sentence1", "sentence2", "label"}}};
+      {"WNLI",
+       "WNLI",
+       true,
+       binary,
+       accuracy,
+       dev,
+       test,
+       {"sentence1", "sentence2", "label"},
+       /*of_the_paper=*/false}};
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ struct SentenceTask {
     // The official files have a few rows that a line break has torn apart.
     bool some_torn = false;
   } columns;
+  bool of_the_paper = true;  // its tables have a column for it, and it counts in their average
 
   bool is_regression() const { return labels.empty(); }
   int64_t outputs() const { return is_regression() ? 1 : static_cast<int64_t>(labels.size()); }

@@ -40,7 +40,7 @@ Places find_places(const SentenceTask& task, const Names& header, Labels labels,
     HYDRAMIX_CHECK(place.has_value(), where, ": has no column '", name, "', which ", task.name,
                    " needs; the header is ", in_quotes(join(header)), ". ",
                    name == task.columns.label
-                       ? "Test files have no labels: use the file train or dev."
+                       ? "Is it a test file? Those have no labels; give the file train or dev."
                        : "Use the official file, whose first line names the columns.");
     return *place;
   };
@@ -85,15 +85,21 @@ SentenceFile read_sentences(const SentenceTask& task, const std::filesystem::pat
   if (headless) header = task.columns.headless;
   const Places places = find_places(task, header, labels, table.where());
   if (!headless) more = table.next();
+  const bool may_be_torn = task.columns.some_torn && places.label.has_value();
+  std::string first_torn;
   for (; more; more = table.next()) {
     const auto& cells = table.cells();
     if (cells.size() != places.columns) {
       const std::string message =
           concat(table.where(), ": has ", columns_text(cells.size()), "; expected ",
-                 columns_text(places.columns), headless ? " (" + join(header) + ")" : "",
+                 columns_text(places.columns),
+                 headless ? concat(" (", join(header), ", since line 1 is no header with '",
+                                   task.columns.first, "')")
+                          : "",
                  ". Separate them by single tabs, or remove the row.");
-      HYDRAMIX_CHECK(task.columns.some_torn && cells.size() < places.columns, message);
-      file.torn.push_back(message);
+      HYDRAMIX_CHECK(may_be_torn && cells.size() < places.columns, message);
+      if (file.torn.empty()) first_torn = message;
+      file.torn.push_back(table.line());
       continue;
     }
     Sentence row;
@@ -105,12 +111,24 @@ SentenceFile read_sentences(const SentenceTask& task, const std::filesystem::pat
     row.line = table.line();
     file.rows.push_back(std::move(row));
   }
-  HYDRAMIX_CHECK(file.torn.size() * 1000 <= file.rows.size(), file.torn.front());
+  HYDRAMIX_CHECK(file.torn.size() * 1000 <= file.rows.size(), first_torn);
   HYDRAMIX_CHECK(!file.rows.empty(), path.string(),
                  ": has no rows below its header; expected some of ", task.name,
                  ". Get the file again.");
   file.fingerprint = table.fingerprint();
   return file;
+}
+
+std::string left_out(const SentenceFile& file) {
+  constexpr std::size_t kNamed = 8;
+  std::vector<std::string> lines;
+  for (const int64_t line : file.torn)
+    if (lines.size() < kNamed) lines.push_back(std::to_string(line));
+  if (file.torn.size() > kNamed) lines.push_back("...");
+  return concat(file.path.string(), ": left out ", file.torn.size(),
+                file.torn.size() == 1 ? " row that a line break tore apart, in line "
+                                      : " rows that line breaks tore apart, in lines ",
+                join(lines));
 }
 
 }  // namespace hydramix

@@ -23,9 +23,10 @@ struct SentenceFile {
   std::filesystem::path path;
   std::vector<Sentence> rows;
   std::string fingerprint;  // of the bytes (unpacked), 16 hex digits
-  // Torn rows that were left out, one message each. The official files of QQP have a few, which
-  // everyone drops; more than one in a thousand are an Error, and so is any in another task.
-  std::vector<std::string> torn;
+  // Lines of torn rows that were left out. The official files of QQP with labels have a few, which
+  // everyone drops; more than one in a thousand are an Error, and so is any in another task, or in
+  // a file without labels, each of whose rows wants an answer.
+  std::vector<int64_t> torn;
 };
 
 // kNone never looks at labels: test files. kIfThere: where there is a column of them.
@@ -33,5 +34,8 @@ enum class Labels { kNeeded, kNone, kIfThere };
 
 SentenceFile read_sentences(const SentenceTask& task, const std::filesystem::path& path,
                             Labels labels);
+
+// Says which rows of a file were torn.
+std::string left_out(const SentenceFile& file);
 
 }  // namespace hydramix

@@ -93,6 +93,13 @@ Config read_config(const std::filesystem::path& folder) {
   const auto config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   HYDRAMIX_CHECK(config.is_object(), path.string(),
                  ": expected a JSON object, the config of a model; this is not one.");
+  if (!config.contains("format") && (config.contains("task") || config.contains("train")))
+    throw Error(concat(folder.string(), ": is the folder of a run of ",
+                       config.contains("task")
+                           ? "fine-tuning; the classifier is in "
+                           : "pretraining, which is no classifier before hydramix finetune; the "
+                             "model is in ",
+                       (folder / "model").string(), "."));
   for (const char* key : {"format", "version", "model"})
     HYDRAMIX_CHECK(config.contains(key), path.string(), ": the key '", key,
                    "' is missing. Is this the config of a HydraMix model?");

@@ -23,6 +23,9 @@ struct TextClassifier::State {
   int64_t max_length;
 
   Encoding encoded(const Text& text) const {
+    HYDRAMIX_CHECK(!text.second || classifier.model->encoder_options().type_vocab > 1,
+                   "a pair for a model that tells no first text from a second (type_vocab is 1). "
+                   "Give single texts, or take a model with type_vocab 2.");
     return text.second ? tokenizer.encode_pair(text.first, *text.second, max_length)
                        : tokenizer.encode(text.first, max_length);
   }

@@ -34,18 +34,16 @@ struct TaskFiles {
   std::vector<SentenceFile> dev, test;  // as task.dev; as many of task.test as there are
   std::vector<std::string> test_parts;
 
-  // Rows of the official files that are torn apart, and so no examples.
-  std::vector<std::string> left_out() const {
-    auto messages = train.torn;
+  std::vector<const SentenceFile*> all() const {
+    std::vector<const SentenceFile*> list{&train};
     for (const auto* files : {&dev, &test})
-      for (const auto& file : *files)
-        messages.insert(messages.end(), file.torn.begin(), file.torn.end());
-    return messages;
+      for (const auto& file : *files) list.push_back(&file);
+    return list;
   }
+  // Of what a run learns from and is judged by: test files may come later.
   Json fingerprints() const {
     Json all{{"train", train.fingerprint}};
     for (const auto& file : dev) all[file.path.stem().string()] = file.fingerprint;
-    for (const auto& file : test) all[file.path.stem().string()] = file.fingerprint;
     return all;
   }
 };
@@ -63,11 +61,26 @@ TaskFiles read_files(const SentenceTask& task, const fs::path& data) {
   return files;
 }
 
+// Of all weights: a model that was exchanged is not what a stopped run began with.
+std::string fingerprint_of(const torch::nn::Module& module) {
+  uint64_t hash = kFnvStart;
+  for (const auto& [name, weight] : named_weights(module)) {
+    const auto w = weight.detach().cpu().contiguous();
+    hash = fnv1a(concat(name, " ", w.sizes(), " ", w.dtype()), hash);
+    hash = fnv1a({static_cast<const char*>(w.data_ptr()), w.nbytes()}, hash);
+  }
+  return formatted("%016llx", hash);
+}
+
 // What fine-tuning starts from: an encoder with its tokenizer.
 struct Start {
   BertOptions options;
   std::shared_ptr<torch::nn::Module> weights;
   Tokenizer tokenizer;
+
+  Json fingerprints() const {
+    return {{"model", fingerprint_of(*weights)}, {"tokenizer", tokenizer.fingerprint()}};
+  }
 };
 
 Start open_start(const fs::path& folder) {
@@ -81,17 +94,6 @@ Start open_start(const fs::path& folder) {
   return {trained.model->options(), trained.model.ptr(), trained.tokenizer};
 }
 
-// Of all weights: a model that was exchanged is not what a stopped run began with.
-std::string fingerprint_of(const torch::nn::Module& module) {
-  uint64_t hash = kFnvStart;
-  for (const auto& [name, weight] : named_weights(module)) {
-    const auto w = weight.detach().cpu().contiguous();
-    hash = fnv1a(concat(name, " ", w.sizes(), " ", w.dtype()), hash);
-    hash = fnv1a({static_cast<const char*>(w.data_ptr()), w.nbytes()}, hash);
-  }
-  return formatted("%016llx", hash);
-}
-
 std::string pooling_of(const FinetuneOptions& options, const BertOptions& model) {
   if (options.pooling != "auto") return options.pooling;
   return mixer_info(model.block.mixer).causal ? "mean" : "cls";
@@ -102,9 +104,6 @@ void check_encoder(const FinetuneOptions& options, const BertOptions& model) {
   HYDRAMIX_CHECK(!sentence_task(options.task).pairs || model.type_vocab >= 2, options.model,
                  ": tells no first sentence from a second (type_vocab is 1), and ", options.task,
                  " has pairs. Take a model with type_vocab 2.");
-  HYDRAMIX_CHECK_USAGE(options.max_length >= 3, "max_length: ", options.max_length,
-                       " leaves no room for words: [CLS] and two [SEP] are three tokens. Leave it "
-                       "out for the recipe's.");
   const int64_t longest = longest_sequence(model);
   HYDRAMIX_CHECK_USAGE(longest == 0 || options.max_length <= longest,
                        "max_length: ", options.max_length, " is more than the ", longest,
@@ -163,15 +162,31 @@ FinetuneOptions completed(FinetuneOptions options) {
   if (options.max_length == 0) options.max_length = recipe.max_length;
   if (options.rate == 0) options.rate = recipe.rate;
   if (options.decay == -1) options.decay = recipe.decay;
+  HYDRAMIX_CHECK_USAGE(options.decay >= 0, "decay: ", options.decay,
+                       " would make weights grow; expected 0 or more, or -1 for the recipe's.");
+  HYDRAMIX_CHECK_USAGE(options.max_length >= 3, "max_length: ", options.max_length,
+                       " leaves no room for words: [CLS] and two [SEP] are three tokens. Leave it "
+                       "out for the recipe's.");
   return options;
 }
 
-void check_task_files(const SentenceTask& task, const fs::path& data) { read_files(task, data); }
+Json check_task_files(const SentenceTask& task, const fs::path& data) {
+  return read_files(task, data).fingerprints();
+}
 
-void check_start(const FinetuneOptions& given, int64_t ranks) {
+StartInfo start_info(const std::string& model) {
+  const auto start = open_start(model);
+  return {start.options, start.fingerprints()};
+}
+
+void check_start(const FinetuneOptions& given, const BertOptions& encoder, int64_t ranks) {
   const auto options = completed(given);
   check_batch(options, ranks);
-  check_encoder(options, open_start(options.model).options);
+  check_encoder(options, encoder);
+}
+
+void check_out(const FinetuneOptions& options, const Json& data) {
+  check_same_run(options.out, to_json(completed(options)), kFree, data);
 }
 
 FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator,
@@ -179,14 +194,13 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   const auto began = std::chrono::steady_clock::now();
   validate(given);
   const auto options = completed(given);
-  HYDRAMIX_CHECK_USAGE(options.decay >= 0, "decay: ", given.decay,
-                       " would make weights grow; expected 0 or more, or -1 for the recipe's.");
   const auto& task = sentence_task(options.task);
   check_batch(options, communicator.size());
   const bool bfloat16 = choose_bfloat16(options.precision, device);
   const auto files = read_files(task, options.data);
   if (communicator.rank() == 0 && events.message)
-    for (const auto& line : files.left_out()) events.message(line);
+    for (const auto* file : files.all())
+      if (!file->torn.empty()) events.message(left_out(*file));
   const auto start = open_start(options.model);
   check_encoder(options, start.options);
 
@@ -196,8 +210,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
                                              options.dropout, options.max_length});
   model->take_encoder(*start.weights);
   Json data = files.fingerprints();
-  data["model"] = fingerprint_of(*start.weights);
-  data["tokenizer"] = start.tokenizer.fingerprint();
+  data.update(start.fingerprints());
   communicator.agree("the options", to_json(options).dump());
   communicator.agree("the data", data.dump());
 
@@ -216,6 +229,13 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
     if (!complete) return outcome;  // rank 0 has it
     outcome.result = read_result(result_path);
     remove_checkpoints(folder / "checkpoints");
+    for (std::size_t i = 0; i < files.test.size(); ++i) {
+      const auto path = folder / "predictions" / submission_name(task, files.test_parts[i]);
+      if (!fs::exists(path) && events.message)
+        events.message(concat(files.test[i].path.string(), ": was not there when ", options.out,
+                              " was trained. For predictions: hydramix predict ", options.out, " ",
+                              files.test[i].path.string(), " --out ", path.string()));
+    }
     return outcome;
   }
 

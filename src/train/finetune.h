@@ -13,6 +13,7 @@
 
 #include "glue/recipes.h"
 #include "glue/sentence_task.h"
+#include "hydramix/bert_encoder.h"
 #include "train/trainer.h"
 
 namespace hydramix {
@@ -71,13 +72,24 @@ struct FinetuneResult {
   nlohmann::ordered_json result;
 };
 
-// What the recipe says where nothing was asked for.
+// What the recipe says where nothing was asked for. UsageError for what no recipe could have.
 FinetuneOptions completed(FinetuneOptions options);
 
-// Reads every file of the task and throws what finetune() would for it.
-void check_task_files(const SentenceTask& task, const std::filesystem::path& data);
-// The same for the model, in so far as it has to fit the options, and for the number of ranks.
-void check_start(const FinetuneOptions& options, int64_t ranks);
+// What finetune() would throw, found before anything is trained.
+//
+// Reads every file of the task; fingerprints of those that it learns from, by name.
+nlohmann::ordered_json check_task_files(const SentenceTask& task,
+                                        const std::filesystem::path& data);
+// What a run starts from.
+struct StartInfo {
+  BertOptions encoder;
+  nlohmann::ordered_json fingerprints;  // {"model", "tokenizer"}
+};
+StartInfo start_info(const std::string& model);
+// That the encoder fits the options, and these the number of ranks.
+void check_start(const FinetuneOptions& options, const BertOptions& encoder, int64_t ranks);
+// That OUT holds no run of other options, or with other data (some of its fingerprints).
+void check_out(const FinetuneOptions& options, const nlohmann::ordered_json& data);
 
 FinetuneResult finetune(const FinetuneOptions& options, const TrainEvents& events = {});
 // The same among ranks that exist already; `device` is theirs.

@@ -27,9 +27,12 @@ bool starts_from_first(const SentenceTask& task) {
 // What will be done, found possible before any of it is.
 struct Plan {
   std::vector<const SentenceTask*> tasks;  // MNLI first
-  std::vector<std::string> skipped;
+  std::vector<Json> files;                 // fingerprints of each task's
+  std::vector<std::string> skipped, missing_files;
   std::vector<int64_t> seeds;
   bool from_mnli = false;
+
+  bool makes_mnli() const { return tasks.front()->name == kFirst; }
 };
 
 std::vector<const SentenceTask*> tasks_asked_for(const GlueOptions& options) {
@@ -40,62 +43,23 @@ std::vector<const SentenceTask*> tasks_asked_for(const GlueOptions& options) {
   for (const auto& name : options.tasks) add(sentence_task(name));
   if (options.tasks.empty())
     for (const auto& task : sentence_tasks())
-      if (task.name != "WNLI") add(task);  // readable, but not of the paper
+      if (task.of_the_paper) add(task);
   std::stable_partition(tasks.begin(), tasks.end(),
                         [](const auto* t) { return t->name == kFirst; });
   return tasks;
 }
 
-bool is_there(const SentenceTask& task, const fs::path& data) {
-  const auto folder = data / task.name;
-  return fs::exists(folder / "train.tsv") &&
-         std::all_of(task.dev.begin(), task.dev.end(),
-                     [&](const auto& part) { return fs::exists(folder / (part + ".tsv")); });
+// The first file of the task that is not there; empty: it has all it needs.
+fs::path missing_file(const SentenceTask& task, const fs::path& data) {
+  std::vector<std::string> parts{"train"};
+  parts.insert(parts.end(), task.dev.begin(), task.dev.end());
+  for (const auto& part : parts)
+    if (const auto path = data / task.name / (part + ".tsv"); !fs::exists(path)) return path;
+  return {};
 }
 
 fs::path run_folder(const GlueOptions& options, const std::string& task, int64_t seed) {
   return fs::path(options.out) / task / ("seed-" + std::to_string(seed));
-}
-
-Plan make_plan(const GlueOptions& options) {
-  HYDRAMIX_CHECK_USAGE(!options.model.empty() || options.recipe == "tiny",
-                       "glue: which model? Give --model, the folder of a pretrained model or run "
-                       "(hydramix pretrain). Only --recipe tiny makes one by itself.");
-  HYDRAMIX_CHECK(fs::is_directory(options.data), options.data,
-                 ": is no folder; expected that of GLUE, with a folder for each task. Give --data, "
-                 "or make files of the built-in language: hydramix make-data glue --out ",
-                 options.data, ".");
-  Plan plan;
-  std::vector<std::string> missing;
-  for (const auto* task : tasks_asked_for(options)) {
-    if (is_there(*task, options.data))
-      plan.tasks.push_back(task);
-    else
-      missing.push_back(task->name);
-  }
-  HYDRAMIX_CHECK(missing.empty() || options.skip_missing, options.data, ": has no files of ",
-                 join(missing), " (TASK/train.tsv and dev.tsv, for MNLI dev_matched.tsv and ",
-                 "dev_mismatched.tsv). Put them there, name other --tasks, or leave these out with "
-                 "--skip-missing.");
-  HYDRAMIX_CHECK(!plan.tasks.empty(), options.data, ": has no files of any of the tasks.");
-  plan.skipped = missing;
-  const int64_t count = options.seeds > 0 ? options.seeds : options.recipe == "tiny" ? 1 : 5;
-  for (int64_t i = 0; i < count; ++i) plan.seeds.push_back(options.seed + i);
-  for (const auto* task : plan.tasks) check_task_files(*task, options.data);
-  plan.from_mnli =
-      options.start == "mnli" && std::any_of(plan.tasks.begin(), plan.tasks.end(),
-                                             [](const auto* t) { return starts_from_first(*t); });
-  // Its classifiers are made by this call, or were by another.
-  const bool made = plan.tasks.front()->name == kFirst ||
-                    std::all_of(plan.seeds.begin(), plan.seeds.end(), [&](int64_t seed) {
-                      return fs::exists(run_folder(options, kFirst, seed) / "result.json");
-                    });
-  HYDRAMIX_CHECK_USAGE(
-      !plan.from_mnli || made,
-      "glue: RTE, MRPC and STS-B start from an MNLI classifier, and MNLI is ",
-      missing.empty() || missing.front() != kFirst ? "not among the tasks" : "left out",
-      ". Add it, or give --start pretrained.");
-  return plan;
 }
 
 FinetuneOptions run_options(const GlueOptions& options, const Plan& plan, const SentenceTask& task,
@@ -115,6 +79,70 @@ FinetuneOptions run_options(const GlueOptions& options, const Plan& plan, const 
   run.precision = options.precision;
   run.timeout = options.timeout;
   return run;
+}
+
+Plan make_plan(const GlueOptions& options) {
+  HYDRAMIX_CHECK_USAGE(!options.model.empty() || options.recipe == "tiny",
+                       "glue: which model? Give --model, the folder of a pretrained model or run "
+                       "(hydramix pretrain). Only --recipe tiny makes one by itself.");
+  HYDRAMIX_CHECK(fs::is_directory(options.data), options.data,
+                 ": is no folder; expected that of GLUE, with a folder for each task. Give --data, "
+                 "or make files of the built-in language: hydramix make-data glue --out ",
+                 options.data, ".");
+  Plan plan;
+  for (const auto* task : tasks_asked_for(options)) {
+    const auto missing = missing_file(*task, options.data);
+    if (missing.empty()) {
+      plan.tasks.push_back(task);
+    } else {
+      plan.skipped.push_back(task->name);
+      plan.missing_files.push_back(missing.string());
+    }
+  }
+  HYDRAMIX_CHECK(plan.skipped.empty() || options.skip_missing, options.data, ": not all files of ",
+                 join(plan.skipped), " are there: ", join(plan.missing_files),
+                 " is missing. Put them there, name other --tasks, or ",
+                 "leave these out with --skip-missing.");
+  HYDRAMIX_CHECK(!plan.tasks.empty(), options.data, ": has no files of any of the tasks.");
+  const int64_t count = options.seeds > 0 ? options.seeds : options.recipe == "tiny" ? 1 : 5;
+  for (int64_t i = 0; i < count; ++i) plan.seeds.push_back(options.seed + i);
+  for (const auto* task : plan.tasks) {
+    completed(run_options(options, plan, *task, plan.seeds.front(), options.model));
+    plan.files.push_back(check_task_files(*task, options.data));
+  }
+  plan.from_mnli =
+      options.start == "mnli" && std::any_of(plan.tasks.begin(), plan.tasks.end(),
+                                             [](const auto* t) { return starts_from_first(*t); });
+  // Its classifiers are made by this call, or were by another.
+  const bool made =
+      plan.makes_mnli() || std::all_of(plan.seeds.begin(), plan.seeds.end(), [&](int64_t seed) {
+        return fs::exists(run_folder(options, kFirst, seed) / "result.json");
+      });
+  HYDRAMIX_CHECK_USAGE(
+      !plan.from_mnli || made,
+      "glue: RTE, MRPC and STS-B start from an MNLI classifier, and MNLI is ",
+      plan.skipped.empty() || plan.skipped.front() != kFirst ? "not among the tasks" : "left out",
+      ". Add it, or give --start pretrained.");
+  return plan;
+}
+
+// Throws what would come up only when it is a task's turn: a model that does not fit it, a folder
+// that holds another run, an MNLI classifier that was made in another way.
+void check_runs(const GlueOptions& options, const Plan& plan, const std::string& model,
+                const StartInfo& start) {
+  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
+    const auto& task = *plan.tasks[t];
+    Json data = plan.files[t];
+    if (!plan.from_mnli || !starts_from_first(task)) data.update(start.fingerprints);
+    for (const int64_t seed : plan.seeds) {
+      const auto run = run_options(options, plan, task, seed, model);
+      check_start(run, start.encoder, launch_environment().size);
+      check_out(run, data);
+    }
+  }
+  if (plan.from_mnli && !plan.makes_mnli())
+    for (const int64_t seed : plan.seeds)
+      check_out(run_options(options, plan, sentence_task(kFirst), seed, model), start.fingerprints);
 }
 
 // Mean and standard deviation over seeds (of a sample; 0 for one).
@@ -147,8 +175,24 @@ bool any_signal(Communicator& communicator, torch::Device device) {
 }
 
 // What results of several calls must have in common to be averaged.
-const std::vector<std::string> kCommon{"model",   "recipe",     "seeds",    "start",
-                                       "pooling", "max_length", "precision"};
+const std::vector<std::string> kCommon{"model", "fingerprint", "data",       "recipe",   "seeds",
+                                       "start", "pooling",     "max_length", "precision"};
+
+// Whether what is said of a task has what a table shows.
+bool is_sound(const Json& task) {
+  try {
+    static_cast<void>(task.at("mean").get<double>() + task.at("deviation").get<double>());
+    const auto& runs = task.at("runs");
+    for (const auto& run : runs) {
+      if (!run.contains("parts")) continue;
+      for (const auto& [part, metrics] : runs.at(0).at("parts").items())
+        static_cast<void>(run.at("parts").at(part).at("score").get<double>());
+    }
+    return runs.is_array() && !runs.empty();
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
 
 // Results of other tasks that are there already, had in the same way: kept.
 Json earlier_tasks(const fs::path& path, const Json& results) {
@@ -158,11 +202,10 @@ Json earlier_tasks(const fs::path& path, const Json& results) {
     return Json::object();
   for (const auto& key : kCommon)
     if (!before.contains(key) || before[key] != results[key]) return Json::object();
+  Json sound = Json::object();
   for (const auto& [name, task] : before["tasks"].items())
-    if (!task.is_object() || !task.contains("mean") || !task["mean"].is_number() ||
-        !task.contains("deviation") || !task.contains("runs") || !task["runs"].is_array())
-      return Json::object();
-  return before["tasks"];
+    if (is_sound(task)) sound[name] = task;
+  return sound;
 }
 
 // What results.json says, of these tasks and those that are there already.
@@ -171,12 +214,15 @@ Json all_results(Json results, const Json& tasks, const fs::path& path) {
   merged.update(tasks);
   results["tasks"] = Json::object();
   double sum = 0;
-  for (const auto& task : sentence_tasks())
-    if (merged.contains(task.name)) {
-      results["tasks"][task.name] = merged[task.name];
-      sum += merged[task.name].at("mean").get<double>();
-    }
-  results["average"] = sum / static_cast<double>(results["tasks"].size());
+  int64_t count = 0;
+  for (const auto& task : sentence_tasks()) {
+    if (!merged.contains(task.name)) continue;
+    results["tasks"][task.name] = merged[task.name];
+    if (!task.of_the_paper) continue;
+    sum += merged[task.name].at("mean").get<double>();
+    ++count;
+  }
+  results["average"] = count > 0 ? Json(sum / static_cast<double>(count)) : Json();
   Json skipped = Json::array();
   for (const auto& name : results["skipped"])
     if (!merged.contains(name.get<std::string>())) skipped.push_back(name);
@@ -190,6 +236,10 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
   validate(options);
   const Interrupt interrupt;  // a signal between two runs is not lost either
   const Plan plan = make_plan(options);
+  if (launch_environment().rank == 0 && events.message)
+    for (std::size_t i = 0; i < plan.skipped.size(); ++i)
+      events.message(
+          concat(plan.skipped[i], ": left out, ", plan.missing_files[i], " is not there"));
   const auto device = choose_device(options.device, launch_environment().local_rank);
   std::string model = options.model;
   GlueResult outcome;
@@ -210,9 +260,8 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
     if (Interrupt::signal() != 0) outcome.end = Trainer::End::kInterrupted;
     if (outcome.end == Trainer::End::kInterrupted) return outcome;
   }
-  for (const auto* task : plan.tasks)
-    check_start(run_options(options, {}, *task, plan.seeds.front(), model),
-                launch_environment().size);
+  const auto start = start_info(model);
+  check_runs(options, plan, model, start);
 
   return among_ranks({options.timeout}, device, [&](Communicator& communicator) {
     Json tasks, parameters;
@@ -239,6 +288,8 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
     if (communicator.rank() == 0) {
       const auto path = fs::path(options.out) / "results.json";
       outcome.results = all_results({{"model", model},
+                                     {"fingerprint", start.fingerprints.at("model")},
+                                     {"data", options.data},
                                      {"recipe", options.recipe},
                                      {"parameters", parameters},
                                      {"seeds", plan.seeds},

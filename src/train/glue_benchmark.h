@@ -64,10 +64,10 @@ struct GlueEvents {
 
 struct GlueResult {
   Trainer::End end = Trainer::End::kDone;
-  // What results.json holds: {"model", "recipe", "parameters", "seeds", other options, "tasks":
-  // {name:
-  // {"heading", "mean", "deviation", "runs": [{"seed", metrics}]}}, "average", "skipped": [names]},
-  // with the tasks of earlier calls with the same options; null when interrupted.
+  // What results.json holds, with the tasks of earlier calls with the same options; null when
+  // interrupted: {"model", "fingerprint" of its weights, "recipe", "parameters", "seeds", other
+  // options, "tasks": {name: {"heading", "mean", "deviation", "runs": [{"seed", metrics}]}},
+  // "average" of the paper's tasks or null, "skipped": [names]}
   nlohmann::ordered_json results;
 };
 

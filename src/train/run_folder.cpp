@@ -15,6 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char *kConfig = "config.json", *kData = "data.json";
+
 void erase(Json& config, const std::string& key) {
   const auto dot = key.find('.');
   if (!config.is_object() || !config.contains(key.substr(0, dot))) return;
@@ -33,7 +35,10 @@ std::string difference(const Json& a, const Json& b, const std::string& path = "
     const auto found = difference(a.contains(key) ? a[key] : Json(), value, own);
     if (!found.empty()) return found;
   }
-  return concat(path.empty() ? "the options" : path, " has other keys");
+  for (const auto& [key, value] : a.items())
+    if (!b.contains(key))
+      return concat(path.empty() ? "" : path + ".", key, " was ", value.dump(), ", is not there");
+  return "";  // the same keys in another order
 }
 
 }  // namespace
@@ -59,7 +64,14 @@ RunFolder::~RunFolder() { close(descriptor_); }
 
 void RunFolder::keep(const Json& config, const std::vector<std::string>& free,
                      const Json& data) const {
-  const auto config_path = path_ / "config.json", data_path = path_ / "data.json";
+  check_same_run(path_, config, free, data);
+  write_file(path_ / kConfig, config.dump(2) + "\n");
+  write_file(path_ / kData, data.dump(2) + "\n");
+}
+
+void check_same_run(const std::filesystem::path& folder, const Json& config,
+                    const std::vector<std::string>& free, const Json& data) {
+  const auto config_path = folder / kConfig, data_path = folder / kData;
   if (std::filesystem::exists(config_path)) {
     auto before = Json::parse(read_file(config_path), nullptr, /*allow_exceptions=*/false);
     HYDRAMIX_CHECK(before.is_object() && (before.contains("train") || before.contains("task")),
@@ -71,21 +83,22 @@ void RunFolder::keep(const Json& config, const std::vector<std::string>& free,
       erase(now, key);
     }
     const auto differs = difference(before, now);
-    HYDRAMIX_CHECK_USAGE(differs.empty(), path_.string(),
+    HYDRAMIX_CHECK_USAGE(differs.empty(), folder.string(),
                          ": holds a run with other options: ", differs,
                          ". Give the same options to continue it, or choose another --out.");
   }
   if (std::filesystem::exists(data_path)) {
-    const auto before = Json::parse(read_file(data_path), nullptr, /*allow_exceptions=*/false);
-    HYDRAMIX_CHECK(before.is_object(), data_path.string(),
+    const auto all = Json::parse(read_file(data_path), nullptr, /*allow_exceptions=*/false);
+    HYDRAMIX_CHECK(all.is_object(), data_path.string(),
                    ": holds no fingerprints of data. Choose another --out.");
+    Json before = Json::object();
+    for (const auto& [name, fingerprint] : data.items())
+      if (all.contains(name)) before[name] = all[name];
     const auto differs = difference(before, data);
     HYDRAMIX_CHECK(differs.empty(), data_path.string(),
                    ": the data that this run began with had other fingerprints: ", differs,
                    ". Bring it back, or choose another --out.");
   }
-  write_file(config_path, config.dump(2) + "\n");
-  write_file(data_path, data.dump(2) + "\n");
 }
 
 }  // namespace hydramix

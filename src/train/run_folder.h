@@ -19,8 +19,7 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  // Writes config.json and data.json (fingerprints by name). When a run is there already it must
-  // have been asked for the same, but for the keys `free` ("train.keep"), and with the same data.
+  // check_same_run(), then writes config.json and data.json.
   void keep(const nlohmann::ordered_json& config, const std::vector<std::string>& free,
             const nlohmann::ordered_json& data) const;
 
@@ -28,5 +27,11 @@ class RunFolder {
   std::filesystem::path path_;
   int descriptor_;
 };
+
+// Throws where the folder holds a run that was asked for something else, but for the keys `free`
+// ("train.keep"), or that learns from other data: fingerprints by name, of which only those given
+// are compared.
+void check_same_run(const std::filesystem::path& folder, const nlohmann::ordered_json& config,
+                    const std::vector<std::string>& free, const nlohmann::ordered_json& data);
 
 }  // namespace hydramix

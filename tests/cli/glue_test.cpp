@@ -107,6 +107,7 @@ TEST_F(GlueCommand, RunsAreDrawn) {
   EXPECT_EQ(metric.code, 1);
   EXPECT_TRUE(contains(metric.err, "evaluation/f2")) << metric.err;
   EXPECT_EQ(run("curves " + at("glue")).code, 1);
+  EXPECT_EQ(run("curves " + at("RTE") + " " + at("RTE") + "/").code, 2);
 }
 
 TEST_F(GlueCommand, RefusesWhatDoesNotFit) {
@@ -117,6 +118,17 @@ TEST_F(GlueCommand, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(contains(head.err, "entailment, neutral, contradiction")) << head.err;
   const auto encoder = run("predict " + at("encoder") + " " + at("glue/CoLA/dev.tsv"));
   EXPECT_EQ(encoder.code, 1);
+  EXPECT_TRUE(contains(encoder.err, "hydramix finetune")) << encoder.err;
+  const auto pairs = run("predict " + at("CoLA") + " --task MRPC " + at("glue/MRPC/dev.tsv"));
+  EXPECT_EQ(pairs.code, 2);
+  EXPECT_TRUE(contains(pairs.err, "single sentences; MRPC has pairs")) << pairs.err;
+  const auto other = run("predict " + at("CoLA") + " --task SST-2 " + at("glue/SST-2/dev.tsv"));
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_TRUE(contains(other.err, "was trained for CoLA, not for SST-2")) << other.err;
+  const auto out = run("predict " + at("CoLA") + " " + at("glue/CoLA/dev.tsv") + " --out " +
+                       at("nowhere/p.tsv"));
+  EXPECT_EQ(out.code, 1);
+  EXPECT_FALSE(contains(out.err, "sentences/s")) << out.err;
   const auto task = run(finetune("MNIL"));
   EXPECT_EQ(task.code, 2);
   EXPECT_TRUE(contains(task.err, "MNLI")) << task.err;

@@ -99,7 +99,9 @@ TEST_F(Sentences, ColaHasNoHeaderButInItsTestFile) {
   EXPECT_EQ(test.rows.at(0).line, 2);
   EXPECT_THROW_WITH(read("CoLA", "index\tsentence\n0\tBill left.\n"), Error, "no column 'label'");
   EXPECT_THROW_WITH(read("CoLA", "gj04\t1\tThey drank.\n"), Error,
-                    "line 1: has 3 columns; expected 4 columns (source, label, mark, sentence)");
+                    "line 1: has 3 columns; expected 4 columns (source, label, mark, sentence, "
+                    "since line 1 is no "
+                    "header with 'sentence')");
 }
 
 TEST_F(Sentences, LabelsAreReadOnlyWhenAskedFor) {
@@ -119,7 +121,7 @@ TEST_F(Sentences, MissingColumnIsNamedWithTheHeader) {
   EXPECT_THROW_WITH(read("QNLI", kRteHeader + "0\ta\tb\tentailment\n"), Error,
                     "no column 'question'");
   EXPECT_THROW_WITH(read("RTE", "index\tsentence1\tsentence2\n0\ta\tb\n"), Error,
-                    "Test files have no labels");
+                    "Is it a test file?");
 }
 
 TEST_F(Sentences, WrongNumberOfColumnsIsNamedWithTheLine) {
@@ -144,10 +146,18 @@ TEST_F(Sentences, FewTornRowsOfQqpAreLeftOutAndReported) {
   EXPECT_EQ(file.rows[500].line, 503);
   EXPECT_EQ(file.rows[500].id, "500");
   ASSERT_EQ(file.torn.size(), 1u);
-  EXPECT_NE(file.torn[0].find("line 502: has 3 columns; expected 6 columns"), std::string::npos);
+  EXPECT_EQ(file.torn[0], 502);
+  EXPECT_NE(left_out(file).find("left out 1 row that a line break tore apart, in line 502"),
+            std::string::npos);
   EXPECT_THROW_WITH(read("QQP", text + "7\t1\t2\tIs\n"), Error, "line 502: has 3 columns");
   EXPECT_THROW_WITH(read("QQP", text + "7\t1\t2\tIs\tIt\tso\t1\n"), Error,
                     "line 1003: has 7 columns; expected 6 columns");
+  // Every row of a file without labels wants an answer.
+  std::string test = "id\tquestion1\tquestion2\n";
+  for (int i = 0; i < 1000; ++i) test += std::to_string(i) + "\tIs it?\tIs it not?\n";
+  for (const auto labels : {Labels::kNone, Labels::kIfThere})
+    EXPECT_THROW_WITH(read("QQP", test + "1000\tIs\n", labels), Error,
+                      "line 1002: has 2 columns; expected 3 columns");
 }
 
 TEST_F(Sentences, LabelOutsideTheSetIsNamedWithTheSet) {

@@ -77,6 +77,10 @@ TEST(ModelFolder, FaultsNameTheFileAndTheKey) {
   expect_config_fault("[1]", "expected a JSON object");
   expect_config_fault("{\"format\": 1, \"version\": 1}", "the key 'model' is missing");
   expect_config_fault(replaced(good, "hydramix-model", "other"), "format is \"other\"");
+  overwrite(config, "{\"train\": {}, \"model\": {}}");
+  EXPECT_THROW_WITH(load_model(folder.path()), Error, "a run of pretraining");
+  overwrite(config, "{\"task\": \"RTE\", \"model\": \"x\"}");
+  EXPECT_THROW_WITH(load_classifier(folder.path()), Error, (folder / "model").string());
   expect_config_fault(replaced(good, "\"version\": 1", "\"version\": 2"), "version is 2");
   expect_config_fault(replaced(good, "\"d_state\": 8,", ""),
                       "the key 'model.block.mixer_options.d_state' is missing");

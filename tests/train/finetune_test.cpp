@@ -116,6 +116,45 @@ TEST_F(FinetuneTest, AStoppedRunContinuesToTheSameBitsAndACompleteOneIsShown) {
   EXPECT_THROW_WITH(finetune(other), UsageError, "rate was");
 }
 
+TEST_F(FinetuneTest, TheRecipeFillsWhatWasNotAskedFor) {
+  FinetuneOptions o;
+  o.task = "sst2";
+  const auto all = completed(o);
+  EXPECT_EQ(all.task, "SST-2");
+  EXPECT_EQ(all.rate, 5e-5);
+  EXPECT_EQ(all.decay, 3e-6);
+  EXPECT_EQ(all.epochs, 2);
+  EXPECT_EQ(all.max_length, 256);
+  o.rate = 1, o.decay = 0, o.epochs = 9, o.batch = 7, o.max_length = 99;
+  EXPECT_EQ(to_json(completed(o))["rate"], 1);
+  EXPECT_EQ(to_json(completed(o))["decay"], 0);
+  EXPECT_EQ(to_json(completed(o))["epochs"], 9);
+  EXPECT_EQ(to_json(completed(o))["batch"], 7);
+  EXPECT_EQ(to_json(completed(o))["max_length"], 99);
+}
+
+TEST_F(FinetuneTest, TestFilesMayComeLaterAndGo) {
+  prepare({"CoLA"});
+  const auto test = folder / "glue/CoLA/test.tsv";
+  const auto rows = read_file(test);
+  fs::remove(test);
+  const auto result = finetune(options("CoLA")).result;
+  EXPECT_FALSE(fs::exists(folder / "out/predictions"));
+  write_file(test, rows);
+  std::string said;
+  TrainEvents events;
+  events.message = [&](const std::string& text) { said += text; };
+  EXPECT_EQ(finetune(options("CoLA"), events).result, result);
+  EXPECT_NE(said.find("hydramix predict"), std::string::npos) << said;
+
+  finetune(options("CoLA", "with"));
+  fs::remove(test);
+  EXPECT_EQ(finetune(options("CoLA", "with")).result.at("metrics"), result.at("metrics"));
+  // Other examples make another run.
+  change(folder / "glue/CoLA/dev.tsv", "\t1\t", "\t0\t");
+  EXPECT_THROW_WITH(finetune(options("CoLA")), Error, "dev was");
+}
+
 TEST_F(FinetuneTest, ScoresAreARegression) {
   prepare({"STS-B"});
   const auto metrics = finetune(options("STS-B")).result.at("metrics");
@@ -154,7 +193,8 @@ TEST_F(FinetuneTest, PairsNeedTypes) {
   model.vocab = language_tokenizer().size();
   model.type_vocab = 1;
   save_model(folder / "encoder", BertForMaskedLM(model));
-  EXPECT_THROW_WITH(check_start(options("RTE"), 1), Error, "type_vocab");
+  EXPECT_THROW_WITH(check_start(options("RTE"), model, 1), Error, "type_vocab");
+  EXPECT_THROW_WITH(finetune(options("RTE")), Error, "type_vocab");
 }
 
 TEST_F(FinetuneTest, CausalMixersArePooledByTheMean) {
@@ -179,7 +219,8 @@ TEST_F(FinetuneTest, WhatIsWrongIsSaidBeforeTraining) {
   auto o = options("RTE");
   o.decay = -0.5;
   EXPECT_THROW_WITH(finetune(o, events), UsageError, "decay: -0.5");
-  EXPECT_THROW_WITH(check_start(options("RTE"), 3), UsageError, "among 3 ranks");
+  EXPECT_THROW_WITH(check_start(options("RTE"), test::tiny_bert("hydra"), 3), UsageError,
+                    "among 3 ranks");
   EXPECT_FALSE(fs::exists(folder / "out"));
 }
 

@@ -104,7 +104,13 @@ TEST_F(GlueBenchmarkTest, MissingTasksAreNamedAndSkippedOnlyIfAsked) {
   EXPECT_THROW_WITH(run_glue(o, events), Error, "QNLI, SST-2");
   EXPECT_TRUE(ran.empty());
   o.skip_missing = true;
+  std::string said;
+  events.message = [&](const std::string& text) {
+    EXPECT_TRUE(ran.empty());
+    said += text + "\n";
+  };
   const auto results = run_glue(o, events).results;
+  EXPECT_NE(said.find("QNLI/train.tsv"), std::string::npos) << said;
   EXPECT_EQ(results.at("skipped"), (std::vector<std::string>{"QNLI", "SST-2"}));
   EXPECT_EQ(results.at("tasks").size(), 1u);
 }
@@ -128,6 +134,76 @@ TEST_F(GlueBenchmarkTest, WithoutMnliTheOthersNeedAnotherStart) {
   o.start = "pretrained";
   o.tasks = {"MNLI"};
   EXPECT_EQ(run_glue(o, events).results.at("tasks").size(), 1u);
+}
+
+TEST_F(GlueBenchmarkTest, AnMnliClassifierOfAnotherModelWillNotDo) {
+  test::write_glue(folder / "glue", {"MNLI", "RTE"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"MNLI"};
+  run_glue(o, events);
+  ran.clear();
+  test::write_encoder(folder / "encoder", "attention");
+  o.tasks = {"RTE"};
+  EXPECT_THROW_WITH(run_glue(o, events), Error, "MNLI/seed-17/data.json");
+  test::write_encoder(folder / "encoder");
+  o.recipe = "small";
+  o.seeds = 1;
+  EXPECT_THROW_WITH(run_glue(o, events), UsageError, "recipe was");
+  EXPECT_TRUE(ran.empty());
+  o.recipe = "tiny";
+  EXPECT_EQ(run_glue(o, events).results.at("tasks").size(), 2u);
+}
+
+TEST_F(GlueBenchmarkTest, ResultsOfAnotherModelAreNotAveraged) {
+  test::write_glue(folder / "glue", {"CoLA", "SST-2"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"CoLA"};
+  run_glue(o, events);
+  test::write_encoder(folder / "encoder", "attention");
+  o.tasks = {"SST-2"};
+  EXPECT_EQ(run_glue(o, events).results.at("tasks").size(), 1u);
+}
+
+TEST_F(GlueBenchmarkTest, FoldersOfOtherRunsAreFoundBeforeAnyTraining) {
+  test::write_glue(folder / "glue", {"CoLA", "SST-2"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"CoLA"};
+  run_glue(o, events);
+  ran.clear();
+  o.tasks = {"SST-2", "CoLA"};
+  o.max_length = 16;
+  EXPECT_THROW_WITH(run_glue(o, events), UsageError, "max_length was 32, is 16");
+  o.max_length = 2;
+  EXPECT_THROW_WITH(run_glue(o, events), UsageError, "no room");
+  EXPECT_TRUE(ran.empty());
+}
+
+TEST_F(GlueBenchmarkTest, WnliIsInNoAverage) {
+  const std::string rows = "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t0\n1\ta\tc\t1\n";
+  fs::create_directories(folder / "glue/WNLI");
+  write_file(folder / "glue/WNLI/train.tsv", rows);
+  write_file(folder / "glue/WNLI/dev.tsv", rows);
+  test::write_glue(folder / "glue", {"CoLA"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"WNLI"};
+  EXPECT_TRUE(run_glue(o, events).results.at("average").is_null());
+  o.tasks = {"CoLA"};
+  const auto both = run_glue(o, events).results;
+  EXPECT_EQ(both.at("tasks").size(), 2u);
+  EXPECT_EQ(both.at("average"), both.at("tasks").at("CoLA").at("mean"));
+}
+
+TEST_F(GlueBenchmarkTest, WhatIsNotSoundInEarlierResultsIsDropped) {
+  test::write_glue(folder / "glue", {"CoLA", "SST-2"}, {16, 8, 4});
+  auto o = options();
+  o.tasks = {"CoLA"};
+  auto results = run_glue(o, events).results;
+  o.tasks = {"SST-2"};
+  for (const auto& runs : {nlohmann::ordered_json::array(), nlohmann::ordered_json("none")}) {
+    results["tasks"]["CoLA"]["runs"] = runs;
+    write_file(folder / "out/results.json", results.dump());
+    EXPECT_EQ(run_glue(o, events).results.at("tasks").size(), 1u);
+  }
 }
 
 TEST_F(GlueBenchmarkTest, EveryFileIsReadBeforeAnyTraining) {

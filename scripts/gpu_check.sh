@@ -21,7 +21,7 @@ check_kernels() { # TOOL
   for test in build/cuda/tests/kernels_cuda_*_test; do
     for part in $(seq 0 $((parts - 1))); do
       GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part timeout 300 compute-sanitizer --tool "$1" --error-exitcode 99 \
-        "$test" --gtest_filter='-*Million*:*Time*:*Large*:*ManyTokens*:*Segments*:*Sizes*' > "$test.$1.$part.log" 2>&1 &
+        "$test" --gtest_filter='-*Million*:*Time*:*Large*:*ManyTokens*:*Segments*' > "$test.$1.$part.log" 2>&1 &
       pids+=("$!:$test.$1.$part.log")
     done
   done
@@ -35,7 +35,11 @@ check_kernels() { # TOOL
 if command -v compute-sanitizer > /dev/null; then
   check_kernels memcheck
   check_kernels racecheck
+else
+  echo "compute-sanitizer is not there: bad accesses and races were not looked for"
+  failed=1
 fi
-build/cuda/bin/hydramix bench --suite gpu --json build/cuda/gpu.json 2> /dev/null
+build/cuda/bin/hydramix bench --suite gpu --json build/cuda/gpu.json 2> build/cuda/bench.log ||
+  { tail -5 build/cuda/bench.log; failed=1; }
 echo "all in $((SECONDS - start)) s"
 exit "$failed"

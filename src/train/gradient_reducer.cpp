@@ -60,7 +60,9 @@ void GradientReducer::State::send_next() {
 
 void GradientReducer::State::accumulate(std::size_t param) {
   const std::lock_guard lock(mutex);
-  if (!armed) return;
+  // One rank has nothing to send early, and its backward may be recorded, and run again if that
+  // fails.
+  if (!armed || communicator.size() == 1) return;
   auto& bucket = buckets[bucket_of[param]];
   if (accumulated[param]) {
     HYDRAMIX_CHECK(static_cast<std::size_t>(bucket_of[param]) >= sent,

@@ -57,7 +57,8 @@ MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
       training_(training),
       validation_(validation),
       validation_batches_(validation_batches),
-      settings_(settings) {
+      settings_(settings),
+      records_(settings.graphs) {
   // Two operations a weight and token forward, four backward. Embeddings are looked up, not
   // multiplied, but for the head, which works on masked places.
   for (const auto& item : model_->named_parameters())
@@ -72,6 +73,10 @@ MaskedLm::Tensors MaskedLm::upload(const MaskedBatch& batch, bool rounded_up) co
       torch::arange(batch.first, batch.first + int64_t(batch.documents.size()), torch::kInt64);
   const auto ids = int64_tensor(batch.ids).unsqueeze(0);
   model_->check_ids(ids, {});
+  const int64_t vocab = model_->options().vocab;
+  for (const int64_t target : batch.targets)
+    HYDRAMIX_CHECK(target >= 0 && target < vocab, "masked tokens must be in [0, ", vocab - 1,
+                   "]; got ", target, ". Is the text tokenized with this model's vocabulary?");
   const auto& device = settings_.device;
   auto positions = batch.positions, targets = batch.targets;
   if (rounded_up) {
@@ -113,10 +118,14 @@ MaskedLoss MaskedLm::recorded_gradients(const Tensors& t) {
       try {
         recording->graph =
             std::make_shared<gpu::Graph>([&] { recording->loss = gradients(recording->inputs); });
-      } catch (const std::exception&) {
-        // Not enough memory for it, as a rule: steps go on as they did.
+      } catch (const std::exception& error) {
+        // Not enough memory for it, as a rule: steps go on as they did, to the same bits.
         recordings_.clear();
-        settings_.graphs = false;
+        records_ = false;
+        const std::string reason = error.what();
+        if (settings_.message)
+          settings_.message("a step could not be recorded, and none will be: " +
+                            reason.substr(0, reason.find('\n')));
         return gradients(t);
       }
       recordings_.push_back(recording);
@@ -153,7 +162,7 @@ Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
   const auto guard = matmul_precision(settings_.bfloat16);
   const auto t = upload(masked, settings_.graphs);
   model_->train();
-  const auto loss = settings_.graphs ? recorded_gradients(t) : gradients(t);
+  const auto loss = records_ ? recorded_gradients(t) : gradients(t);
   totals.loss = loss.sum.item<double>();
   totals.correct = loss.correct.item<double>();
   return totals;

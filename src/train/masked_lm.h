@@ -18,6 +18,7 @@ struct MaskedLmSettings {
   torch::Device device = torch::kCPU;
   bool bfloat16 = false;  // on a GPU: products, and what is between layers, in bfloat16
   bool graphs = false;    // on a GPU, in bfloat16: steps whose lengths come again are recorded
+  std::function<void(const std::string&)> message = {};  // told when they cannot be
 };
 
 class MaskedLm : public Task {
@@ -47,7 +48,8 @@ class MaskedLm : public Task {
   const MaskedBatches& training_;
   const Documents& validation_;
   const MaskedBatches& validation_batches_;
-  MaskedLmSettings settings_;
+  const MaskedLmSettings settings_;
+  bool records_;  // settings_.graphs, as long as there is memory for it
   double flops_per_token_ = 0, flops_per_place_ = 0;
   std::vector<std::shared_ptr<Recording>> recordings_;  // the one last used last
   std::vector<int64_t> seen_offsets_;                   // of the step before

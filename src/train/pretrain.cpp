@@ -131,7 +131,8 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
                   {options.train.micro_batch, options.data.evaluation_documents, options.train.seed,
                    device, bfloat16,
                    /*graphs=*/gpu::kBuilt && bfloat16 && communicator.size() == 1 &&
-                       can_be_recorded(options.model.block)});
+                       can_be_recorded(options.model.block),
+                   communicator.rank() == 0 ? events.message : nullptr});
 
     PretrainResult result;
     for (const auto& parameter : model->parameters()) result.parameters += parameter.numel();

@@ -93,8 +93,9 @@ __global__ void __launch_bounds__(kThreads, sizeof(S) * W * kHeld > 2 * kHeldCol
   const Row<S, W, kHeld> row(z, p.columns);
   const int64_t target = p.targets[blockIdx.x];
   // Asked for now, used behind the first pass; the second one overwrites it.
-  const S target_z = z[target < 0 ? 0 : target];
-  const float target_bias = p.bias == nullptr ? 0.0f : p.bias[target < 0 ? 0 : target];
+  const bool is_column = target >= 0 && target < p.columns;
+  const S target_z = z[is_column ? target : 0];
+  const float target_bias = p.bias == nullptr ? 0.0f : p.bias[is_column ? target : 0];
   const float scale = p.scale == nullptr ? 1.0f : *p.scale;
 
   // Largest logit so far, and the sum of exponentials relative to it. Never -inf: -inf - -inf is
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(S) * W * kHeld > 2 * kHeldCol
     return;
   }
 
-  const float wanted = widen(target_z) + target_bias;
+  const float wanted = is_column ? widen(target_z) + target_bias : NAN;
   // A target may tie with an earlier column: only who holds a largest logit has to look.
   bool earlier = false;
   if (wanted == largest && top == largest)

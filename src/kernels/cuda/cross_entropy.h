@@ -19,12 +19,13 @@ struct CrossEntropyRows {
   int columns = 0;
   S* z = nullptr;  // (rows, columns), rows `z_row` values apart
   int64_t z_row = 0;
-  const float* bias = nullptr;       // (columns), or null
-  const int64_t* targets = nullptr;  // (rows), below `columns`; negative: the row does not count
-  const float* scale = nullptr;      // () of the gradient; null: 1
-  float* loss = nullptr;             // (rows), 0 where a row does not count
-  uint8_t* correct = nullptr;        // (rows): the first of the largest logits is the target's
-  bool gradient = false;             // whether dx takes the place of z
+  const float* bias = nullptr;  // (columns), or null
+  // (rows); negative: the row does not count; no column: the row's loss is NaN
+  const int64_t* targets = nullptr;
+  const float* scale = nullptr;  // () of the gradient; null: 1
+  float* loss = nullptr;         // (rows), 0 where a row does not count
+  uint8_t* correct = nullptr;    // (rows): the first of the largest logits is the target's
+  bool gradient = false;         // whether dx takes the place of z
 };
 
 template <typename S>

@@ -6,6 +6,8 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <mutex>
+
 #include "ops/gpu/launch.h"
 
 namespace hydramix::gpu {
@@ -35,6 +37,13 @@ OwnStream::~OwnStream() {
   }
 }
 
+namespace {
+
+// LibTorch's memory knows of one recording at a time.
+std::mutex recording;
+
+}  // namespace
+
 struct Graph::State {
   at::cuda::CUDAGraph graph;
 };
@@ -43,9 +52,11 @@ Graph::Graph(const std::function<void()>& f) : state_(std::make_unique<State>())
   const auto stream = c10::cuda::getCurrentCUDAStream();
   HYDRAMIX_CHECK(stream != c10::cuda::getDefaultCUDAStream(stream.device_index()),
                  "graph: work on the default stream cannot be recorded. Make an OwnStream first.");
+  const std::lock_guard one_at_a_time(recording);
   stream.synchronize();
   c10::cuda::CUDACachingAllocator::emptyCache();  // a recording cannot use what others keep
-  state_->graph.capture_begin();
+  // What other threads do meanwhile is their own.
+  state_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   try {
     f();
   } catch (...) {

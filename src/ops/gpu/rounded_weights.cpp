@@ -4,6 +4,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "ops/gpu/last_stream.h"
+
 namespace hydramix::gpu {
 namespace {
 
@@ -14,22 +16,19 @@ struct Entry {
   int64_t version;
   const void* data;
   torch::Tensor copy;
+  LastStream stream;  // that wrote the copy, or read it behind who did
 };
 
 std::mutex mutex;
 std::unordered_map<const c10::TensorImpl*, Entry> entries;
-std::size_t cleaned_at = 256;  // entries at which those of dead weights are looked for
 
 // With the mutex held.
 void keep(const torch::Tensor& weight, const torch::Tensor& copy) {
-  if (entries.size() >= cleaned_at) {
-    for (auto it = entries.begin(); it != entries.end();)
-      it = it->second.weight.expired() ? entries.erase(it) : std::next(it);
-    cleaned_at = std::max<std::size_t>(256, 2 * entries.size());
-  }
-  entries.insert_or_assign(
-      weight.unsafeGetTensorImpl(),
-      Entry{Weak(weight.getIntrusivePtr()), weight._version(), weight.data_ptr(), copy});
+  const auto* key = weight.unsafeGetTensorImpl();
+  if (!entries.contains(key))  // new weights, of a new model as a rule: the old one's may be dead
+    std::erase_if(entries, [](const auto& entry) { return entry.second.weight.expired(); });
+  entries.insert_or_assign(key, Entry{Weak(weight.getIntrusivePtr()), weight._version(),
+                                      weight.data_ptr(), copy, LastStream(weight.device())});
 }
 
 }  // namespace
@@ -46,6 +45,7 @@ torch::Tensor rounded(const torch::Tensor& weight) {
   const auto found = entries.find(weight.unsafeGetTensorImpl());
   if (found != entries.end() && !found->second.weight.expired() &&
       found->second.data == weight.data_ptr()) {
+    found->second.stream.join();
     // Rounded anew where it was: a recorded step reads it there. Not counted as a write, since all
     // copies may be parts of one tensor, and those rounded before are waiting for backward passes.
     if (found->second.version != weight._version()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights in bfloat16, for products on tensor cores. A float32 weight is rounded once and not again
 // until it is written; the optimizer may write both at once. Writes are what LibTorch counts: not
-// those through weight.data(). Copies are made on the stream of the call; who uses a model in
-// several streams has to order them.
+// those through weight.data(). Copies are made on the stream of the call, and other streams wait
+// for it; who writes weights while another stream reads them has to order the two.
 #pragma once
 
 #include "ops/gpu/gpu.h"

@@ -7,6 +7,7 @@
 #include "hydramix/error.h"
 #include "kernels/cuda/scan.h"
 #include "kernels/cuda/token_tiles.h"
+#include "ops/gpu/last_stream.h"
 
 namespace hydramix::gpu {
 namespace {
@@ -18,6 +19,7 @@ struct Entry {
   std::vector<int64_t> offsets;
   torch::Device device;
   std::shared_ptr<const TokenTable> table;
+  LastStream stream;
 };
 
 std::mutex kept_mutex;
@@ -73,6 +75,11 @@ torch::Tensor TokenTable::places() const {
   return (token - bounds_.select(1, 0)).to(torch::kInt64);
 }
 
+void TokenTable::keep_for_current_stream() const {
+  const auto stream = at::cuda::getCurrentCUDAStream(bounds_.device().index());
+  for (const auto& t : {bounds_, begins_}) t.record_stream(stream);
+}
+
 const int2* TokenTable::bounds() const {
   return reinterpret_cast<const int2*>(bounds_.data_ptr<int>());
 }
@@ -102,9 +109,11 @@ std::shared_ptr<const TokenTable> token_table(const std::vector<int64_t>& offset
   for (auto entry = kept.begin(); entry != kept.end(); ++entry)
     if (entry->device == device && entry->offsets == offsets) {
       kept.splice(kept.begin(), kept, entry);
-      return kept.front().table;
+      if (entry->stream.join()) entry->table->keep_for_current_stream();
+      return entry->table;
     }
-  kept.push_front({offsets, device, std::make_shared<TokenTable>(offsets, device)});
+  kept.push_front(
+      {offsets, device, std::make_shared<TokenTable>(offsets, device), LastStream(device)});
   if (kept.size() > kKept) kept.pop_back();
   return kept.front().table;
 }

@@ -30,6 +30,9 @@ class TokenTable {
   torch::Tensor sequences() const;
   torch::Tensor places() const;
   const int2* bounds() const;
+  // Its memory is not given to others before the current stream has done what it was given so far,
+  // though it was made on another.
+  void keep_for_current_stream() const;
   // `walks`: parts of heads and directions, which share a GPU.
   cuda::ScanLayout layout(int walks) const;
 

@@ -238,6 +238,15 @@ TYPED_TEST(CudaCrossEntropy, ColumnSums) {
   check_column_sums<TypeParam>(600000, 3, 3, 0, 1e-5);  // as many parts as there can be
 }
 
+TEST(CudaCrossEntropyTargets, WithoutAColumnGiveNanAndReadNothing) {
+  SKIP_WITHOUT_GPU();
+  auto chunk = random_chunk(4, 64, 64, 0, true);
+  chunk.targets = {63, 64, int64_t{1} << 40, 0};
+  const auto loss = run<__nv_bfloat16>(chunk, true).loss;
+  EXPECT_TRUE(std::isfinite(loss[0]) && std::isfinite(loss[3]));
+  EXPECT_TRUE(std::isnan(loss[1]) && std::isnan(loss[2]));
+}
+
 TEST(CudaCrossEntropySums, LossAndCorrect) {
   SKIP_WITHOUT_GPU();
   for (const int64_t rows : {1, 31, 1024, 1025, 5000}) {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one stream makes and another reads: copies of weights, tables of sequences, recordings.
+#include <future>
+#include <thread>
+
+#include "ops/gpu/graph.h"
+#include "ops/gpu/rounded_weights.h"
+#include "ops/gpu/token_table.h"
+#include "support/gpu.h"
+
+namespace hydramix {
+namespace {
+
+using test::kGpu;
+using torch::Tensor;
+
+class GpuStreams : public test::OnGpu {
+ protected:
+  // `write` on one stream behind a tenth of a second of work, `read` on another as soon as that is
+  // queued, by two threads; what `read` gives.
+  static Tensor read_after(const std::function<void()>& write,
+                           const std::function<Tensor()>& read) {
+    std::promise<void> queued, done;
+    std::thread writer([&] {
+      const gpu::OwnStream stream(kGpu);
+      auto a = torch::randn({4096, 4096}, kGpu);
+      for (int i = 0; i < 40; ++i) a = a.mm(a).div_(100);
+      write();
+      queued.set_value();
+      done.get_future().wait();  // the default stream waits for this one when it goes
+    });
+    queued.get_future().wait();
+    Tensor result;
+    {
+      const gpu::OwnStream stream(kGpu);
+      result = read().cpu();
+    }
+    done.set_value();
+    writer.join();
+    return result;
+  }
+};
+
+TEST_F(GpuStreams, ARoundedWeightIsReadBehindItsRounding) {
+  if constexpr (gpu::kBuilt) {
+    const auto weight = torch::randn({2048, 2048}, kGpu).requires_grad_();
+    const auto expected = weight.detach().to(torch::kBFloat16).cpu();
+    const auto got =
+        read_after([&] { gpu::rounded(weight); }, [&] { return gpu::rounded(weight).clone(); });
+    EXPECT_TRUE(torch::equal(got, expected));
+    // Written anew: the copy is too, where it was.
+    const auto again = read_after(
+        [&] {
+          const torch::NoGradGuard no_grad;
+          const_cast<Tensor&>(weight).mul_(3);
+          gpu::rounded(weight);
+        },
+        [&] { return gpu::rounded(weight).clone(); });
+    EXPECT_TRUE(torch::equal(again, weight.detach().cpu().to(torch::kBFloat16)));
+  }
+}
+
+TEST_F(GpuStreams, ATableIsReadBehindItsUpload) {
+  if constexpr (gpu::kBuilt) {
+    const std::vector<int64_t> offsets{0, 3, 70000, 70001, 200000};
+    const auto got = read_after([&] { gpu::token_table(offsets, kGpu); },
+                                [&] { return gpu::token_table(offsets, kGpu)->places(); });
+    for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+      const int64_t length = offsets[s + 1] - offsets[s];
+      EXPECT_TRUE(torch::equal(got.narrow(0, offsets[s], length), torch::arange(length))) << s;
+    }
+  }
+}
+
+// Each thread records and replays on a stream of its own while the others do.
+TEST_F(GpuStreams, ThreadsRecordBesideOneAnother) {
+  if constexpr (gpu::kBuilt) {
+    const auto work = [](double factor) {
+      const gpu::OwnStream stream(kGpu);
+      const auto x = torch::ones({1000}, kGpu);
+      Tensor y = x * factor;
+      for (int round = 0; round < 5; ++round) {
+        gpu::Graph graph([&] { y = (x * factor).cumsum(0); });
+        for (int i = 0; i < 20; ++i) graph.replay();
+        if (y[999].item<double>() != 1000 * factor) return false;
+      }
+      return true;
+    };
+    std::vector<std::future<bool>> threads;
+    for (int t = 1; t <= 4; ++t) threads.push_back(std::async(std::launch::async, work, t));
+    for (auto& thread : threads) EXPECT_TRUE(thread.get());
+  }
+}
+
+}  // namespace
+}  // namespace hydramix

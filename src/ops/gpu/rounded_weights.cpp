@@ -20,7 +20,8 @@ struct Entry {
 };
 
 std::mutex mutex;
-std::unordered_map<const c10::TensorImpl*, Entry> entries;
+// Never destroyed: when the process ends, the driver may have gone before.
+auto& entries = *new std::unordered_map<const c10::TensorImpl*, Entry>;
 
 // With the mutex held.
 void keep(const torch::Tensor& weight, const torch::Tensor& copy) {

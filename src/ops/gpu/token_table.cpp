@@ -23,7 +23,8 @@ struct Entry {
 };
 
 std::mutex kept_mutex;
-std::list<Entry> kept;  // the one last used first
+// The one last used first. Never destroyed: when the process ends, the driver may have gone before.
+std::list<Entry>& kept = *new std::list<Entry>;
 
 thread_local std::shared_ptr<const TokenTable> put_in_place;
 

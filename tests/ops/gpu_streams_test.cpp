@@ -60,7 +60,7 @@ TEST_F(GpuStreams, ARoundedWeightIsReadBehindItsRounding) {
   }
 }
 
-TEST_F(GpuStreams, ATableIsReadBehindItsUpload) {
+TEST_F(GpuStreams, ATableServesOtherStreams) {
   if constexpr (gpu::kBuilt) {
     const std::vector<int64_t> offsets{0, 3, 70000, 70001, 200000};
     const auto got = read_after([&] { gpu::token_table(offsets, kGpu); },

@@ -234,7 +234,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
       if (!fs::exists(path) && events.message)
         events.message(concat(files.test[i].path.string(), ": was not there when ", options.out,
                               " was trained. For predictions: hydramix predict ", options.out, " ",
-                              files.test[i].path.string(), " --out ", path.string()));
+                              files.test[i].path.string(), " --out ", path.filename().string()));
     }
     return outcome;
   }

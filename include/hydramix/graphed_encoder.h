@@ -22,7 +22,8 @@ class GraphedEncoder {
   GraphedEncoder& operator=(const GraphedEncoder&) = delete;
 
   // Ids of each sequence -> hidden states (tokens, d_model) float32 on the GPU, sequence behind
-  // sequence; valid until the next call. Not to be called by two threads at once.
+  // sequence; valid until the next call. Not to be called by two threads at once, nor while another
+  // thread uses the same model: a size that comes for the first time is recorded.
   torch::Tensor encode(const std::vector<std::vector<int64_t>>& sequences);
 
  private:

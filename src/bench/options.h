@@ -62,7 +62,8 @@ struct Options {
     v("d_state", self.d_state, Range{1, 65536}, "state size N of a scan");
     v("d_conv", self.d_conv, Range{1, 1 << 16}, "width of the convolution");
     v("layers", self.layers, Range{1, 4096}, "layers of the model");
-    v("mixers", self.mixers, Choices{mixer_names}, "mixers of the suite mixers; none: all");
+    v("mixers", self.mixers, Choices{mixer_names},
+      "mixers of the suite mixers (none: all), and of the suite gpu beside Hydra (none: none)");
     v("rounds", self.rounds, Range{1, 1000000}, "how often each is timed, at least");
     v("min_seconds", self.min_seconds, Range{0.0, 1e6}, "and how long all of a measurement");
     v("max_seconds", self.max_seconds, Range{0.0, 1e6},

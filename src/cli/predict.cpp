@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/spelling.h"
@@ -66,8 +65,9 @@ int predict(const PredictOptions& options) {
   check_kind(options.model, classifier.task(), task);
   const auto file = read_sentences(task, options.file, Labels::kIfThere);
   if (!file.torn.empty()) std::fprintf(stderr, "%s\n", left_out(file).c_str());
-  std::optional<AtomicFile> out;  // opened before the work: a place that cannot be written is said
-  if (!options.out.empty()) out.emplace(options.out);
+  if (!options.out.empty()) {
+    const AtomicFile probe(options.out);  // a place that cannot be written is said before the work
+  }
   std::vector<double> predicted, actual;
   {
     constexpr std::size_t kAtOnce = 256;
@@ -84,12 +84,10 @@ int predict(const PredictOptions& options) {
     }
   }
   const auto text = submission_text(task, file.rows, predicted);
-  if (out) {
-    out->write(text);
-    out->commit();
-  } else {
+  if (options.out.empty())
     std::fputs(text.c_str(), stdout);
-  }
+  else
+    write_file(options.out, text);
   if (actual.size() == predicted.size()) {
     const auto metrics = scores(task, predicted, actual);
     for (const auto& [name, value] : metrics.items())

@@ -126,18 +126,31 @@ Plan make_plan(const GlueOptions& options) {
   return plan;
 }
 
+// Whether the folder holds a run that did.
+bool began_from(const fs::path& folder, const StartInfo& start) {
+  const auto path = folder / "data.json";
+  if (!fs::exists(path)) return false;
+  const auto data = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  return data.is_object() && data.value("model", Json()) == start.fingerprints.at("model");
+}
+
 // Throws what would come up only when it is a task's turn: a model that does not fit it, a folder
 // that holds another run, an MNLI classifier that was made in another way.
 void check_runs(const GlueOptions& options, const Plan& plan, const std::string& model,
                 const StartInfo& start) {
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
     const auto& task = *plan.tasks[t];
+    const bool from_mnli = plan.from_mnli && starts_from_first(task);
     Json data = plan.files[t];
-    if (!plan.from_mnli || !starts_from_first(task)) data.update(start.fingerprints);
+    if (!from_mnli) data.update(start.fingerprints);
     for (const int64_t seed : plan.seeds) {
       const auto run = run_options(options, plan, task, seed, model);
       check_start(run, start.encoder, launch_environment().size);
       check_out(run, data);
+      HYDRAMIX_CHECK_USAGE(!from_mnli || !began_from(run.out, start), run.out,
+                           ": holds a run that began from the model itself, not from its MNLI "
+                           "classifier. Give --start pretrained to have it again, or choose "
+                           "another --out.");
     }
   }
   if (plan.from_mnli && !plan.makes_mnli())
@@ -175,8 +188,8 @@ bool any_signal(Communicator& communicator, torch::Device device) {
 }
 
 // What results of several calls must have in common to be averaged.
-const std::vector<std::string> kCommon{"model", "fingerprint", "data",       "recipe",   "seeds",
-                                       "start", "pooling",     "max_length", "precision"};
+const std::vector<std::string> kCommon{"fingerprint", "data",    "recipe",     "seeds",
+                                       "start",       "pooling", "max_length", "precision"};
 
 // Whether what is said of a task has what a table shows.
 bool is_sound(const Json& task) {
@@ -194,14 +207,21 @@ bool is_sound(const Json& task) {
   }
 }
 
-// Results of other tasks that are there already, had in the same way: kept.
-Json earlier_tasks(const fs::path& path, const Json& results) {
+// Results of other tasks that are there already, had in the same way: kept. What is not is told.
+Json earlier_tasks(const fs::path& path, const Json& results,
+                   const std::function<void(const std::string&)>& tell) {
   if (!fs::exists(path)) return Json::object();
   const auto before = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
   if (!before.is_object() || !before.contains("tasks") || !before["tasks"].is_object())
     return Json::object();
-  for (const auto& key : kCommon)
-    if (!before.contains(key) || before[key] != results[key]) return Json::object();
+  for (const auto& key : kCommon) {
+    const Json was = before.value(key, Json());
+    if (was == results[key]) continue;
+    if (tell && !before["tasks"].empty())
+      tell(concat(path.string(), ": held tasks of another way to have them, which are replaced: ",
+                  key, " was ", was.dump(), ", is ", results[key].dump()));
+    return Json::object();
+  }
   Json sound = Json::object();
   for (const auto& [name, task] : before["tasks"].items())
     if (is_sound(task)) sound[name] = task;
@@ -209,8 +229,9 @@ Json earlier_tasks(const fs::path& path, const Json& results) {
 }
 
 // What results.json says, of these tasks and those that are there already.
-Json all_results(Json results, const Json& tasks, const fs::path& path) {
-  Json merged = earlier_tasks(path, results);
+Json all_results(Json results, const Json& tasks, const fs::path& path,
+                 const std::function<void(const std::string&)>& tell) {
+  Json merged = earlier_tasks(path, results, tell);
   merged.update(tasks);
   results["tasks"] = Json::object();
   double sum = 0;
@@ -289,7 +310,7 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
       const auto path = fs::path(options.out) / "results.json";
       outcome.results = all_results({{"model", model},
                                      {"fingerprint", start.fingerprints.at("model")},
-                                     {"data", options.data},
+                                     {"data", fs::weakly_canonical(options.data).string()},
                                      {"recipe", options.recipe},
                                      {"parameters", parameters},
                                      {"seeds", plan.seeds},
@@ -298,7 +319,7 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
                                      {"max_length", options.max_length},
                                      {"precision", options.precision},
                                      {"skipped", plan.skipped}},
-                                    tasks, path);
+                                    tasks, path, events.message);
       write_file(path, outcome.results.dump(2) + "\n");
     }
     return outcome;

@@ -72,6 +72,7 @@ TEST_F(GlueBenchmarkTest, TasksOfAnotherCallStayInTheResults) {
   o.tasks = {"CoLA"};
   const auto first = run_glue(o, events).results;
   o.tasks = {"SST-2"};
+  o.data = (folder / "glue/../glue").string();  // the same by another name
   const auto both = run_glue(o, events).results;
   EXPECT_EQ(both.at("tasks").at("CoLA"), first.at("tasks").at("CoLA"));
   EXPECT_DOUBLE_EQ(both.at("average").get<double>(),
@@ -161,7 +162,10 @@ TEST_F(GlueBenchmarkTest, ResultsOfAnotherModelAreNotAveraged) {
   run_glue(o, events);
   test::write_encoder(folder / "encoder", "attention");
   o.tasks = {"SST-2"};
+  std::string said;
+  events.message = [&](const std::string& text) { said += text; };
   EXPECT_EQ(run_glue(o, events).results.at("tasks").size(), 1u);
+  EXPECT_NE(said.find("fingerprint was"), std::string::npos) << said;
 }
 
 TEST_F(GlueBenchmarkTest, FoldersOfOtherRunsAreFoundBeforeAnyTraining) {
@@ -175,6 +179,17 @@ TEST_F(GlueBenchmarkTest, FoldersOfOtherRunsAreFoundBeforeAnyTraining) {
   EXPECT_THROW_WITH(run_glue(o, events), UsageError, "max_length was 32, is 16");
   o.max_length = 2;
   EXPECT_THROW_WITH(run_glue(o, events), UsageError, "no room");
+  EXPECT_TRUE(ran.empty());
+
+  test::write_glue(folder / "glue", {"MNLI", "RTE"}, {16, 8, 4});
+  o = options();
+  o.tasks = {"RTE"};
+  o.start = "pretrained";
+  run_glue(o, events);
+  ran.clear();
+  o.tasks = {"MNLI", "RTE"};
+  o.start = "mnli";
+  EXPECT_THROW_WITH(run_glue(o, events), UsageError, "--start pretrained");
   EXPECT_TRUE(ran.empty());
 }
 

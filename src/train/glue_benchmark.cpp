@@ -2,14 +2,15 @@
 #include "train/glue_benchmark.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/atomic_file.h"
 #include "base/interrupt.h"
 #include "base/spelling.h"
+#include "glue/results.h"
 #include "hydramix/error.h"
 #include "train/device.h"
 #include "train/launch_environment.h"
+#include "train/run_folder.h"
 #include "train/tiny_model.h"
 
 namespace hydramix {
@@ -107,7 +108,7 @@ Plan make_plan(const GlueOptions& options) {
   const int64_t count = options.seeds > 0 ? options.seeds : options.recipe == "tiny" ? 1 : 5;
   for (int64_t i = 0; i < count; ++i) plan.seeds.push_back(options.seed + i);
   for (const auto* task : plan.tasks) {
-    completed(run_options(options, plan, *task, plan.seeds.front(), options.model));
+    completed(run_options(options, plan, *task, plan.seeds.front(), options.model));  // may throw
     plan.files.push_back(check_task_files(*task, options.data));
   }
   plan.from_mnli =
@@ -126,12 +127,10 @@ Plan make_plan(const GlueOptions& options) {
   return plan;
 }
 
-// Whether the folder holds a run that did.
+// Whether the folder holds a run of fine-tuning that began from this very model.
 bool began_from(const fs::path& folder, const StartInfo& start) {
-  const auto path = folder / "data.json";
-  if (!fs::exists(path)) return false;
-  const auto data = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  return data.is_object() && data.value("model", Json()) == start.fingerprints.at("model");
+  const auto data = data_of_run(folder);
+  return data.contains("model") && data["model"] == start.fingerprints.at("model");
 }
 
 // Throws what would come up only when it is a task's turn: a model that does not fit it, a folder
@@ -158,97 +157,11 @@ void check_runs(const GlueOptions& options, const Plan& plan, const std::string&
       check_out(run_options(options, plan, sentence_task(kFirst), seed, model), start.fingerprints);
 }
 
-// Mean and standard deviation over seeds (of a sample; 0 for one).
-std::pair<double, double> mean_and_deviation(const std::vector<double>& values) {
-  const auto n = static_cast<double>(values.size());
-  double mean = 0, squares = 0;
-  for (const double value : values) mean += value / n;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return {mean, values.size() > 1 ? std::sqrt(squares / (n - 1)) : 0.0};
-}
-
-Json task_results(const SentenceTask& task, const std::vector<Json>& runs) {
-  std::vector<double> values;
-  Json each = Json::array();
-  for (const auto& run : runs) {
-    values.push_back(run.at("metrics").at("score").get<double>());
-    Json line{{"seed", run.at("seed")}};
-    line.update(run.at("metrics"));
-    each.push_back(line);
-  }
-  const auto [mean, deviation] = mean_and_deviation(values);
-  return {{"heading", task.heading}, {"mean", mean}, {"deviation", deviation}, {"runs", each}};
-}
-
 // Whether a rank got a signal: then all of them stop.
 bool any_signal(Communicator& communicator, torch::Device device) {
   auto signals = torch::full({1}, Interrupt::signal() != 0 ? 1.0 : 0.0, torch::kFloat64).to(device);
   communicator.sum(signals);
   return signals.item<double>() > 0;
-}
-
-// What results of several calls must have in common to be averaged.
-const std::vector<std::string> kCommon{"fingerprint", "data",    "recipe",     "seeds",
-                                       "start",       "pooling", "max_length", "precision"};
-
-// Whether what is said of a task has what a table shows.
-bool is_sound(const Json& task) {
-  try {
-    static_cast<void>(task.at("mean").get<double>() + task.at("deviation").get<double>());
-    const auto& runs = task.at("runs");
-    for (const auto& run : runs) {
-      if (!run.contains("parts")) continue;
-      for (const auto& [part, metrics] : runs.at(0).at("parts").items())
-        static_cast<void>(run.at("parts").at(part).at("score").get<double>());
-    }
-    return runs.is_array() && !runs.empty();
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
-
-// Results of other tasks that are there already, had in the same way: kept. What is not is told.
-Json earlier_tasks(const fs::path& path, const Json& results,
-                   const std::function<void(const std::string&)>& tell) {
-  if (!fs::exists(path)) return Json::object();
-  const auto before = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  if (!before.is_object() || !before.contains("tasks") || !before["tasks"].is_object())
-    return Json::object();
-  for (const auto& key : kCommon) {
-    const Json was = before.value(key, Json());
-    if (was == results[key]) continue;
-    if (tell && !before["tasks"].empty())
-      tell(concat(path.string(), ": held tasks of another way to have them, which are replaced: ",
-                  key, " was ", was.dump(), ", is ", results[key].dump()));
-    return Json::object();
-  }
-  Json sound = Json::object();
-  for (const auto& [name, task] : before["tasks"].items())
-    if (is_sound(task)) sound[name] = task;
-  return sound;
-}
-
-// What results.json says, of these tasks and those that are there already.
-Json all_results(Json results, const Json& tasks, const fs::path& path,
-                 const std::function<void(const std::string&)>& tell) {
-  Json merged = earlier_tasks(path, results, tell);
-  merged.update(tasks);
-  results["tasks"] = Json::object();
-  double sum = 0;
-  int64_t count = 0;
-  for (const auto& task : sentence_tasks()) {
-    if (!merged.contains(task.name)) continue;
-    results["tasks"][task.name] = merged[task.name];
-    if (!task.of_the_paper) continue;
-    sum += merged[task.name].at("mean").get<double>();
-    ++count;
-  }
-  results["average"] = count > 0 ? Json(sum / static_cast<double>(count)) : Json();
-  Json skipped = Json::array();
-  for (const auto& name : results["skipped"])
-    if (!merged.contains(name.get<std::string>())) skipped.push_back(name);
-  results["skipped"] = skipped;
-  return results;
 }
 
 }  // namespace
@@ -308,18 +221,18 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
     }
     if (communicator.rank() == 0) {
       const auto path = fs::path(options.out) / "results.json";
-      outcome.results = all_results({{"model", model},
-                                     {"fingerprint", start.fingerprints.at("model")},
-                                     {"data", fs::weakly_canonical(options.data).string()},
-                                     {"recipe", options.recipe},
-                                     {"parameters", parameters},
-                                     {"seeds", plan.seeds},
-                                     {"start", options.start},
-                                     {"pooling", options.pooling},
-                                     {"max_length", options.max_length},
-                                     {"precision", options.precision},
-                                     {"skipped", plan.skipped}},
-                                    tasks, path, events.message);
+      outcome.results = merged_results({{"model", model},
+                                        {"fingerprint", start.fingerprints.at("model")},
+                                        {"data", fs::weakly_canonical(options.data).string()},
+                                        {"recipe", options.recipe},
+                                        {"parameters", parameters},
+                                        {"seeds", plan.seeds},
+                                        {"start", options.start},
+                                        {"pooling", options.pooling},
+                                        {"max_length", options.max_length},
+                                        {"precision", options.precision},
+                                        {"skipped", plan.skipped}},
+                                       tasks, path, events.message);
       write_file(path, outcome.results.dump(2) + "\n");
     }
     return outcome;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "hydramix/error.h"
+#include "models/bert_parts.h"
 #include "ops/gpu/graph.h"
 #include "ops/gpu/token_table.h"
 #include "train/device.h"
@@ -73,10 +74,7 @@ MaskedLm::Tensors MaskedLm::upload(const MaskedBatch& batch, bool rounded_up) co
       torch::arange(batch.first, batch.first + int64_t(batch.documents.size()), torch::kInt64);
   const auto ids = int64_tensor(batch.ids).unsqueeze(0);
   model_->check_ids(ids, {});
-  const int64_t vocab = model_->options().vocab;
-  for (const int64_t target : batch.targets)
-    HYDRAMIX_CHECK(target >= 0 && target < vocab, "masked tokens must be in [0, ", vocab - 1,
-                   "]; got ", target, ". Is the text tokenized with this model's vocabulary?");
+  check_numbers("targets", int64_tensor(batch.targets), model_->options().vocab);
   const auto& device = settings_.device;
   auto positions = batch.positions, targets = batch.targets;
   if (rounded_up) {

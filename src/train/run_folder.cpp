@@ -69,9 +69,18 @@ void RunFolder::keep(const Json& config, const std::vector<std::string>& free,
   write_file(path_ / kData, data.dump(2) + "\n");
 }
 
+Json data_of_run(const std::filesystem::path& folder) {
+  const auto path = folder / kData;
+  if (!std::filesystem::exists(path)) return Json::object();
+  auto data = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  HYDRAMIX_CHECK(data.is_object(), path.string(),
+                 ": holds no fingerprints of data. Choose another --out.");
+  return data;
+}
+
 void check_same_run(const std::filesystem::path& folder, const Json& config,
                     const std::vector<std::string>& free, const Json& data) {
-  const auto config_path = folder / kConfig, data_path = folder / kData;
+  const auto config_path = folder / kConfig;
   if (std::filesystem::exists(config_path)) {
     auto before = Json::parse(read_file(config_path), nullptr, /*allow_exceptions=*/false);
     HYDRAMIX_CHECK(before.is_object() && (before.contains("train") || before.contains("task")),
@@ -87,18 +96,15 @@ void check_same_run(const std::filesystem::path& folder, const Json& config,
                          ": holds a run with other options: ", differs,
                          ". Give the same options to continue it, or choose another --out.");
   }
-  if (std::filesystem::exists(data_path)) {
-    const auto all = Json::parse(read_file(data_path), nullptr, /*allow_exceptions=*/false);
-    HYDRAMIX_CHECK(all.is_object(), data_path.string(),
-                   ": holds no fingerprints of data. Choose another --out.");
-    Json before = Json::object();
-    for (const auto& [name, fingerprint] : data.items())
-      if (all.contains(name)) before[name] = all[name];
-    const auto differs = difference(before, data);
-    HYDRAMIX_CHECK(differs.empty(), data_path.string(),
-                   ": the data that this run began with had other fingerprints: ", differs,
-                   ". Bring it back, or choose another --out.");
-  }
+  const auto all = data_of_run(folder);
+  if (all.empty()) return;
+  Json before = Json::object();
+  for (const auto& [name, fingerprint] : data.items())
+    if (all.contains(name)) before[name] = all[name];
+  const auto differs = difference(before, data);
+  HYDRAMIX_CHECK(differs.empty(), (folder / kData).string(),
+                 ": the data that this run began with had other fingerprints: ", differs,
+                 ". Bring it back, or choose another --out.");
 }
 
 }  // namespace hydramix

@@ -28,6 +28,9 @@ class RunFolder {
   int descriptor_;
 };
 
+// The fingerprints in data.json; an empty object where there is none.
+nlohmann::ordered_json data_of_run(const std::filesystem::path& folder);
+
 // Throws where the folder holds a run that was asked for something else, but for the keys `free`
 // ("train.keep"), or that learns from other data: fingerprints by name, of which only those given
 // are compared.

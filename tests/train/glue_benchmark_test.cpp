@@ -37,6 +37,15 @@ struct GlueBenchmarkTest : ::testing::Test {
     o.max_length = 32;
     return o;
   }
+  // The options of a call with this task alone, which has been made; `ran` is empty again.
+  GlueOptions after(const std::string& task) {
+    test::write_glue(folder / "glue", {task}, {16, 8, 4});
+    auto o = options();
+    o.tasks = {task};
+    run_glue(o, events);
+    ran.clear();
+    return o;
+  }
 };
 
 TEST_F(GlueBenchmarkTest, RunsTasksAndSeedsOnceAndAveragesThem) {
@@ -138,11 +147,8 @@ TEST_F(GlueBenchmarkTest, WithoutMnliTheOthersNeedAnotherStart) {
 }
 
 TEST_F(GlueBenchmarkTest, AnMnliClassifierOfAnotherModelWillNotDo) {
-  test::write_glue(folder / "glue", {"MNLI", "RTE"}, {16, 8, 4});
-  auto o = options();
-  o.tasks = {"MNLI"};
-  run_glue(o, events);
-  ran.clear();
+  auto o = after("MNLI");
+  test::write_glue(folder / "glue", {"RTE"}, {16, 8, 4});
   test::write_encoder(folder / "encoder", "attention");
   o.tasks = {"RTE"};
   EXPECT_THROW_WITH(run_glue(o, events), Error, "MNLI/seed-17/data.json");
@@ -156,10 +162,8 @@ TEST_F(GlueBenchmarkTest, AnMnliClassifierOfAnotherModelWillNotDo) {
 }
 
 TEST_F(GlueBenchmarkTest, ResultsOfAnotherModelAreNotAveraged) {
-  test::write_glue(folder / "glue", {"CoLA", "SST-2"}, {16, 8, 4});
-  auto o = options();
-  o.tasks = {"CoLA"};
-  run_glue(o, events);
+  auto o = after("CoLA");
+  test::write_glue(folder / "glue", {"SST-2"}, {16, 8, 4});
   test::write_encoder(folder / "encoder", "attention");
   o.tasks = {"SST-2"};
   std::string said;
@@ -169,11 +173,8 @@ TEST_F(GlueBenchmarkTest, ResultsOfAnotherModelAreNotAveraged) {
 }
 
 TEST_F(GlueBenchmarkTest, FoldersOfOtherRunsAreFoundBeforeAnyTraining) {
-  test::write_glue(folder / "glue", {"CoLA", "SST-2"}, {16, 8, 4});
-  auto o = options();
-  o.tasks = {"CoLA"};
-  run_glue(o, events);
-  ran.clear();
+  auto o = after("CoLA");
+  test::write_glue(folder / "glue", {"SST-2"}, {16, 8, 4});
   o.tasks = {"SST-2", "CoLA"};
   o.max_length = 16;
   EXPECT_THROW_WITH(run_glue(o, events), UsageError, "max_length was 32, is 16");

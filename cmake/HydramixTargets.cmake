@@ -11,7 +11,7 @@ endif()
 function(hydramix_target target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  # The same for libraries and executables, so that all can share one precompiled header.
+  # -fPIC for executables as well, so that they share the precompiled headers of the libraries.
   target_compile_options(${target} PRIVATE -fPIC -Wall -Wextra -Wshadow $<$<BOOL:${HYDRAMIX_WERROR}>:-Werror>)
   # GCC at -O3 sees copies beyond the end inside LibTorch's std::vector<bool>.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
@@ -30,16 +30,29 @@ function(hydramix_target target)
   endif()
 endfunction()
 
-# Reading LibTorch's headers is most of the work of compiling a file that includes them: they are
-# precompiled once, for every target.
+# Reading LibTorch's headers, or those of the JSON library, is most of the work of compiling a file that includes
+# them. They are precompiled once for all targets that are compiled with the same flags.
+function(hydramix_precompiled_header name)
+  file(CONFIGURE OUTPUT ${name}.cpp CONTENT "")  # written once, not at every configuration
+  add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+  hydramix_target(${name})
+  target_link_libraries(${name} PRIVATE nlohmann_json::nlohmann_json)
+  target_precompile_headers(${name} PRIVATE ${ARGN} <nlohmann/json.hpp> <algorithm> <filesystem> <fstream> <functional>
+                            <map> <memory> <optional> <sstream> <string> <vector>)
+endfunction()
+
 function(hydramix_use_torch target)
   target_link_libraries(${target} PUBLIC torch PRIVATE OpenMP::OpenMP_CXX)
   if(NOT TARGET hydramix_torch_header)
-    file(CONFIGURE OUTPUT torch_header.cpp CONTENT "")  # written once, not at every configuration
-    add_library(hydramix_torch_header OBJECT ${CMAKE_CURRENT_BINARY_DIR}/torch_header.cpp)
-    hydramix_target(hydramix_torch_header)
+    hydramix_precompiled_header(hydramix_torch_header "${PROJECT_SOURCE_DIR}/include/hydramix/torch_compat.h")
     target_link_libraries(hydramix_torch_header PUBLIC torch PRIVATE OpenMP::OpenMP_CXX)
-    target_precompile_headers(hydramix_torch_header PRIVATE <torch/torch.h>)
   endif()
   target_precompile_headers(${target} REUSE_FROM hydramix_torch_header)
+endfunction()
+
+function(hydramix_use_json target)
+  if(NOT TARGET hydramix_json_header)
+    hydramix_precompiled_header(hydramix_json_header)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM hydramix_json_header)
 endfunction()

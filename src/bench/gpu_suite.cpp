@@ -4,6 +4,8 @@
 // medians by events on the device after warm-up; steps are recorded as graphs. Each is compared
 // with the matrix products of its projections. That the results are right is what the tests of
 // kernels/cuda and of ops on a GPU say.
+#include <torch/nn/modules/container/modulelist.h>
+
 #include <cmath>
 
 #include "base/formatted.h"

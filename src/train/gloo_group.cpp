@@ -2,6 +2,9 @@
 // Gloo. It listens at one address of this machine: on one machine the loopback, else the address
 // from which this machine reaches rank 0's, unless GLOO_SOCKET_IFNAME names an interface. The host
 // name, which Gloo would take by itself, is 127.0.1.1 on many systems.
+#ifndef USE_C10D_GLOO
+#define USE_C10D_GLOO  // without it c10d's header is empty
+#endif
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -3,6 +3,9 @@
 // watches the clock and the other ranks: c10d's own watchdog, which would end the process without
 // naming anybody, is told to keep still unless the user has said otherwise, and gets a limit that
 // it does not reach.
+#ifndef USE_C10D_NCCL
+#define USE_C10D_NCCL  // without it c10d's header is empty
+#endif
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 

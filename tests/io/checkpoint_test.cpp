@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints between LibTorch and us: its reader takes what we write, we read what it writes.
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/serialize.h>
 
 #include <fstream>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hydramix/bert.h"
 
+#include <torch/optim/adamw.h>
+
 #include "hydramix/error.h"
 #include "support/expect.h"
 #include "support/models.h"

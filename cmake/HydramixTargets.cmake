@@ -7,10 +7,15 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+option(HYDRAMIX_UNITY "compile several files as one unit, which shares their headers' templates" ON)
+
 # Warnings and sanitizers are ours alone: a consumer's targets get none of them.
 function(hydramix_target target)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF UNITY_BUILD ${HYDRAMIX_UNITY}
+                        UNITY_BUILD_BATCH_SIZE 8)
+  # Loops that need -O3 are in hydramix_kernels, which asks for it.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
   # -fPIC for executables as well, so that they share the precompiled headers of the libraries.
   target_compile_options(${target} PRIVATE -fPIC -Wall -Wextra -Wshadow $<$<BOOL:${HYDRAMIX_WERROR}>:-Werror>)
   # GCC at -O3 sees copies beyond the end inside LibTorch's std::vector<bool>.
@@ -41,18 +46,15 @@ function(hydramix_precompiled_header name)
                             <map> <memory> <optional> <sstream> <string> <vector>)
 endfunction()
 
-function(hydramix_use_torch target)
-  target_link_libraries(${target} PUBLIC torch PRIVATE OpenMP::OpenMP_CXX)
-  if(NOT TARGET hydramix_torch_header)
-    hydramix_precompiled_header(hydramix_torch_header "${PROJECT_SOURCE_DIR}/include/hydramix/torch_compat.h")
-    target_link_libraries(hydramix_torch_header PUBLIC torch PRIVATE OpenMP::OpenMP_CXX)
-  endif()
-  target_precompile_headers(${target} REUSE_FROM hydramix_torch_header)
+function(hydramix_torch_precompiled_header name)
+  hydramix_precompiled_header(${name} "${PROJECT_SOURCE_DIR}/include/hydramix/torch_compat.h" ${ARGN})
+  target_link_libraries(${name} PRIVATE torch OpenMP::OpenMP_CXX)
 endfunction()
 
-function(hydramix_use_json target)
-  if(NOT TARGET hydramix_json_header)
-    hydramix_precompiled_header(hydramix_json_header)
-  endif()
-  target_precompile_headers(${target} REUSE_FROM hydramix_json_header)
+hydramix_precompiled_header(hydramix_json_header)
+hydramix_torch_precompiled_header(hydramix_torch_header)
+
+function(hydramix_use_torch target)
+  target_link_libraries(${target} PUBLIC torch PRIVATE OpenMP::OpenMP_CXX)
+  target_precompile_headers(${target} REUSE_FROM hydramix_torch_header)
 endfunction()

@@ -33,11 +33,9 @@ struct MixerRegistrar {
 }  // namespace detail
 }  // namespace hydramix
 
-#define HYDRAMIX_CONCAT_2(a, b) a##b
-#define HYDRAMIX_CONCAT(a, b) HYDRAMIX_CONCAT_2(a, b)
-#define HYDRAMIX_REGISTER_MIXER(mixer_name, Class, ...)                                  \
-  static const ::hydramix::detail::MixerRegistrar HYDRAMIX_CONCAT(registrar_, __LINE__)( \
-      ::hydramix::MixerInfo{.name = mixer_name, __VA_ARGS__},                            \
-      [](::hydramix::Heads heads, const ::hydramix::MixerOptions& options) {             \
-        return std::make_shared<Class>(heads, options);                                  \
+#define HYDRAMIX_REGISTER_MIXER(mixer_name, Class, ...)                      \
+  static const ::hydramix::detail::MixerRegistrar registrar_of_##Class(      \
+      ::hydramix::MixerInfo{.name = mixer_name, __VA_ARGS__},                \
+      [](::hydramix::Heads heads, const ::hydramix::MixerOptions& options) { \
+        return std::make_shared<Class>(heads, options);                      \
       })

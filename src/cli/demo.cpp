@@ -172,8 +172,8 @@ std::string masked_text(const Document& document, int64_t at, const Tokenizer& t
 }
 
 // The likeliest word of each model at a place of a document that is masked.
-DemoFill fill_mask(const std::vector<TrainedModel>& models, const Document& document,
-                   std::size_t at, const std::string& kind) {
+DemoFill fill_one_mask(const std::vector<TrainedModel>& models, const Document& document,
+                       std::size_t at, const std::string& kind) {
   torch::NoGradGuard no_grad;
   const auto& tokenizer = models.front().tokenizer;
   const auto place = static_cast<int64_t>(at);
@@ -202,7 +202,7 @@ std::vector<DemoFill> fill_masks(const std::vector<TrainedModel>& models) {
                        [&, name = kind](const Word& w) { return kind_name(w.kind) == name; });
       if (document.words.size() > kLongest || word == document.words.end()) continue;
       const auto at = static_cast<std::size_t>(word - document.words.begin());
-      fills.push_back(fill_mask(models, document, at, head));
+      fills.push_back(fill_one_mask(models, document, at, head));
       ++found;
     }
   }

@@ -13,6 +13,9 @@
 
 namespace hydramix {
 
+// Some editors put it before the first line of a file of UTF-8.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 class LineReader {
  public:
   // `offset` and `line`: how much of the file's contents was read before.

@@ -10,7 +10,6 @@ namespace hydramix {
 namespace {
 
 constexpr int64_t kLongestLine = 16 << 20;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Passes a stream on and hashes what goes by.
 class HashedStream : public ByteStream {

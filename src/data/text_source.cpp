@@ -12,8 +12,6 @@
 namespace hydramix {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
 // The first byte that is not UTF-8, or the size.
 std::size_t valid_utf8_prefix(std::string_view text) {
   std::size_t at = 0;

@@ -16,7 +16,7 @@ namespace {
 using Tensors = std::map<std::string, torch::Tensor>;
 
 // How a case is run.
-struct Run {
+struct CaseRun {
   LoadOptions load;
   torch::TensorOptions where;  // dtype and device
 
@@ -41,7 +41,7 @@ Tensors parameters(const TensorFile& file) {
 }
 
 torch::Tensor input(const TensorFile& file, const std::string& name, int64_t dimensions,
-                    bool integers, const Run& run) {
+                    bool integers, const CaseRun& run) {
   const auto& t = file.at(name);
   HYDRAMIX_CHECK(t.dim() == dimensions &&
                      (integers ? t.scalar_type() == torch::kInt64 : t.is_floating_point()),
@@ -79,7 +79,7 @@ void check_size(const TensorFile& file, const BlockOptions& block, double vocab,
                  held, ". Do its sizes belong to these weights?");
 }
 
-Tensors run_block(const TensorFile& file, const BlockOptions& options, const Run& run) {
+Tensors run_block(const TensorFile& file, const BlockOptions& options, const CaseRun& run) {
   check_size(file, options, /*vocab=*/0, /*layers=*/1);
   Block block(options);
   run.move(*block);
@@ -111,7 +111,7 @@ Tensors run_block(const TensorFile& file, const BlockOptions& options, const Run
   return computed;
 }
 
-Tensors run_bert(const TensorFile& file, BertOptions options, const Run& run) {
+Tensors run_bert(const TensorFile& file, BertOptions options, const CaseRun& run) {
   const auto weights = parameters(file);
   options.pooler = weights.count("bert.pooler.dense.weight") != 0;
   check_size(file, options.block, static_cast<double>(options.vocab),
@@ -132,7 +132,7 @@ Tensors run_bert(const TensorFile& file, BertOptions options, const Run& run) {
   return computed;
 }
 
-Tensors compute_checked(const TensorFile& file, const Run& run, const std::string& origin) {
+Tensors compute_checked(const TensorFile& file, const CaseRun& run, const std::string& origin) {
   const auto module = metadata(file, "module");
   const auto arguments = parse_arguments(metadata(file, "constructor"), origin);
   const auto inner = file.metadata.find("mixer_constructor");
@@ -157,7 +157,7 @@ Tensors compute_checked(const TensorFile& file, const Run& run, const std::strin
 
 // Whatever is wrong is wrong with the file, and not with the command that was typed: the message
 // begins with the file's name.
-Tensors compute(const TensorFile& file, const Run& run) {
+Tensors compute(const TensorFile& file, const CaseRun& run) {
   const std::string origin = file.path.string();
   try {
     return compute_checked(file, run, origin);

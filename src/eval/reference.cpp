@@ -13,31 +13,31 @@
 namespace hydramix {
 namespace {
 
-using Json = nlohmann::json;
-using Setters = std::map<std::string, std::function<void(const Json&)>>;
+using JsonValue = nlohmann::json;
+using Setters = std::map<std::string, std::function<void(const JsonValue&)>>;
 
-double number(const Json& value) {
+double number(const JsonValue& value) {
   if (value == "inf") return kInfinity;
   if (value == "-inf") return -kInfinity;
-  if (!value.is_number()) throw Json::other_error::create(501, "not a number", nullptr);
+  if (!value.is_number()) throw JsonValue::other_error::create(501, "not a number", nullptr);
   return value.get<double>();
 }
 
 // A value for a message. What is nested is not shown: a file may nest it as deep as it likes.
-std::string shown(const Json& value) {
+std::string shown(const JsonValue& value) {
   return value.is_structured() ? value.type_name() : escaped(value.dump());
 }
 
 // nlohmann rounds 16.9 to an integer in silence.
-void integer(const Json& value, int64_t& target) {
+void integer(const JsonValue& value, int64_t& target) {
   if (!value.is_number_integer() ||
       (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX))
-    throw Json::other_error::create(501, "not an integer", nullptr);
+    throw JsonValue::other_error::create(501, "not an integer", nullptr);
   value.get_to(target);
 }
 
 // Calls the setter of every argument; unknown names and wrong types are errors.
-void apply(const Json& arguments, const Setters& setters, const std::string& origin) {
+void apply(const JsonValue& arguments, const Setters& setters, const std::string& origin) {
   HYDRAMIX_CHECK(arguments.is_object(), origin,
                  ": constructor arguments must be a JSON object; got ", arguments.type_name(), ".");
   std::vector<std::string> known;
@@ -49,7 +49,7 @@ void apply(const Json& arguments, const Setters& setters, const std::string& ori
                    " Known: ", join(known), ".");
     try {
       setter->second(value);
-    } catch (const Json::exception&) {
+    } catch (const JsonValue::exception&) {
       throw Error(concat(origin, ": constructor argument '", name,
                          "' has an unusable value: ", shown(value), "."));
     }
@@ -62,14 +62,14 @@ Setters block_setters(BlockOptions& o, const std::string& origin) {
   Setters s;
   for (const char* name :
        {"conv_init", "chunk_size", "use_mem_eff_path", "layer_idx", "device", "dtype"})
-    s[name] = [](const Json&) {};
-  s["d_model"] = [&](const Json& v) { integer(v, o.d_model); };
-  s["d_conv"] = [&](const Json& v) { integer(v, o.d_conv); };
-  s["expand"] = [&](const Json& v) { v.get_to(o.expand); };
-  s["headdim"] = [&](const Json& v) { integer(v, o.headdim); };
-  s["bias"] = [&](const Json& v) { v.get_to(o.bias); };
-  s["conv_bias"] = [&](const Json& v) { v.get_to(o.conv_bias); };
-  s["activation"] = [origin](const Json& v) {
+    s[name] = [](const JsonValue&) {};
+  s["d_model"] = [&](const JsonValue& v) { integer(v, o.d_model); };
+  s["d_conv"] = [&](const JsonValue& v) { integer(v, o.d_conv); };
+  s["expand"] = [&](const JsonValue& v) { v.get_to(o.expand); };
+  s["headdim"] = [&](const JsonValue& v) { integer(v, o.headdim); };
+  s["bias"] = [&](const JsonValue& v) { v.get_to(o.bias); };
+  s["conv_bias"] = [&](const JsonValue& v) { v.get_to(o.conv_bias); };
+  s["activation"] = [origin](const JsonValue& v) {
     HYDRAMIX_CHECK(v == "swish" || v == "silu", origin, ": activation ", shown(v),
                    " is not one the published module runs with; it is \"swish\" or \"silu\".");
   };
@@ -83,31 +83,31 @@ nlohmann::json parse_arguments(const std::string& text, const std::string& origi
   constexpr int kDeepest = 8;
   HYDRAMIX_CHECK(text.size() <= kLongest, origin, ": constructor arguments of ", text.size(),
                  " characters; at most ", kLongest, " are read.");
-  const auto limit_depth = [&](int depth, Json::parse_event_t, Json&) {
+  const auto limit_depth = [&](int depth, JsonValue::parse_event_t, JsonValue&) {
     HYDRAMIX_CHECK(depth <= kDeepest, origin, ": constructor arguments are nested deeper than ",
                    kDeepest, " levels.");
     return true;
   };
   try {
     const std::regex infinity("(-?)\\bInfinity\\b");
-    return Json::parse(std::regex_replace(text, infinity, "\"$1inf\""), limit_depth);
-  } catch (const Json::exception&) {
+    return JsonValue::parse(std::regex_replace(text, infinity, "\"$1inf\""), limit_depth);
+  } catch (const JsonValue::exception&) {
     throw Error(concat(origin, ": constructor arguments are not JSON: ", escaped(text)));
   }
 }
 
-BlockOptions reference_hydra(const Json& arguments, const std::string& origin) {
+BlockOptions reference_hydra(const JsonValue& arguments, const std::string& origin) {
   BlockOptions o;
   auto& m = o.mixer_options;
   auto s = block_setters(o, origin);
-  s["d_state"] = [&](const Json& v) { integer(v, m.d_state); };
-  s["ngroups"] = [&](const Json& v) { integer(v, m.groups); };
-  s["learnable_init_states"] = [&](const Json& v) { v.get_to(m.learn_initial_states); };
-  s["dt_min"] = [&](const Json& v) { v.get_to(m.dt_min); };
-  s["dt_max"] = [&](const Json& v) { v.get_to(m.dt_max); };
-  s["dt_init_floor"] = [&](const Json& v) { v.get_to(m.dt_init_floor); };
-  s["dt_limit"] = [&](const Json& v) {
-    if (v.size() != 2) throw Json::other_error::create(501, "not a pair", nullptr);
+  s["d_state"] = [&](const JsonValue& v) { integer(v, m.d_state); };
+  s["ngroups"] = [&](const JsonValue& v) { integer(v, m.groups); };
+  s["learnable_init_states"] = [&](const JsonValue& v) { v.get_to(m.learn_initial_states); };
+  s["dt_min"] = [&](const JsonValue& v) { v.get_to(m.dt_min); };
+  s["dt_max"] = [&](const JsonValue& v) { v.get_to(m.dt_max); };
+  s["dt_init_floor"] = [&](const JsonValue& v) { v.get_to(m.dt_init_floor); };
+  s["dt_limit"] = [&](const JsonValue& v) {
+    if (v.size() != 2) throw JsonValue::other_error::create(501, "not a pair", nullptr);
     m.dt_limit_low = number(v.at(0));
     m.dt_limit_high = number(v.at(1));
   };
@@ -115,16 +115,17 @@ BlockOptions reference_hydra(const Json& arguments, const std::string& origin) {
   return o;
 }
 
-BlockOptions reference_matrix_mixer(const Json& arguments, bool is_dft, const std::string& origin) {
+BlockOptions reference_matrix_mixer(const JsonValue& arguments, bool is_dft,
+                                    const std::string& origin) {
   BlockOptions o;
   o.headdim = 128;
   std::string type;
   bool data_dependent = false;
   auto s = block_setters(o, origin);
-  s["matrix_mixer_type"] = [&](const Json& v) { v.get_to(type); };
-  s["is_data_dependent"] = [&](const Json& v) { v.get_to(data_dependent); };
-  s["qk_dim"] = [&](const Json& v) { integer(v, o.mixer_options.qk_dim); };
-  s["max_seq_len"] = [&](const Json& v) {
+  s["matrix_mixer_type"] = [&](const JsonValue& v) { v.get_to(type); };
+  s["is_data_dependent"] = [&](const JsonValue& v) { v.get_to(data_dependent); };
+  s["qk_dim"] = [&](const JsonValue& v) { integer(v, o.mixer_options.qk_dim); };
+  s["max_seq_len"] = [&](const JsonValue& v) {
     if (!v.is_null()) integer(v, o.mixer_options.max_length);
   };
   apply(arguments, s, origin);
@@ -147,21 +148,22 @@ BlockOptions reference_matrix_mixer(const Json& arguments, bool is_dft, const st
   return o;
 }
 
-BertOptions reference_bert(const Json& arguments, bool is_dft, const std::string& origin) {
+BertOptions reference_bert(const JsonValue& arguments, bool is_dft, const std::string& origin) {
   BertOptions o;
-  Json mixer = Json::object();
+  JsonValue mixer = JsonValue::object();
   Setters s;
-  s["vocab"] = [&](const Json& v) { integer(v, o.vocab); };
-  s["type_vocab"] = [&](const Json& v) { integer(v, o.type_vocab); };
-  s["layers"] = [&](const Json& v) { integer(v, o.layers); };
+  s["vocab"] = [&](const JsonValue& v) { integer(v, o.vocab); };
+  s["type_vocab"] = [&](const JsonValue& v) { integer(v, o.type_vocab); };
+  s["layers"] = [&](const JsonValue& v) { integer(v, o.layers); };
   int64_t hidden = 768;
-  s["hidden"] = [&](const Json& v) { integer(v, hidden); };
-  s["mixer"] = [&](const Json& v) { mixer = v; };
+  s["hidden"] = [&](const JsonValue& v) { integer(v, hidden); };
+  s["mixer"] = [&](const JsonValue& v) { mixer = v; };
   apply(arguments, s, origin);
   HYDRAMIX_CHECK(mixer.is_object(), origin,
                  ": 'mixer' must be an object of the mixer's arguments.");
-  HYDRAMIX_CHECK(mixer.value("d_model", Json(hidden)) == hidden, origin, ": the mixer's d_model, ",
-                 shown(mixer["d_model"]), ", is not the model's hidden = ", hidden, ".");
+  HYDRAMIX_CHECK(mixer.value("d_model", JsonValue(hidden)) == hidden, origin,
+                 ": the mixer's d_model, ", shown(mixer["d_model"]),
+                 ", is not the model's hidden = ", hidden, ".");
   mixer["d_model"] = hidden;
   o.block = mixer.contains("matrix_mixer_type") ? reference_matrix_mixer(mixer, is_dft, origin)
                                                 : reference_hydra(mixer, origin);

@@ -7,7 +7,7 @@
 namespace hydramix {
 namespace {
 
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t as_size(int64_t i) { return static_cast<std::size_t>(i); }
 
 bool is_goods(const Pattern::Place& place) { return place.slot.starts_with("GOODS"); }
 
@@ -33,7 +33,7 @@ Document Writer::write() {
   plan_others(target);
   random_.shuffle(sentences_);
   for (const auto& [pattern, fact] : sentences_)
-    append(*pattern, fact < 0 ? fill(*pattern) : state(*pattern, facts_[at(fact)]));
+    append(*pattern, fact < 0 ? fill(*pattern) : state(*pattern, facts_[as_size(fact)]));
   explain_facts();
   return std::move(document_);
 }
@@ -50,21 +50,21 @@ int64_t Writer::planned_words() const {
 // stated two, three or four times, or up to seven times if there is no other.
 void Writer::plan_facts(int64_t words) {
   auto sorts = grammar_.fact_patterns();
-  sorts.resize(at(options_.sorts));
+  sorts.resize(as_size(options_.sorts));
   const int64_t most = single_fact() ? 7 : 4;
   std::vector<std::array<Choice, 2>> unused(sorts.size());
   for (std::size_t sort = 0; sort < sorts.size(); ++sort) {
-    const Pattern& pattern = grammar_.patterns()[at(sorts[sort][0])];
+    const Pattern& pattern = grammar_.patterns()[as_size(sorts[sort][0])];
     for (const std::size_t side : {0u, 1u}) {
       unused[sort][side].resize(pattern.places[slots_of_fact(pattern)[side]].words.size());
       std::iota(unused[sort][side].begin(), unused[sort][side].end(), std::size_t{0});
       // A single fact is always about the same key, so that there is one word to recall.
       if (side == 1 || !single_fact()) random_.shuffle(unused[sort][side]);
-      unused[sort][side].resize(at(options_.facts));
+      unused[sort][side].resize(as_size(options_.facts));
     }
   }
   while (planned_words() < words) {
-    const auto sort = at(random_.below(static_cast<int64_t>(sorts.size())));
+    const auto sort = as_size(random_.below(static_cast<int64_t>(sorts.size())));
     auto& [keys, values] = unused[sort];
     if (keys.empty()) {
       if (std::all_of(unused.begin(), unused.end(), [](const auto& u) { return u[0].empty(); }))
@@ -76,7 +76,7 @@ void Writer::plan_facts(int64_t words) {
     values.pop_back();
     const int64_t times = random_.chance(1, 5) ? 1 : 2 + random_.below(most - 1);
     for (int64_t i = 0; i < times && (i == 0 || planned_words() < words); ++i)
-      sentences_.push_back({&grammar_.patterns()[at(random_.pick(sorts[sort]))],
+      sentences_.push_back({&grammar_.patterns()[as_size(random_.pick(sorts[sort]))],
                             static_cast<int64_t>(facts_.size()) - 1});
   }
 }
@@ -106,15 +106,16 @@ Writer::Choice Writer::fill(const Pattern& pattern) {
   for (std::size_t i = 0; i < pattern.places.size(); ++i) {
     const auto& place = pattern.places[i];
     const auto size = static_cast<int64_t>(place.words.size());
-    if (place.linked >= 0 && at(place.linked) < i) {
-      const auto& other = pattern.places[at(place.linked)];
-      const std::size_t group = choice[at(place.linked)] / (other.words.size() / at(other.groups));
+    if (place.linked >= 0 && as_size(place.linked) < i) {
+      const auto& other = pattern.places[as_size(place.linked)];
+      const std::size_t group =
+          choice[as_size(place.linked)] / (other.words.size() / as_size(other.groups));
       const int64_t group_size = size / place.groups;
-      choice[i] = group * at(group_size) + at(random_.below(group_size));
+      choice[i] = group * as_size(group_size) + as_size(random_.below(group_size));
     } else {
       // Nothing is bought twice.
       do {
-        choice[i] = at(random_.below(size));
+        choice[i] = as_size(random_.below(size));
       } while (is_goods(place) && std::find(goods.begin(), goods.end(), choice[i]) != goods.end());
       if (is_goods(place)) goods.push_back(choice[i]);
     }
@@ -155,7 +156,7 @@ void Writer::append(const Pattern& pattern, const Choice& choice) {
     } else if (place.linked >= 0) {
       const double accuracy = static_cast<double>(place.groups) / size;
       word.evidence.push_back({{begin + static_cast<int32_t>(place.linked)}, accuracy});
-      if (accuracy == 1) word.kind = at(place.linked) < i ? Kind::kLeft : Kind::kRight;
+      if (accuracy == 1) word.kind = as_size(place.linked) < i ? Kind::kLeft : Kind::kRight;
     } else if (is_goods(place)) {
       word.guess = 1 / (size - static_cast<double>(goods - 1));
     }
@@ -171,7 +172,7 @@ void Writer::explain_facts() {
                                          [&](const Fact& f) { return f.sort == fact.sort; });
     for (const auto& mention : fact.mentions) {
       for (const std::size_t side : {0u, 1u}) {
-        Word& word = document_.words[at(mention[side])];
+        Word& word = document_.words[as_size(mention[side])];
         if (side == 0 && single_fact()) {
           word.kind = Kind::kLocal;
           word.guess = 1;

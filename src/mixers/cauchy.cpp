@@ -33,7 +33,7 @@ Nodes nodes(const QueryKey& qk, const torch::Tensor& shift) {
   return {qk.q.clamp_max(top).exp() + shift, qk.k.clamp_max(top).exp() + shift + kTolerance};
 }
 
-double scale(const MixerOptions& o) {
+double cauchy_scale(const MixerOptions& o) {
   return 1 / std::sqrt(static_cast<double>(o.max_length * o.qk_dim));
 }
 
@@ -43,7 +43,7 @@ torch::Tensor cauchy(const Nodes& n, const MixerOptions& options) {
     const auto term = (n.a.select(3, d).unsqueeze(3) + n.b.select(3, d).unsqueeze(2)).reciprocal();
     sum = sum.defined() ? sum + term : term;
   }
-  return with_identity(sum * scale(options));
+  return with_identity(sum * cauchy_scale(options));
 }
 
 // To machine epsilon, so that a sequence gives the same to rounding whatever the range of the
@@ -92,7 +92,7 @@ torch::Tensor apply_cauchy(Nodes n, const torch::Tensor& x, const Rows& rows,
     n.a = n.a.masked_fill(padding, a.low);
     n.b = n.b.masked_fill(padding, b.low);
   }
-  return cauchy_product(n.a, n.b, x, rule.on(low, high)) * scale(options) + x;
+  return cauchy_product(n.a, n.b, x, rule.on(low, high)) * cauchy_scale(options) + x;
 }
 
 class CauchyDi : public LearnedQueryKey {

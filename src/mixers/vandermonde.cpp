@@ -28,7 +28,7 @@ bool by_nonuniform_fft(const torch::Tensor& x) {
   return x.device().is_cpu() && x.size(1) >= kCrossover;
 }
 
-double scale(const MixerOptions& o) {
+double vandermonde_scale(const MixerOptions& o) {
   return 1 / std::sqrt(2.0 * static_cast<double>(o.max_length * o.qk_dim));
 }
 
@@ -72,7 +72,7 @@ class VandermondeDi : public Mixer {
   torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
     const auto M =
         cosine_matrix(angles(q_bias, rows)) + cosine_matrix(angles(k_bias, rows)).transpose(2, 3);
-    return with_identity(scale(options_) * M);
+    return with_identity(vandermonde_scale(options_) * M);
   }
 
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
@@ -80,7 +80,7 @@ class VandermondeDi : public Mixer {
     if (!by_nonuniform_fft(x)) return Mixer::product(x, params, rows);
     const auto sum = cosine_product(angles(q_bias, rows), x) +
                      cosine_product_transposed(angles(k_bias, rows), x);
-    return scale(options_) * sum + x;
+    return vandermonde_scale(options_) * sum + x;
   }
 
  private:
@@ -100,7 +100,7 @@ class VandermondeDd : public ProjectedQueryKey {
   torch::Tensor matrix(const torch::Tensor& params, const Rows&) const override {
     const auto [q, k] = query_key(params);
     const auto M = cosine_matrix(q, kAngle) - cosine_matrix(k, kAngle).transpose(2, 3);
-    return with_identity(scale(options_) * M);
+    return with_identity(vandermonde_scale(options_) * M);
   }
 
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
@@ -108,7 +108,7 @@ class VandermondeDd : public ProjectedQueryKey {
     if (!by_nonuniform_fft(x)) return Mixer::product(x, params, rows);
     const auto [q, k] = query_key(params);
     const auto difference = cosine_product(q, x, kAngle) - cosine_product_transposed(k, x, kAngle);
-    return scale(options_) * difference + x;
+    return vandermonde_scale(options_) * difference + x;
   }
 
  private:

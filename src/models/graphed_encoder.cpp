@@ -14,17 +14,17 @@ namespace {
 
 constexpr int64_t kSmallest = 128;
 
-// One size of request.
-struct Size {
-  torch::Tensor ids;  // (1, tokens)
-  torch::Tensor hidden;
-  std::shared_ptr<gpu::TokenTable> table;
-  std::shared_ptr<gpu::Graph> graph;
-};
-
 }  // namespace
 
 struct GraphedEncoder::State {
+  // One size of request.
+  struct Size {
+    torch::Tensor ids;  // (1, tokens)
+    torch::Tensor hidden;
+    std::shared_ptr<gpu::TokenTable> table;
+    std::shared_ptr<gpu::Graph> graph;
+  };
+
   BertForMaskedLM model;
   int64_t most_tokens;
   torch::Device device;

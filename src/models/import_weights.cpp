@@ -11,8 +11,8 @@ namespace {
 
 const std::string kWords = "bert.embeddings.word_embeddings.weight";
 const std::string kLayer = "bert.encoder.layer.";
-const std::string kFirst = kLayer + "0.";
-const std::string kBlock = kFirst + "layer.mixer.";
+const std::string kFirstLayer = kLayer + "0.";
+const std::string kBlock = kFirstLayer + "layer.mixer.";
 
 // The tensor of that name if it has so many dimensions, else nullptr.
 const torch::Tensor* find(const Weights& weights, const std::string& name, int64_t dimensions) {
@@ -32,17 +32,17 @@ int64_t count_layers(const Weights& weights) {
 }
 
 void fit_mlp(const Weights& weights, MlpOptions& mlp) {
-  if (!any_under(weights, kFirst + "mlp.")) {
+  if (!any_under(weights, kFirstLayer + "mlp.")) {
     mlp.kind = "none";
     return;
   }
-  const auto* wi = find(weights, kFirst + "mlp.wi.weight", 2);  // (width or 2 width, d_model)
-  const auto* wo = find(weights, kFirst + "mlp.wo.weight", 2);  // (d_model, width)
-  if (wi == nullptr || wo == nullptr) return;                   // block-diagonal: hints must say
+  const auto* wi = find(weights, kFirstLayer + "mlp.wi.weight", 2);  // (width or 2 width, d_model)
+  const auto* wo = find(weights, kFirstLayer + "mlp.wo.weight", 2);  // (d_model, width)
+  if (wi == nullptr || wo == nullptr) return;  // block-diagonal: hints must say
   mlp.blocks = 1;
   mlp.width = wo->size(1);
   mlp.kind = wi->size(0) == wo->size(1) ? "gelu" : "glu";
-  mlp.bias = weights.count(kFirst + "mlp.wi.bias") != 0;
+  mlp.bias = weights.count(kFirstLayer + "mlp.wi.bias") != 0;
 }
 
 // Hydra is known by its diagonal; conv1d passes x and, for each direction, B and C of G N columns.

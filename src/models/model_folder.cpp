@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "hydramix-model";
+constexpr const char* kModelFormat = "hydramix-model";
 constexpr int64_t kVersion = 1;
 
 std::filesystem::path config_path(const std::filesystem::path& folder) {
@@ -42,7 +42,7 @@ struct ClassifierSection {
 };
 
 Json base_config(const BertOptions& options) {
-  return {{"format", kFormat}, {"version", kVersion}, {"model", to_json(options)}};
+  return {{"format", kModelFormat}, {"version", kVersion}, {"model", to_json(options)}};
 }
 
 // Defaults may change with time, so a config says everything.
@@ -103,8 +103,8 @@ Config read_config(const std::filesystem::path& folder) {
   for (const char* key : {"format", "version", "model"})
     HYDRAMIX_CHECK(config.contains(key), path.string(), ": the key '", key,
                    "' is missing. Is this the config of a HydraMix model?");
-  HYDRAMIX_CHECK(config["format"] == kFormat, path.string(), ": format is ",
-                 clipped(config["format"].dump(), 80), ", expected \"", kFormat,
+  HYDRAMIX_CHECK(config["format"] == kModelFormat, path.string(), ": format is ",
+                 clipped(config["format"].dump(), 80), ", expected \"", kModelFormat,
                  "\". Give a folder that holds a HydraMix model.");
   HYDRAMIX_CHECK(config["version"] == kVersion, path.string(), ": version is ",
                  clipped(config["version"].dump(), 80), "; this program reads version ", kVersion,

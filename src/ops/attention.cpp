@@ -15,7 +15,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // A tile of scores: `queries` rows of `keys` numbers.
 struct Tile {
@@ -43,7 +43,7 @@ torch::Tensor scores(const torch::Tensor& buffer, const torch::Tensor& q, const 
   auto z = buffer.narrow(0, 0, q.size(0) * q.size(1) * k.size(1))
                .view({q.size(0), q.size(1), k.size(1)});
   at::bmm_out(z, q, k.transpose(1, 2));
-  if (padding.defined()) z.masked_fill_(padding.unsqueeze(1), -kInfinity);
+  if (padding.defined()) z.masked_fill_(padding.unsqueeze(1), -kInf);
   return z;
 }
 

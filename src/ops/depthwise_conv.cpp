@@ -17,14 +17,15 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct Plan {
+struct ConvPlan {
   ConvShape shape;
   std::vector<ConvBlock> blocks;
 };
 
 // weight (K, C), bias (C) or empty, x (n, C).
 template <typename S>
-Tensor run_forward(const Plan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor run_forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight,
+                   const Tensor& bias) {
   using T = kernels::Arithmetic<S>;
   const auto y = torch::empty(x.sizes(), x.options());
   const T* b = bias.numel() == 0 ? nullptr : bias.data_ptr<T>();
@@ -36,7 +37,7 @@ Tensor run_forward(const Plan& plan, const Tensor& x, const Tensor& weight, cons
 }
 
 template <typename S>
-variable_list run_backward(const Plan& plan, const Tensor& x, const Tensor& weight,
+variable_list run_backward(const ConvPlan& plan, const Tensor& x, const Tensor& weight,
                            const Tensor& bias, const Tensor& dy) {
   using T = kernels::Arithmetic<S>;
   const auto blocks = static_cast<int64_t>(plan.blocks.size());
@@ -55,8 +56,8 @@ variable_list run_backward(const Plan& plan, const Tensor& x, const Tensor& weig
 
 class ConvFunction : public torch::autograd::Function<ConvFunction> {
  public:
-  static Tensor forward(AutogradContext* ctx, const std::shared_ptr<Plan>& plan, const Tensor& x,
-                        const Tensor& weight, const Tensor& bias) {
+  static Tensor forward(AutogradContext* ctx, const std::shared_ptr<ConvPlan>& plan,
+                        const Tensor& x, const Tensor& weight, const Tensor& bias) {
     ctx->save_for_backward({x, weight, bias});
     ctx->saved_data["plan"] = hold(plan);
     return dispatch_storage(
@@ -65,7 +66,7 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
     check_first_derivative("convolution");
     const auto in = ctx->get_saved_variables();
-    const auto& plan = held<std::shared_ptr<Plan>>(ctx->saved_data["plan"]);
+    const auto& plan = held<std::shared_ptr<ConvPlan>>(ctx->saved_data["plan"]);
     const auto dy = packed_rows(outputs[0]);
     const auto grads = dispatch_storage(in[0], [&](auto tag) {
       return run_backward<decltype(tag)>(*plan, in[0], in[1], in[2], dy);
@@ -126,7 +127,7 @@ Tensor depthwise_conv_silu(const Tensor& x, const Tensor& weight, const Tensor& 
     }
     return sum;
   }
-  auto plan = std::make_shared<Plan>();
+  auto plan = std::make_shared<ConvPlan>();
   plan->shape = {C, K, causal ? K - 1 : K / 2, silu};
   for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
     for (int64_t t = offsets[s]; t < offsets[s + 1]; t += ConvShape::kBlock)

@@ -18,7 +18,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Everything about a call but its tensors.
-struct Plan {
+struct ScanPlan {
   ScanShape shape;
   std::vector<ScanChunk> chunks;
   std::vector<int64_t> first;  // (sequences + 1): the first chunk of each
@@ -30,7 +30,7 @@ struct Plan {
 // Tensors in the order of the autograd function's inputs.
 enum Input { kX, kDtF, kBF, kCF, kDtB, kBB, kCB, kDtBias, kA, kDelta, kInputs };
 
-void fill_chunks(const std::vector<int64_t>& offsets, int64_t tile, Plan& plan) {
+void fill_chunks(const std::vector<int64_t>& offsets, int64_t tile, ScanPlan& plan) {
   plan.first = {0};
   for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
     for (int64_t t = offsets[s]; t < offsets[s + 1]; t += tile) {
@@ -72,7 +72,7 @@ struct Raw {
 };
 
 template <typename S>
-Tensor run_forward(const Plan& plan, const variable_list& in, bool keep_states, Work& work) {
+Tensor run_forward(const ScanPlan& plan, const variable_list& in, bool keep_states, Work& work) {
   using T = kernels::Arithmetic<S>;
   const ScanShape& s = plan.shape;
   const kernels::PreparedPlan prepared(s);
@@ -104,7 +104,7 @@ Tensor run_forward(const Plan& plan, const variable_list& in, bool keep_states, 
 }
 
 template <typename S>
-variable_list run_backward(const Plan& plan, const variable_list& in, const Work& work,
+variable_list run_backward(const ScanPlan& plan, const variable_list& in, const Work& work,
                            const Tensor& dy) {
   using T = kernels::Arithmetic<S>;
   const ScanShape& s = plan.shape;
@@ -162,8 +162,8 @@ variable_list run_backward(const Plan& plan, const variable_list& in, const Work
 
 class ScanFunction : public torch::autograd::Function<ScanFunction> {
  public:
-  static Tensor forward(AutogradContext* ctx, const std::shared_ptr<Plan>& plan, const Tensor& x,
-                        const Tensor& dt_f, const Tensor& b_f, const Tensor& c_f,
+  static Tensor forward(AutogradContext* ctx, const std::shared_ptr<ScanPlan>& plan,
+                        const Tensor& x, const Tensor& dt_f, const Tensor& b_f, const Tensor& c_f,
                         const Tensor& dt_b, const Tensor& b_b, const Tensor& c_b,
                         const Tensor& dt_bias, const Tensor& A, const Tensor& delta) {
     variable_list in{x, dt_f, b_f, c_f, dt_b, b_b, c_b, dt_bias, A, delta};
@@ -180,7 +180,7 @@ class ScanFunction : public torch::autograd::Function<ScanFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
     check_first_derivative("scan");
     auto in = ctx->get_saved_variables();
-    const auto& plan = held<std::shared_ptr<Plan>>(ctx->saved_data["plan"]);
+    const auto& plan = held<std::shared_ptr<ScanPlan>>(ctx->saved_data["plan"]);
     const Work work{in[kInputs], in[kInputs + 1], in[kInputs + 2], in[kInputs + 3]};
     in.resize(kInputs);
     const auto dy = packed_rows(outputs[0]);
@@ -254,7 +254,7 @@ Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDire
     tile = std::max(tile, offsets[s + 1] - offsets[s]);
   tile = std::min({tile, settings.tile, kLongestChunk});
 
-  auto plan = std::make_shared<Plan>();
+  auto plan = std::make_shared<ScanPlan>();
   plan->shape = {
       H, P, G, N, tile, settings.shift, {on[0], on[1]}, settings.dt_low, settings.dt_high};
   fill_chunks(offsets, tile, *plan);

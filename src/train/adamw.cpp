@@ -13,7 +13,7 @@
 namespace hydramix {
 namespace {
 
-struct Run {
+struct ParameterRun {
   int64_t begin, size;
   bool decays;
 };
@@ -87,7 +87,7 @@ void AdamW::step(double rate_share, double terms, double norm) {
       return;
     }
 
-  std::vector<Run> runs;
+  std::vector<ParameterRun> runs;
   for (std::size_t i = 0; i < decays_.size(); ++i) {
     const auto& range = parameters_.ranges()[i];
     for (int64_t done = 0; done < range.size; done += kernels::kAdamRun)
@@ -102,7 +102,7 @@ void AdamW::step(double rate_share, double terms, double norm) {
       using T = decltype(type);
       if constexpr (!std::is_same_v<T, kernels::BFloat16>)
         parallel(static_cast<int64_t>(runs.size()), [&](int64_t i) {
-          const Run& run = runs[static_cast<std::size_t>(i)];
+          const ParameterRun& run = runs[static_cast<std::size_t>(i)];
           auto own = step;
           own.keep = run.decays ? keep : 1;
           kernels::adamw<T>(run.size, own, storage<T>(gradients) + run.begin,

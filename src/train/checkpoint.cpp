@@ -16,7 +16,7 @@
 namespace hydramix {
 namespace {
 
-constexpr const char* kFormat = "hydramix checkpoint 1";
+constexpr const char* kCheckpointFormat = "hydramix checkpoint 1";
 constexpr const char* kMetadataSum = "crc32 of the metadata";
 
 std::string checksum(const torch::Tensor& t) {
@@ -71,9 +71,9 @@ double from_bits(const std::string& text) {
 Checkpoint read_checkpoint(const std::filesystem::path& path) {
   const auto file = load_tensors(path);
   const auto format = file.metadata.find("format");
-  HYDRAMIX_CHECK(format != file.metadata.end() && format->second == kFormat, path.string(),
-                 ": is no checkpoint of a training run (metadata 'format' is not '", kFormat,
-                 "').");
+  HYDRAMIX_CHECK(format != file.metadata.end() && format->second == kCheckpointFormat,
+                 path.string(), ": is no checkpoint of a training run (metadata 'format' is not '",
+                 kCheckpointFormat, "').");
   const auto metadata_sum = file.metadata.find(kMetadataSum);
   HYDRAMIX_CHECK(
       metadata_sum != file.metadata.end() && metadata_sum->second == checksum(file.metadata),
@@ -94,7 +94,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
 }
 
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
-  safetensors::Metadata metadata{{"format", kFormat},
+  safetensors::Metadata metadata{{"format", kCheckpointFormat},
                                  {"step", std::to_string(checkpoint.step)},
                                  {"updates", std::to_string(checkpoint.updates)},
                                  {"skipped", std::to_string(checkpoint.skipped)},

@@ -150,7 +150,8 @@ Json read_result(const fs::path& path) {
 constexpr int64_t kCheckpointSteps = 500;
 
 // What may differ between a run and its continuation.
-const std::vector<std::string> kFree{"out", "data", "model", "device", "micro_batch", "timeout"};
+const std::vector<std::string> kFreeInFinetune{"out",    "data",        "model",
+                                               "device", "micro_batch", "timeout"};
 
 }  // namespace
 
@@ -186,7 +187,7 @@ void check_start(const FinetuneOptions& given, const BertOptions& encoder, int64
 }
 
 void check_out(const FinetuneOptions& options, const Json& data) {
-  check_same_run(options.out, to_json(completed(options)), kFree, data);
+  check_same_run(options.out, to_json(completed(options)), kFreeInFinetune, data);
 }
 
 FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator,
@@ -219,7 +220,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   bool complete = false;
   if (communicator.rank() == 0) {
     run = std::make_unique<RunFolder>(folder);
-    run->keep(to_json(options), kFree, data);
+    run->keep(to_json(options), kFreeInFinetune, data);
     complete = fs::exists(result_path);
   }
   auto known = torch::full({1}, complete ? 1.0 : 0.0, torch::kFloat64).to(device);

@@ -19,21 +19,21 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-const std::string kFirst = "MNLI";
+const std::string kFirstTask = "MNLI";
 
 bool starts_from_first(const SentenceTask& task) {
   return task.name == "RTE" || task.name == "MRPC" || task.name == "STS-B";
 }
 
 // What will be done, found possible before any of it is.
-struct Plan {
+struct BenchmarkPlan {
   std::vector<const SentenceTask*> tasks;  // MNLI first
   std::vector<Json> files;                 // fingerprints of each task's
   std::vector<std::string> skipped, missing_files;
   std::vector<int64_t> seeds;
   bool from_mnli = false;
 
-  bool makes_mnli() const { return tasks.front()->name == kFirst; }
+  bool makes_mnli() const { return tasks.front()->name == kFirstTask; }
 };
 
 std::vector<const SentenceTask*> tasks_asked_for(const GlueOptions& options) {
@@ -46,7 +46,7 @@ std::vector<const SentenceTask*> tasks_asked_for(const GlueOptions& options) {
     for (const auto& task : sentence_tasks())
       if (task.of_the_paper) add(task);
   std::stable_partition(tasks.begin(), tasks.end(),
-                        [](const auto* t) { return t->name == kFirst; });
+                        [](const auto* t) { return t->name == kFirstTask; });
   return tasks;
 }
 
@@ -63,11 +63,12 @@ fs::path run_folder(const GlueOptions& options, const std::string& task, int64_t
   return fs::path(options.out) / task / ("seed-" + std::to_string(seed));
 }
 
-FinetuneOptions run_options(const GlueOptions& options, const Plan& plan, const SentenceTask& task,
-                            int64_t seed, const std::string& model) {
+FinetuneOptions run_options(const GlueOptions& options, const BenchmarkPlan& plan,
+                            const SentenceTask& task, int64_t seed, const std::string& model) {
   FinetuneOptions run;
-  run.model = plan.from_mnli && starts_from_first(task) ? run_folder(options, kFirst, seed).string()
-                                                        : model;
+  run.model = plan.from_mnli && starts_from_first(task)
+                  ? run_folder(options, kFirstTask, seed).string()
+                  : model;
   run.task = task.name;
   run.data = options.data;
   run.out = run_folder(options, task.name, seed).string();
@@ -82,7 +83,7 @@ FinetuneOptions run_options(const GlueOptions& options, const Plan& plan, const 
   return run;
 }
 
-Plan make_plan(const GlueOptions& options) {
+BenchmarkPlan make_plan(const GlueOptions& options) {
   HYDRAMIX_CHECK_USAGE(!options.model.empty() || options.recipe == "tiny",
                        "glue: which model? Give --model, the folder of a pretrained model or run "
                        "(hydramix pretrain). Only --recipe tiny makes one by itself.");
@@ -90,7 +91,7 @@ Plan make_plan(const GlueOptions& options) {
                  ": is no folder; expected that of GLUE, with a folder for each task. Give --data, "
                  "or make files of the built-in language: hydramix make-data glue --out ",
                  options.data, ".");
-  Plan plan;
+  BenchmarkPlan plan;
   for (const auto* task : tasks_asked_for(options)) {
     const auto missing = missing_file(*task, options.data);
     if (missing.empty()) {
@@ -117,13 +118,14 @@ Plan make_plan(const GlueOptions& options) {
   // Its classifiers are made by this call, or were by another.
   const bool made =
       plan.makes_mnli() || std::all_of(plan.seeds.begin(), plan.seeds.end(), [&](int64_t seed) {
-        return fs::exists(run_folder(options, kFirst, seed) / "result.json");
+        return fs::exists(run_folder(options, kFirstTask, seed) / "result.json");
       });
-  HYDRAMIX_CHECK_USAGE(
-      !plan.from_mnli || made,
-      "glue: RTE, MRPC and STS-B start from an MNLI classifier, and MNLI is ",
-      plan.skipped.empty() || plan.skipped.front() != kFirst ? "not among the tasks" : "left out",
-      ". Add it, or give --start pretrained.");
+  HYDRAMIX_CHECK_USAGE(!plan.from_mnli || made,
+                       "glue: RTE, MRPC and STS-B start from an MNLI classifier, and MNLI is ",
+                       plan.skipped.empty() || plan.skipped.front() != kFirstTask
+                           ? "not among the tasks"
+                           : "left out",
+                       ". Add it, or give --start pretrained.");
   return plan;
 }
 
@@ -135,7 +137,7 @@ bool began_from(const fs::path& folder, const StartInfo& start) {
 
 // Throws what would come up only when it is a task's turn: a model that does not fit it, a folder
 // that holds another run, an MNLI classifier that was made in another way.
-void check_runs(const GlueOptions& options, const Plan& plan, const std::string& model,
+void check_runs(const GlueOptions& options, const BenchmarkPlan& plan, const std::string& model,
                 const StartInfo& start) {
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
     const auto& task = *plan.tasks[t];
@@ -154,7 +156,8 @@ void check_runs(const GlueOptions& options, const Plan& plan, const std::string&
   }
   if (plan.from_mnli && !plan.makes_mnli())
     for (const int64_t seed : plan.seeds)
-      check_out(run_options(options, plan, sentence_task(kFirst), seed, model), start.fingerprints);
+      check_out(run_options(options, plan, sentence_task(kFirstTask), seed, model),
+                start.fingerprints);
 }
 
 // Whether a rank got a signal: then all of them stop.
@@ -169,7 +172,7 @@ bool any_signal(Communicator& communicator, torch::Device device) {
 GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
   validate(options);
   const Interrupt interrupt;  // a signal between two runs is not lost either
-  const Plan plan = make_plan(options);
+  const BenchmarkPlan plan = make_plan(options);
   if (launch_environment().rank == 0 && events.message)
     for (std::size_t i = 0; i < plan.skipped.size(); ++i)
       events.message(

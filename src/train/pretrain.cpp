@@ -66,17 +66,17 @@ std::unique_ptr<Documents> open_documents(const std::string& name, const DataOpt
 }
 
 // What may differ between a run and its continuation: nothing that changes what is computed.
-const std::vector<std::string> kFree{"out",
-                                     "device",
-                                     "train.micro_batch",
-                                     "train.log_every",
-                                     "train.checkpoint_every",
-                                     "train.keep",
-                                     "train.most_skipped",
-                                     "train.bucket_megabytes",
-                                     "train.timeout",
-                                     "train.tensorboard",
-                                     "model.recompute"};
+const std::vector<std::string> kFreeInPretrain{"out",
+                                               "device",
+                                               "train.micro_batch",
+                                               "train.log_every",
+                                               "train.checkpoint_every",
+                                               "train.keep",
+                                               "train.most_skipped",
+                                               "train.bucket_megabytes",
+                                               "train.timeout",
+                                               "train.tensorboard",
+                                               "model.recompute"};
 
 // Whether a step does the same for the same lengths without asking the host: what works on rows
 // uploads where they are.
@@ -123,7 +123,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     std::unique_ptr<RunFolder> run;
     if (communicator.rank() == 0) {
       run = std::make_unique<RunFolder>(folder);
-      run->keep(to_json(options), kFree,
+      run->keep(to_json(options), kFreeInPretrain,
                 {{"train", training->fingerprint()}, {"validation", validation->fingerprint()}});
       tokenizer.save(folder / "tokenizer.json");
     }

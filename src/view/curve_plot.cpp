@@ -32,7 +32,7 @@ constexpr Rgb kGrid{236, 238, 241};
 double advance(std::size_t characters) { return kAdvance * static_cast<double>(characters); }
 
 // A logarithmic axis from low to high, over kSide pixels.
-struct Axis {
+struct LogAxis {
   double low, high;
   double place(double value) const {  // 0 to kSide
     return kSide * std::log(value / low) / std::log(high / low);
@@ -41,7 +41,7 @@ struct Axis {
 
 struct Drawing {
   std::vector<CurvePanel> panels;
-  Axis x, y;
+  LogAxis x, y;
   std::vector<double> x_ticks;
   std::vector<Curve> legend;        // every curve once, sorted by group
   std::vector<std::string> groups;  // sorted

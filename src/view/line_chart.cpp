@@ -13,11 +13,12 @@
 namespace hydramix {
 namespace {
 
-constexpr double kWidth = 760, kHeight = 320, kLeft = 56, kRight = 150, kTop = 34, kBottom = 46;
+constexpr double kChartWidth = 760, kChartHeight = 320, kLeftMargin = 56, kRightMargin = 150,
+                 kTopMargin = 34, kBottomMargin = 46;
 // Distinct for readers who confuse red and green too (Okabe and Ito).
 constexpr std::array kColours{"#0072b2", "#d55e00", "#cc79a7", "#009e73", "#e69f00", "#56b4e9"};
 
-struct Axis {
+struct LinearAxis {
   double low, high, pixels_low, pixels_high;
   double place(double value) const {
     return pixels_low + (value - low) / (high - low) * (pixels_high - pixels_low);
@@ -68,26 +69,31 @@ std::string line_chart(const std::vector<Line>& lines, const LineLabels& labels)
   if (labels.from_zero) y_low = std::min(y_low, 0.0);
   if (x_high == x_low) x_high = x_low + 1;
   if (y_high == y_low) y_high = y_low + 1;
-  const Axis x{x_low, x_high, kLeft, kWidth - kRight}, y{y_low, y_high, kHeight - kBottom, kTop};
+  const LinearAxis x{x_low, x_high, kLeftMargin, kChartWidth - kRightMargin},
+      y{y_low, y_high, kChartHeight - kBottomMargin, kTopMargin};
 
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
       "height=\"{1}\" role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"12\" "
       "fill=\"#1c202a\">\n<title>{2}</title>\n",
-      kWidth, kHeight, xml_escaped(labels.title));
-  out += text(kLeft, kTop - 14, "start", labels.title);
+      kChartWidth, kChartHeight, xml_escaped(labels.title));
+  out += text(kLeftMargin, kTopMargin - 14, "start", labels.title);
   for (const double tick : ticks(y_low, y_high)) {
-    out += segment(kLeft, y.place(tick), kWidth - kRight, y.place(tick), "#e4e7ec");
-    out += text(kLeft - 6, y.place(tick) + 4, "end", fmt::format("{:.4g}", tick));
+    out +=
+        segment(kLeftMargin, y.place(tick), kChartWidth - kRightMargin, y.place(tick), "#e4e7ec");
+    out += text(kLeftMargin - 6, y.place(tick) + 4, "end", fmt::format("{:.4g}", tick));
   }
   for (const double tick : ticks(x_low, x_high))
-    out += text(x.place(tick), kHeight - kBottom + 18, "middle", fmt::format("{:.6g}", tick));
-  out += segment(kLeft, y.place(y_low), kWidth - kRight, y.place(y_low), "#626976");
-  out += text((kLeft + kWidth - kRight) / 2, kHeight - 10, "middle", labels.x_label);
+    out += text(x.place(tick), kChartHeight - kBottomMargin + 18, "middle",
+                fmt::format("{:.6g}", tick));
+  out +=
+      segment(kLeftMargin, y.place(y_low), kChartWidth - kRightMargin, y.place(y_low), "#626976");
+  out += text((kLeftMargin + kChartWidth - kRightMargin) / 2, kChartHeight - 10, "middle",
+              labels.x_label);
   out += fmt::format(
       "<text transform=\"translate(14 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}"
       "</text>\n",
-      (kTop + kHeight - kBottom) / 2, xml_escaped(labels.y_label));
+      (kTopMargin + kChartHeight - kBottomMargin) / 2, xml_escaped(labels.y_label));
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const char* colour = kColours[i % kColours.size()];
     std::string path;
@@ -96,9 +102,10 @@ std::string line_chart(const std::vector<Line>& lines, const LineLabels& labels)
     out +=
         fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\"/>\n",
                     path, colour);
-    const double row = kTop + 18 * static_cast<double>(i);
-    out += segment(kWidth - kRight + 14, row, kWidth - kRight + 36, row, colour);
-    out += text(kWidth - kRight + 42, row + 4, "start", lines[i].name);
+    const double row = kTopMargin + 18 * static_cast<double>(i);
+    out +=
+        segment(kChartWidth - kRightMargin + 14, row, kChartWidth - kRightMargin + 36, row, colour);
+    out += text(kChartWidth - kRightMargin + 42, row + 4, "start", lines[i].name);
   }
   return out + "</svg>\n";
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Kernels for NVIDIA GPUs. Where LibTorch has CUDA they are part of the library; elsewhere, where there is at least
-# a compiler for them, the tests compile them so that they cannot rot.
+# Kernels for NVIDIA GPUs. Where LibTorch has CUDA they are part of the library. Elsewhere HYDRAMIX_COMPILE_CUDA
+# compiles them and their tests, so that they cannot rot; without it nobody looks for a CUDA compiler.
 set(HYDRAMIX_HAS_GPU OFF)  # whether the library has them
 set(HYDRAMIX_COMPILES_CUDA OFF)
-if(TORCH_CUDA_LIBRARIES OR HYDRAMIX_BUILD_TESTS)
+if(TORCH_CUDA_LIBRARIES OR HYDRAMIX_COMPILE_CUDA)
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
@@ -14,7 +14,9 @@ if(TORCH_CUDA_LIBRARIES OR HYDRAMIX_BUILD_TESTS)
       set(HYDRAMIX_COMPILES_CUDA ON)
       find_package(CUDAToolkit REQUIRED)
     endif()
-  elseif(TORCH_CUDA_LIBRARIES)
+  elseif(HYDRAMIX_COMPILE_CUDA)
+    message(STATUS "HydraMix: no CUDA compiler, so the GPU kernels are not compiled")
+  else()
     message(STATUS "HydraMix: no CUDA compiler, so models on a GPU run without our kernels, on LibTorch's operations")
   endif()
 endif()

@@ -17,12 +17,15 @@ echo "built and tested in $((SECONDS - start)) s"
 # Tests that make no long sequences, for the tools are slow; each in parts, side by side. A part that does not end in
 # time counts as a failure: it was not checked.
 check_kernels() { # TOOL
-  local parts=4 test part pid status pids=()
-  for test in build/cuda/tests/kernels_cuda_*_test; do
+  local parts=4 tests=build/cuda/tests/kernels_cuda_tests file log part pid status pids=()
+  for file in tests/kernels/cuda/*_test.cpp; do
+    file=$(basename "$file" .cpp)
     for part in $(seq 0 $((parts - 1))); do
+      log=${tests}_$file.$1.$part.log
       GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part timeout 300 compute-sanitizer --tool "$1" --error-exitcode 99 \
-        "$test" --gtest_filter='-*Million*:*Time*:*Large*:*ManyTokens*:*Segments*:CudaPlainScan.Sizes' > "$test.$1.$part.log" 2>&1 &
-      pids+=("$!:$test.$1.$part.log")
+        "$tests" --file="kernels/cuda/$file" \
+        --gtest_filter='-*Million*:*Time*:*Large*:*ManyTokens*:*Segments*:CudaPlainScan.Sizes' > "$log" 2>&1 &
+      pids+=("$!:$log")
     done
   done
   for pid in "${pids[@]}"; do

@@ -13,14 +13,14 @@ namespace {
 
 using namespace std::string_literals;
 
-Document parse(const std::string& program) {
+Document parse_program(const std::string& program) {
   return Document::parse(std::as_bytes(std::span<const char>(program)), "p.pkl");
 }
 
 // The one value of a program; the document is kept for the length of the test.
 struct Parsed {
   explicit Parsed(std::string text) : program(std::move(text)), document(parse_kept(program)) {}
-  static Document parse_kept(const std::string& text) { return parse(text); }
+  static Document parse_kept(const std::string& text) { return parse_program(text); }
   const Value& root() const { return document[document.root()]; }
   const Value& item(std::size_t i) const { return document[root().items.at(i)]; }
 
@@ -28,9 +28,9 @@ struct Parsed {
   Document document;
 };
 
-void expect_refused(const std::string& program, const std::string& reason) {
-  EXPECT_THROW_WITH(parse(program), Error, "p.pkl: ");
-  EXPECT_THROW_WITH(parse(program), Error, reason);
+void expect_program_refused(const std::string& program, const std::string& reason) {
+  EXPECT_THROW_WITH(parse_program(program), Error, "p.pkl: ");
+  EXPECT_THROW_WITH(parse_program(program), Error, reason);
 }
 
 TEST(Pickle, ReadsNumbers) {
@@ -113,35 +113,37 @@ TEST(Pickle, FillsAnOrderedDictAndNamesAStorage) {
 }
 
 TEST(Pickle, RefusesWhatIsMalformed) {
-  expect_refused("", "begins a run of 1 bytes, but only 0 are left");
-  expect_refused("\x80\x02.", "ends with 0 values on the stack");
-  expect_refused("\x80\x02NN.", "ends with 2 values on the stack");
-  expect_refused("\x80\x02N.N", "1 bytes follow its end");
-  expect_refused("\x80\x06N.", "of protocol 6");
-  expect_refused("\x80\x02X\xff\xff\xff\xff"s, "run of 4294967295 bytes");
-  expect_refused("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xffx.", "run of 18446744073709551615");
-  expect_refused("\x80\x02t.", "needs a mark");
-  expect_refused("\x80\x02N(a.", "needs a value");
-  expect_refused("\x80\x02NNa.", "appends to no list");
-  expect_refused("\x80\x02}(Nu.", "a key without a value");
-  expect_refused("\x80\x02(Nd.", "a key without a value");
-  expect_refused("\x80\x02NNNs.", "sets an item of no dict");
-  expect_refused("\x80\x02h\x01.", "recalls number 1");
-  expect_refused("\x80\x02q\x01.", "needs a value");
-  expect_refused("\x80\x02NNR.", "no tuple of arguments");
-  expect_refused("\x80\x02}}b.", "the state of no object");
-  expect_refused("\x80\x04NN\x93.", "other than two texts");
-  expect_refused(
+  expect_program_refused("", "begins a run of 1 bytes, but only 0 are left");
+  expect_program_refused("\x80\x02.", "ends with 0 values on the stack");
+  expect_program_refused("\x80\x02NN.", "ends with 2 values on the stack");
+  expect_program_refused("\x80\x02N.N", "1 bytes follow its end");
+  expect_program_refused("\x80\x06N.", "of protocol 6");
+  expect_program_refused("\x80\x02X\xff\xff\xff\xff"s, "run of 4294967295 bytes");
+  expect_program_refused("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xffx.",
+                         "run of 18446744073709551615");
+  expect_program_refused("\x80\x02t.", "needs a mark");
+  expect_program_refused("\x80\x02N(a.", "needs a value");
+  expect_program_refused("\x80\x02NNa.", "appends to no list");
+  expect_program_refused("\x80\x02}(Nu.", "a key without a value");
+  expect_program_refused("\x80\x02(Nd.", "a key without a value");
+  expect_program_refused("\x80\x02NNNs.", "sets an item of no dict");
+  expect_program_refused("\x80\x02h\x01.", "recalls number 1");
+  expect_program_refused("\x80\x02q\x01.", "needs a value");
+  expect_program_refused("\x80\x02NNR.", "no tuple of arguments");
+  expect_program_refused("\x80\x02}}b.", "the state of no object");
+  expect_program_refused("\x80\x04NN\x93.", "other than two texts");
+  expect_program_refused(
       "\x80\x02"
       "cos\nsystem",
       "are left");
-  expect_refused("\x80\x02\x82\x01.", "opcode 0x82");
-  expect_refused("I1\n.", "opcode 0x49");
+  expect_program_refused("\x80\x02\x82\x01.", "opcode 0x82");
+  expect_program_refused("I1\n.", "opcode 0x49");
 }
 
 TEST(Pickle, BoundsWhatAFileCanMake) {
-  expect_refused("\x80\x02" + std::string(2'500'000, ')'), "makes more than 2097152 values");
-  expect_refused("\x80\x04N" + std::string(2'500'000, '\x94') + ".", "memorises more");
+  expect_program_refused("\x80\x02" + std::string(2'500'000, ')'),
+                         "makes more than 2097152 values");
+  expect_program_refused("\x80\x04N" + std::string(2'500'000, '\x94') + ".", "memorises more");
   // Deep nesting needs no recursion, neither to read nor to forget.
   const Parsed p("\x80\x02N" + std::string(1'000'000, '\x85') + ".");
   EXPECT_EQ(p.root().kind, Kind::kTuple);
@@ -164,7 +166,7 @@ TEST(Pickle, RandomProgramsEndInAnErrorOrADocument) {
     for (unsigned j = 0; j < length; ++j) program += opcodes[random() % opcodes.size()];
     program += '.';
     try {
-      const auto document = parse(program);
+      const auto document = parse_program(program);
       ++documents;
       EXPECT_LE(static_cast<int>(document[document.root()].kind), static_cast<int>(Kind::kObject));
     } catch (const Error&) {

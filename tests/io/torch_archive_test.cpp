@@ -20,10 +20,10 @@ using namespace std::string_literals;
 using safetensors::DType;
 using test::TemporaryFolder;
 
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> as_bytes(const std::string& text) {
   return std::as_bytes(std::span<const char>(text));
 }
-std::string text_of(std::span<const std::byte> bytes) {
+std::string as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -33,7 +33,7 @@ std::string zip(const Entries& entries, std::uint64_t largest_small = ZipWriter:
   TemporaryFolder folder;
   AtomicFile file(folder / "a.zip");
   ZipWriter writer(file, largest_small);
-  for (const auto& [name, data] : entries) writer.add(name, bytes_of(data));
+  for (const auto& [name, data] : entries) writer.add(name, as_bytes(data));
   writer.finish();
   file.commit();
   return read_file(folder / "a.zip");
@@ -79,16 +79,16 @@ std::string archive(const std::string& program) {
   return zip({{"a/data.pkl", "\x80\x02" + program + "."}, {"a/data/0", kStorage}});
 }
 
-File parse(const std::string& bytes, Selection selection = Selection::kWeights) {
-  return File::parse(bytes_of(bytes), "w.pt", selection);
+File parse_archive(const std::string& bytes, Selection selection = Selection::kWeights) {
+  return File::parse(as_bytes(bytes), "w.pt", selection);
 }
 
-void expect_refused(const std::string& bytes, const std::string& reason) {
-  EXPECT_THROW_WITH(parse(bytes), Error, "w.pt: ");
-  EXPECT_THROW_WITH(parse(bytes), Error, reason);
+void expect_archive_refused(const std::string& bytes, const std::string& reason) {
+  EXPECT_THROW_WITH(parse_archive(bytes), Error, "w.pt: ");
+  EXPECT_THROW_WITH(parse_archive(bytes), Error, reason);
 }
 void expect_tensor_refused(const Tensor& tensor, const std::string& reason) {
-  expect_refused(archive(dict({{"w", tensor.pickled()}})), reason);
+  expect_archive_refused(archive(dict({{"w", tensor.pickled()}})), reason);
 }
 
 std::vector<std::string> names(const File& file) {
@@ -112,7 +112,7 @@ TEST(TorchArchive, ReadsTensorsWhateverTheirStrides) {
                     {"x", Tensor{.shape = {2, 2}, .strides = {0, 1}}.pickled()},
                     {"e", Tensor{.shape = {0, 4}, .strides = {4, 1}}.pickled()},
                     {"o", Tensor{.shape = {}, .strides = {}, .offset = 5}.pickled()}}));
-  const auto file = parse(bytes);
+  const auto file = parse_archive(bytes);
   ASSERT_EQ(names(file), (Names{"c", "e", "o", "s", "t", "x"}));
   EXPECT_EQ(floats(file.tensors()[0]), (std::vector<float>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(file.tensors()[1].shape, (std::vector<std::int64_t>{0, 4}));
@@ -133,7 +133,7 @@ TEST(TorchArchive, SeesThroughParametersAndTheNewerWaysToRebuild) {
   std::string call = v3.pickled();
   call.replace(call.size() - 2, 2, "ctorch\nuint16\ntR");
   const auto bytes = archive(dict({{"p", parameter}, {"u", call}}));
-  const auto file = parse(bytes);
+  const auto file = parse_archive(bytes);
   ASSERT_EQ(names(file), (Names{"p", "u"}));
   EXPECT_EQ(file.tensors()[0].dtype, DType::kF32);
   EXPECT_EQ(file.tensors()[1].dtype, DType::kU16);
@@ -144,12 +144,12 @@ TEST(TorchArchive, FindsTheWeightsInTheUsualNestings) {
   const std::string t = Tensor{}.pickled();
   const auto weights = dict({{"model.a", t}, {"model.b", t}});
   const auto optimizer = dict({{"state", dict({{"0", t}})}});
-  const auto plain = parse(archive(dict({{"a", t}, {"n.b", t}})));
+  const auto plain = parse_archive(archive(dict({{"a", t}, {"n.b", t}})));
   EXPECT_EQ(names(plain), (Names{"a", "n.b"}));
   EXPECT_TRUE(plain.notes().empty());
   for (const std::string key : {"state_dict", "model", "model_state_dict"}) {
     const auto bytes = archive(dict({{"optimizer", optimizer}, {key, weights}}));
-    const auto file = parse(bytes);
+    const auto file = parse_archive(bytes);
     EXPECT_EQ(names(file), (Names{"a", "b"})) << key;
     ASSERT_EQ(file.notes().size(), 2u);
     EXPECT_EQ(file.notes()[0], "took the weights under \"" + key + "\" and left out optimizer");
@@ -157,33 +157,34 @@ TEST(TorchArchive, FindsTheWeightsInTheUsualNestings) {
   }
   const auto composer = archive(
       dict({{"state", dict({{"model", weights}, {"optimizers", optimizer}})}, {"rng", "]"}}));
-  EXPECT_EQ(names(parse(composer)), (Names{"a", "b"}));
-  EXPECT_EQ(names(parse(composer, Selection::kEverything)),
+  EXPECT_EQ(names(parse_archive(composer)), (Names{"a", "b"}));
+  EXPECT_EQ(names(parse_archive(composer, Selection::kEverything)),
             (Names{"state.model.model.a", "state.model.model.b", "state.optimizers.state.0"}));
-  EXPECT_EQ(names(parse(archive(optimizer))), (Names{"state.0"}));
+  EXPECT_EQ(names(parse_archive(archive(optimizer))), (Names{"state.0"}));
 }
 
 TEST(TorchArchive, RemovesOnlyPrefixesThatAllNamesShare) {
   const std::string t = Tensor{}.pickled();
-  EXPECT_EQ(names(parse(archive(dict({{"module._orig_mod.a", t}, {"module._orig_mod.b", t}})))),
-            (Names{"a", "b"}));
-  EXPECT_EQ(names(parse(archive(dict({{"model.a", t}, {"head.b", t}})))),
+  EXPECT_EQ(
+      names(parse_archive(archive(dict({{"module._orig_mod.a", t}, {"module._orig_mod.b", t}})))),
+      (Names{"a", "b"}));
+  EXPECT_EQ(names(parse_archive(archive(dict({{"model.a", t}, {"head.b", t}})))),
             (Names{"head.b", "model.a"}));
-  EXPECT_EQ(names(parse(archive(dict({{"model.", t}})))), (Names{"model."}));
+  EXPECT_EQ(names(parse_archive(archive(dict({{"model.", t}})))), (Names{"model."}));
 }
 
 TEST(TorchArchive, NamesWhatItLeavesOutAndWhatHoldsNoTensors) {
   const std::string t = Tensor{}.pickled(), evil = "cos\nsystem\n(" + text("true") + "tR";
   const auto bytes = archive(dict({{"w", t}, {"e", evil}, {"step", "K\x05"}}));
-  const auto file = parse(bytes);
+  const auto file = parse_archive(bytes);
   EXPECT_EQ(names(file), (Names{"w"}));
   ASSERT_EQ(file.notes().size(), 1u);
   EXPECT_EQ(file.notes()[0], "left out 2 values that are no tensors: e, step");
-  expect_refused(archive(dict({{"step", "K\x05"}})),
-                 "holds no tensors, only values that are none: step");
-  expect_refused(archive(evil), "only an object of \"os.system\"");
-  expect_refused(archive(dict({{"s", "ctorch._utils\n_rebuild_sparse_tensor\n)R"}})),
-                 "\"s\" is a tensor made by \"torch._utils._rebuild_sparse_tensor\"");
+  expect_archive_refused(archive(dict({{"step", "K\x05"}})),
+                         "holds no tensors, only values that are none: step");
+  expect_archive_refused(archive(evil), "only an object of \"os.system\"");
+  expect_archive_refused(archive(dict({{"s", "ctorch._utils\n_rebuild_sparse_tensor\n)R"}})),
+                         "\"s\" is a tensor made by \"torch._utils._rebuild_sparse_tensor\"");
 }
 
 TEST(TorchArchive, RefusesTensorsThatDoNotFitTheirStorage) {
@@ -204,50 +205,52 @@ TEST(TorchArchive, RefusesTensorsThatDoNotFitTheirStorage) {
   expect_tensor_refused({.type = "torch\nComplexFloatStorage"}, "\"ComplexFloatStorage\"");
   expect_tensor_refused({.type = "torch.storage\nUntypedStorage"}, "nothing says the type");
   expect_tensor_refused({.key = "1"}, "storage \"1\" is not in the archive");
-  expect_refused(archive(dict({{"w", "ctorch._utils\n_rebuild_tensor_v2\n)R"}})),
-                 "from only 0 arguments");
-  expect_refused(archive(dict({{"w", "ctorch._utils\n_rebuild_tensor_v2\n(NNNNtR"}})),
-                 "names no storage");
+  expect_archive_refused(archive(dict({{"w", "ctorch._utils\n_rebuild_tensor_v2\n)R"}})),
+                         "from only 0 arguments");
+  expect_archive_refused(archive(dict({{"w", "ctorch._utils\n_rebuild_tensor_v2\n(NNNNtR"}})),
+                         "names no storage");
 }
 
 TEST(TorchArchive, RefusesNestingWithoutEnd) {
   const std::string endless = "w.pt: its values are nested without end";
-  EXPECT_THROW_WITH(parse(archive("}q\0"s + text("a") + "h\0s"s)), Error, endless);
+  EXPECT_THROW_WITH(parse_archive(archive("}q\0"s + text("a") + "h\0s"s)), Error, endless);
   // Each list holds the one before twice: a tree of 2^30 leaves in 200 bytes.
   std::string bomb = "]q\0"s;
   for (char i = 0; i < 30; ++i) bomb += "]q"s + char(i + 1) + "(h" + i + "h" + i + "e";
-  EXPECT_THROW_WITH(parse(archive("(" + bomb + "t")), Error, endless);
-  EXPECT_THROW_WITH(
-      parse(archive(dict({{"a.b", Tensor{}.pickled()}, {"a", dict({{"b", Tensor{}.pickled()}})}}))),
-      Error, "tensor \"a.b\" occurs twice");
+  EXPECT_THROW_WITH(parse_archive(archive("(" + bomb + "t")), Error, endless);
+  EXPECT_THROW_WITH(parse_archive(archive(dict(
+                        {{"a.b", Tensor{}.pickled()}, {"a", dict({{"b", Tensor{}.pickled()}})}}))),
+                    Error, "tensor \"a.b\" occurs twice");
 }
 
 TEST(TorchArchive, RefusesOtherFormatsAndSaysHowToSaveAgain) {
-  expect_refused("", "is empty");
-  expect_refused("\x80", "is a bare pickle");
-  expect_refused("\x80\x02}.", "torch.save(torch.load(");
-  expect_refused("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.", "of PyTorch before 1.6");
-  expect_refused("version https://git-lfs", "no PyTorch checkpoint");
-  expect_refused(zip({{"a/readme", "x"}}), "without data.pkl");
+  expect_archive_refused("", "is empty");
+  expect_archive_refused("\x80", "is a bare pickle");
+  expect_archive_refused("\x80\x02}.", "torch.save(torch.load(");
+  expect_archive_refused("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.", "of PyTorch before 1.6");
+  expect_archive_refused("version https://git-lfs", "no PyTorch checkpoint");
+  expect_archive_refused(zip({{"a/readme", "x"}}), "without data.pkl");
   auto packed = archive(dict({}));
   packed[packed.find("PK\1\2") + 10] = 8;
-  expect_refused(packed, "its entry \"a/data.pkl\" is compressed");
-  expect_refused(zip({{"a/data.pkl", "x"}, {"b/data.pkl", "x"}}), "holds two checkpoints");
-  expect_refused(zip({{"a/data.pkl", "\x80\x02}."}, {"a/byteorder", "big"}}), "\"big\"-endian");
-  expect_refused(zip({{"a/data.pkl", "\x80\x02}."}, {"a/data.pkl", "\x80\x02}."}}), "occurs twice");
+  expect_archive_refused(packed, "its entry \"a/data.pkl\" is compressed");
+  expect_archive_refused(zip({{"a/data.pkl", "x"}, {"b/data.pkl", "x"}}), "holds two checkpoints");
+  expect_archive_refused(zip({{"a/data.pkl", "\x80\x02}."}, {"a/byteorder", "big"}}),
+                         "\"big\"-endian");
+  expect_archive_refused(zip({{"a/data.pkl", "\x80\x02}."}, {"a/data.pkl", "\x80\x02}."}}),
+                         "occurs twice");
 }
 
 TEST(ZipArchive, LargeNumbersAreWrittenAndReadAsZip64) {
   const auto bytes = zip({{"one", "111"}, {"two", std::string(300, '2')}, {"", ""}}, 10);
   EXPECT_NE(bytes.find("PK\6\6"), std::string::npos);
-  const auto entries = read_zip(bytes_of(bytes), "z");
+  const auto entries = read_zip(as_bytes(bytes), "z");
   ASSERT_EQ(entries.size(), 3u);
   EXPECT_EQ(entries[0].name, "one");
-  EXPECT_EQ(text_of(entries[0].data), "111");
-  EXPECT_EQ(text_of(entries[1].data), std::string(300, '2'));
+  EXPECT_EQ(as_text(entries[0].data), "111");
+  EXPECT_EQ(as_text(entries[1].data), std::string(300, '2'));
   EXPECT_TRUE(entries[2].data.empty());
   for (const auto& entry : entries)
-    EXPECT_EQ((text_of(entry.data).empty()
+    EXPECT_EQ((as_text(entry.data).empty()
                    ? 0
                    : reinterpret_cast<const char*>(entry.data.data()) - bytes.data()) %
                   static_cast<std::ptrdiff_t>(ZipWriter::kAlignment),
@@ -263,9 +266,9 @@ TEST(ZipArchive, RefusesEncryptionAndOverlap) {
     return copy;
   };
   const auto expect = [&](const std::string& file, const std::string& reason) {
-    EXPECT_THROW_WITH(read_zip(bytes_of(file), "z.zip"), Error, reason);
+    EXPECT_THROW_WITH(read_zip(as_bytes(file), "z.zip"), Error, reason);
   };
-  EXPECT_EQ(read_zip(bytes_of(bytes), "z.zip").size(), 2u);
+  EXPECT_EQ(read_zip(as_bytes(bytes), "z.zip").size(), 2u);
   expect(changed(central + 8, 1), "\"one\" is encrypted");
   expect(changed(central + 20, 9), "in 9 bytes instead of 10");
   expect(changed(second + 42, 0), "another name in its own header");
@@ -291,12 +294,12 @@ std::vector<TensorView> every_dtype(std::vector<std::string>& data) {
     for (std::size_t j = 0; j < 64 * safetensors::dtype_size(kAll[i]); ++j)
       data[i] += static_cast<char>(random());
     views.push_back(
-        {std::string(safetensors::dtype_name(kAll[i])), kAll[i], {4, 16}, bytes_of(data[i])});
+        {std::string(safetensors::dtype_name(kAll[i])), kAll[i], {4, 16}, as_bytes(data[i])});
   }
   data.push_back("\x01\0\xc0\x7f\xff\xff\xff\xff"s);  // two NaNs with payloads
-  views.push_back({"nan", DType::kF32, {2}, bytes_of(data.back())});
+  views.push_back({"nan", DType::kF32, {2}, as_bytes(data.back())});
   views.push_back({"", DType::kF32, {0, 3}, {}});
-  views.push_back({"scalar", DType::kF32, {}, bytes_of(data.back()).first(4)});
+  views.push_back({"scalar", DType::kF32, {}, as_bytes(data.back()).first(4)});
   return views;
 }
 
@@ -320,12 +323,12 @@ TEST(TorchArchive, WhatIsWrittenComesBackBitForBit) {
 TEST(TorchArchive, TensorsOverTheSameBytesShareAStorage) {
   TemporaryFolder folder;
   const std::string data(4000, 'x');
-  torch_archive::write(folder / "w.pt", {{"a", DType::kF32, {1000}, bytes_of(data)},
-                                         {"b", DType::kF32, {10, 100}, bytes_of(data)}});
+  torch_archive::write(folder / "w.pt", {{"a", DType::kF32, {1000}, as_bytes(data)},
+                                         {"b", DType::kF32, {10, 100}, as_bytes(data)}});
   EXPECT_LT(std::filesystem::file_size(folder / "w.pt"), 6000u);
   EXPECT_EQ(File::open(folder / "w.pt").tensors().size(), 2u);
   EXPECT_THROW_WITH(
-      torch_archive::write(folder / "v.pt", {{"a", DType::kF32, {999}, bytes_of(data)}}), Error,
+      torch_archive::write(folder / "v.pt", {{"a", DType::kF32, {999}, as_bytes(data)}}), Error,
       "does not take the 4000 bytes");
   EXPECT_FALSE(std::filesystem::exists(folder / "v.pt"));
 }
@@ -333,7 +336,7 @@ TEST(TorchArchive, TensorsOverTheSameBytesShareAStorage) {
 TEST(Checkpoint, IsToldApartByItsContents) {
   TemporaryFolder folder;
   const std::string data(4, 'x');
-  const std::vector<TensorView> views = {{"a", DType::kF32, {1}, bytes_of(data)}};
+  const std::vector<TensorView> views = {{"a", DType::kF32, {1}, as_bytes(data)}};
   torch_archive::write(folder / "misnamed.safetensors", views);
   safetensors::write(folder / "misnamed.pt", views);
   EXPECT_EQ(open_weights(folder / "misnamed.safetensors").tensors.at(0).name, "a");

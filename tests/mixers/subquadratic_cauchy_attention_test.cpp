@@ -11,7 +11,7 @@ using test::expect_close;
 using test::MixerCase;
 using test::random_case;
 
-CaseSizes sizes(int64_t B, int64_t L) {
+CaseSizes rows_of(int64_t B, int64_t L) {
   return {.B = B, .L = L, .heads = {2, 3}, .options = {.qk_dim = 3, .max_length = 2048}};
 }
 
@@ -71,31 +71,31 @@ void expect_finite_and_close(MixerCase& c, double tolerance, const std::string& 
     EXPECT_TRUE(torch::isfinite(g).all().item<bool>()) << what;
 }
 
-class Subquadratic : public ::testing::TestWithParam<std::string> {};
+class SubquadraticPositive : public ::testing::TestWithParam<std::string> {};
 
 // 1e-12: products of up to 1501 terms, as in the law at short lengths.
-TEST_P(Subquadratic, MixEqualsDenseProductWithGradients) {
+TEST_P(SubquadraticPositive, MixEqualsDenseProductWithGradients) {
   for (const int64_t L : {389, 512, 1501}) {
-    auto c = positive_case(GetParam(), sizes(2, L), torch::kFloat64, 31 + L);
+    auto c = positive_case(GetParam(), rows_of(2, L), torch::kFloat64, 31 + L);
     EXPECT_FALSE(builds_matrix(c)) << L;
     expect_law(c, {}, 1e-12, GetParam() + " at L = " + std::to_string(L));
   }
-  auto c = positive_case(GetParam(), sizes(2, 80), torch::kFloat64, 31);
+  auto c = positive_case(GetParam(), rows_of(2, 80), torch::kFloat64, 31);
   EXPECT_TRUE(builds_matrix(c));
 }
 
-TEST_P(Subquadratic, HoldsForLayoutsWithinEachSequence) {
-  auto c = positive_case(GetParam(), sizes(1, 1501), torch::kFloat64, 32);
+TEST_P(SubquadraticPositive, HoldsForLayoutsWithinEachSequence) {
+  auto c = positive_case(GetParam(), rows_of(1, 1501), torch::kFloat64, 32);
   expect_law(c, Layout::packed(torch::tensor({0, 401, 401, 1001, 1501})), 1e-12, GetParam());
-  auto d = positive_case(GetParam(), sizes(3, 700), torch::kFloat64, 33);
+  auto d = positive_case(GetParam(), rows_of(3, 700), torch::kFloat64, 33);
   const auto lengths = torch::tensor({700, 513, 601}).unsqueeze(1);
   const auto mask = torch::arange(700).expand({3, 700}) < lengths;
   expect_law(d, Layout::padded(mask), 1e-12, GetParam() + ", padded");
 }
 
-TEST_P(Subquadratic, Float32IsAsGoodAsTheNaiveProduct) {
-  const auto exact = positive_case(GetParam(), sizes(2, 1501), torch::kFloat64, 34);
-  const auto single = positive_case(GetParam(), sizes(2, 1501), torch::kFloat32, 34);
+TEST_P(SubquadraticPositive, Float32IsAsGoodAsTheNaiveProduct) {
+  const auto exact = positive_case(GetParam(), rows_of(2, 1501), torch::kFloat64, 34);
+  const auto single = positive_case(GetParam(), rows_of(2, 1501), torch::kFloat32, 34);
   const auto truth = exact.mixer->mix(exact.x, exact.params);
   const auto M = single.mixer->materialize(single.params, 1501);
   const double naive = test::relative_error(dense_apply(M, single.x), truth);
@@ -103,8 +103,8 @@ TEST_P(Subquadratic, Float32IsAsGoodAsTheNaiveProduct) {
             2 * naive + 1e-6);
 }
 
-TEST_P(Subquadratic, BatchRowsDoNotMeet) {
-  const auto c = positive_case(GetParam(), sizes(3, 700), torch::kFloat64, 35);
+TEST_P(SubquadraticPositive, BatchRowsDoNotMeet) {
+  const auto c = positive_case(GetParam(), rows_of(3, 700), torch::kFloat64, 35);
   auto x = c.x.clone(), params = c.params.clone();
   x[1].fill_(std::nan(""));
   params[1].fill_(std::nan(""));
@@ -113,29 +113,29 @@ TEST_P(Subquadratic, BatchRowsDoNotMeet) {
   expect_close(y[2], clean[2], 1e-13, GetParam());
 }
 
-TEST_P(Subquadratic, ASequenceGivesTheSameAloneAndBesideAWideOne) {
-  auto c = positive_case(GetParam(), sizes(2, 1201), torch::kFloat64, 36);
+TEST_P(SubquadraticPositive, ASequenceGivesTheSameAloneAndBesideAWideOne) {
+  auto c = positive_case(GetParam(), rows_of(2, 1201), torch::kFloat64, 36);
   c.params[1] *= 6;  // nodes from e^-20 to e^20 lengthen the sum of exponentials for both
   const auto both = c.mixer->mix(c.x, c.params);
   const auto alone = c.mixer->mix(c.x.narrow(0, 0, 1), c.params.narrow(0, 0, 1));
   expect_close(both.narrow(0, 0, 1), alone, 1e-13, GetParam());
 }
 
-TEST_P(Subquadratic, ExtremeParametersStayFiniteAndExact) {
+TEST_P(SubquadraticPositive, ExtremeParametersStayFiniteAndExact) {
   for (const double scale : {0.0, 1e-30, 5.0, 40.0}) {
-    auto c = positive_case(GetParam(), sizes(1, 1300), torch::kFloat64, 37);
+    auto c = positive_case(GetParam(), rows_of(1, 1300), torch::kFloat64, 37);
     c.params *= scale;
     expect_law(c, {}, 1e-10, GetParam() + " with parameters times " + std::to_string(scale));
   }
   // Beyond, every softmax has one key only, and its gradient is the rounding of a zero.
-  auto c = positive_case(GetParam(), sizes(1, 1300), torch::kFloat64, 37);
+  auto c = positive_case(GetParam(), rows_of(1, 1300), torch::kFloat64, 37);
   c.params *= 600;
   expect_finite_and_close(c, 1e-10, GetParam());
 }
 
-TEST_P(Subquadratic, TakesCudaTensorsWhereThereIsACudaDevice) {
+TEST_P(SubquadraticPositive, TakesCudaTensorsWhereThereIsACudaDevice) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "this machine or this LibTorch has no CUDA";
-  auto c = positive_case(GetParam(), sizes(2, 1501), torch::kFloat64, 40);
+  auto c = positive_case(GetParam(), rows_of(2, 1501), torch::kFloat64, 40);
   const auto mask = torch::arange(1501).expand({2, 1501}) < torch::tensor({1501, 901}).unsqueeze(1);
   const auto layout = Layout::padded(mask);
   const auto y = c.mixer->mix(c.x, c.params), padded = c.mixer->mix(c.x, c.params, layout);
@@ -147,7 +147,7 @@ TEST_P(Subquadratic, TakesCudaTensorsWhereThereIsACudaDevice) {
   expect_law(c, {}, 1e-12, GetParam() + " on the GPU");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Subquadratic,
+INSTANTIATE_TEST_SUITE_P(All, SubquadraticPositive,
                          ::testing::Values("cauchy_di", "cauchy_dd", "attention_di",
                                            "attention_dd"),
                          test::parameter_name);
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(All, Subquadratic,
 // Nodes from 1e-8 to e^80, the most that float32 can have: a sum of 200 exponentials.
 TEST(SubquadraticCauchy, TakesEveryRangeOfFloat32) {
   for (const std::string name : {"cauchy_di", "cauchy_dd"}) {
-    auto c = positive_case(name, sizes(1, 1500), torch::kFloat32, 41);
+    auto c = positive_case(name, rows_of(1, 1500), torch::kFloat32, 41);
     {
       torch::NoGradGuard no_grad;
       c.params *= 40;
@@ -170,7 +170,7 @@ TEST(SubquadraticCauchy, TakesEveryRangeOfFloat32) {
 // Places of padding have params 0, and so nodes 1 + bias: negative here, while those of the tokens
 // are positive.
 TEST(SubquadraticCauchy, PaddingMayHaveNegativeNodes) {
-  auto c = positive_case("cauchy_dd", sizes(2, 700), torch::kFloat64, 38);
+  auto c = positive_case("cauchy_dd", rows_of(2, 700), torch::kFloat64, 38);
   {
     torch::NoGradGuard no_grad;
     c.mixer->named_parameters()["bias"].fill_(-1.5);
@@ -182,7 +182,7 @@ TEST(SubquadraticCauchy, PaddingMayHaveNegativeNodes) {
 }
 
 TEST(SubquadraticCauchy, NodesThatAreNotPositiveBuildTheMatrix) {
-  auto c = positive_case("cauchy_dd", sizes(1, 700), torch::kFloat64, 39);
+  auto c = positive_case("cauchy_dd", rows_of(1, 700), torch::kFloat64, 39);
   {
     torch::NoGradGuard no_grad;
     c.mixer->named_parameters()["bias"].fill_(-40);

@@ -36,12 +36,12 @@ class Subquadratic : public ::testing::TestWithParam<Family> {
 };
 
 // 1e-11: sums of 1500 terms round to 1e-13, and 2 pi q j in the matrix to 1e-12 of a turn.
-constexpr double kTolerance = 1e-11;
+constexpr double kFastTolerance = 1e-11;
 
 TEST_P(Subquadratic, MixEqualsTheMatrix) {
   const auto c = make(1, 1500, torch::kFloat64);
   expect_close(c.mixer->mix(c.x, c.params), dense_apply(c.mixer->materialize(c.params, 1500), c.x),
-               kTolerance, GetParam().label);
+               kFastTolerance, GetParam().label);
 }
 
 TEST_P(Subquadratic, GradientsEqualThoseOfTheMatrix) {
@@ -53,7 +53,7 @@ TEST_P(Subquadratic, GradientsEqualThoseOfTheMatrix) {
   for (const auto& p : c.mixer->parameters()) inputs.push_back(p);
   const auto fast = layout.to_rows(c.mixer->mix(c.x, c.params, layout));
   const auto dense = dense_apply(c.mixer->materialize(c.params, 1001, layout), layout.to_rows(c.x));
-  expect_close(fast, dense, kTolerance, GetParam().label);
+  expect_close(fast, dense, kFastTolerance, GetParam().label);
   const auto dy = torch::randn_like(fast);
   const auto gradients = [&](const torch::Tensor& y) {
     return torch::autograd::grad({y}, inputs, {dy}, /*retain_graph=*/false, /*create_graph=*/false,
@@ -62,7 +62,7 @@ TEST_P(Subquadratic, GradientsEqualThoseOfTheMatrix) {
   const auto a = gradients(fast), b = gradients(dense);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto zero = torch::zeros_like(inputs[i]);
-    expect_close(a[i].defined() ? a[i] : zero, b[i].defined() ? b[i] : zero, kTolerance,
+    expect_close(a[i].defined() ? a[i] : zero, b[i].defined() ? b[i] : zero, kFastTolerance,
                  GetParam().label + ", input " + std::to_string(i));
   }
 }

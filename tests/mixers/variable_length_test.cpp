@@ -11,7 +11,7 @@ using test::expect_close;
 using test::random_case;
 
 // Outputs differ by the order of summation in larger products only.
-constexpr double kTolerance = 1e-12;
+constexpr double kLayoutTolerance = 1e-12;
 
 const std::vector<int64_t> kLengths{13, 1, 0, 20, 2};
 constexpr int64_t kLongest = 20;
@@ -75,10 +75,10 @@ TEST_P(VariableLength, MixerGivesTheSameAloneAndInCompany) {
       auto alone = sequences[s].clone().unsqueeze(0).requires_grad_();
       const auto expected = run(alone, {});
       const auto what = GetParam() + ", sequence of length " + std::to_string(length);
-      expect_close(y[row].narrow(0, begin, length), expected[0], kTolerance, what);
+      expect_close(y[row].narrow(0, begin, length), expected[0], kLayoutTolerance, what);
       const auto upstream = dy[row].narrow(0, begin, length).unsqueeze(0);
       expect_close(du[row].narrow(0, begin, length),
-                   torch::autograd::grad({expected}, {alone}, {upstream})[0][0], kTolerance,
+                   torch::autograd::grad({expected}, {alone}, {upstream})[0][0], kLayoutTolerance,
                    what + ", gradient");
     }
     // Nothing is written to padding, and no gradient comes from it.
@@ -150,7 +150,7 @@ TEST_P(VariableLength, BlockGivesTheSameAloneAndInCompany) {
       for (std::size_t s = 0; s < sequences.size(); ++s) {
         const auto [row, begin] = arranged.at[s];
         const int64_t length = sequences[s].size(0);
-        expect_close(y[row].narrow(0, begin, length), outputs[s], kTolerance, GetParam());
+        expect_close(y[row].narrow(0, begin, length), outputs[s], kLayoutTolerance, GetParam());
         dy[row].narrow(0, begin, length).copy_(upstream(length));
       }
       std::vector<torch::Tensor> inputs{u};
@@ -159,10 +159,10 @@ TEST_P(VariableLength, BlockGivesTheSameAloneAndInCompany) {
       for (std::size_t s = 0; s < sequences.size(); ++s)
         expect_close(
             g[0][arranged.at[s].first].narrow(0, arranged.at[s].second, sequences[s].size(0)),
-            input_gradients[s], kTolerance, GetParam() + ", gradient");
+            input_gradients[s], kLayoutTolerance, GetParam() + ", gradient");
       for (std::size_t i = 0; i < weights.size(); ++i)
         if (g[i + 1].defined())
-          expect_close(g[i + 1], weight_gradients[i], kTolerance,
+          expect_close(g[i + 1], weight_gradients[i], kLayoutTolerance,
                        GetParam() + ", gradient of weight " + std::to_string(i));
     }
   }

@@ -9,7 +9,7 @@
 namespace hydramix {
 namespace {
 
-BertOptions small(const std::string& mixer) {
+BertOptions small_bert(const std::string& mixer) {
   BertOptions options;
   options.vocab = 101;
   options.layers = 2;
@@ -26,7 +26,7 @@ using GraphedEncoderTest = test::OnGpu;
 // Requests of many lengths share a recording, of one size; each sequence is what it is alone.
 TEST_F(GraphedEncoderTest, IsTheEncoder) {
   torch::manual_seed(1);
-  BertForMaskedLM model(small("hydra"));
+  BertForMaskedLM model(small_bert("hydra"));
   model->to(torch::kCUDA);
   model->eval();
   GraphedEncoder graphed(model, 1024);
@@ -60,21 +60,21 @@ TEST_F(GraphedEncoderTest, IsTheEncoder) {
 }
 
 TEST_F(GraphedEncoderTest, RefusesWhatItCannotRecord) {
-  BertForMaskedLM attention(small("attention"));
+  BertForMaskedLM attention(small_bert("attention"));
   attention->to(torch::kCUDA);
   attention->eval();
   EXPECT_THROW(GraphedEncoder{attention}, UsageError);
-  BertForMaskedLM training(small("hydra"));
+  BertForMaskedLM training(small_bert("hydra"));
   training->to(torch::kCUDA);
   EXPECT_THROW(GraphedEncoder{training}, UsageError);
-  BertForMaskedLM fixed(small("quasiseparable_di"));
+  BertForMaskedLM fixed(small_bert("quasiseparable_di"));
   fixed->to(torch::kCUDA);
   fixed->eval();
   EXPECT_THROW(GraphedEncoder{fixed}, UsageError);
 }
 
 TEST(GraphedEncoderOnTheCpu, IsRefused) {
-  BertForMaskedLM model(small("hydra"));
+  BertForMaskedLM model(small_bert("hydra"));
   model->eval();
   EXPECT_THROW(GraphedEncoder{model}, UsageError);
 }

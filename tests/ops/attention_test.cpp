@@ -10,24 +10,24 @@ namespace {
 
 using test::expect_close;
 
-struct Case {
+struct AttentionCase {
   torch::Tensor q, k;   // (S or 1, H, L, d)
   torch::Tensor x;      // (S, L, H, P)
   torch::Tensor valid;  // (S, L) or undefined
 };
 
-struct Sizes {
+struct AttentionSizes {
   int64_t S = 2, H = 2, L = 5, d = 3, P = 4;
   bool shared = false, padded = false;
   double scale = 1;  // of q and k
 };
 
-Case random_heads(const Sizes& n, torch::ScalarType dtype) {
+AttentionCase random_heads(const AttentionSizes& n, torch::ScalarType dtype) {
   const auto exact = torch::TensorOptions(torch::kFloat64);
   const auto head = [&] {
     return (n.scale * torch::randn({n.shared ? 1 : n.S, n.H, n.L, n.d}, exact)).to(dtype);
   };
-  Case c{head(), head(), torch::randn({n.S, n.L, n.H, n.P}, exact).to(dtype), {}};
+  AttentionCase c{head(), head(), torch::randn({n.S, n.L, n.H, n.P}, exact).to(dtype), {}};
   if (n.padded) {
     // Row 0 full, row 1 with a single token that is the last of all: no running maximum until then.
     c.valid = torch::ones({n.S, n.L}, torch::kBool);
@@ -36,14 +36,14 @@ Case random_heads(const Sizes& n, torch::ScalarType dtype) {
   return c;
 }
 
-torch::Tensor dense(const Case& c) {
+torch::Tensor dense(const AttentionCase& c) {
   auto z = torch::matmul(c.q, c.k.transpose(2, 3)) / std::sqrt(static_cast<double>(c.q.size(3)));
   if (c.valid.defined())
     z = z.masked_fill(~c.valid.unsqueeze(1).unsqueeze(2), -std::numeric_limits<double>::infinity());
   return dense_apply(z.softmax(-1), c.x);
 }
 
-torch::Tensor fast(const Case& c) { return softmax_attention(c.q, c.k, c.x, c.valid); }
+torch::Tensor fast(const AttentionCase& c) { return softmax_attention(c.q, c.k, c.x, c.valid); }
 
 // On the CPU pieces are 256 queries and 512 keys.
 const std::vector<int64_t> kLengths{1, 2, 31, 255, 256, 257, 511, 512, 513, 1031};
@@ -91,9 +91,9 @@ TEST(SoftmaxAttention, Float32IsAsGoodAsTheMatrix) {
   torch::manual_seed(3);
   const auto c = random_heads({.L = 1031, .d = 16, .P = 8, .padded = true}, torch::kFloat64);
   const auto single = [](const torch::Tensor& t) { return t.to(torch::kFloat32); };
-  const Case s{single(c.q), single(c.k), single(c.x), c.valid};
-  const Case rounded{s.q.to(torch::kFloat64), s.k.to(torch::kFloat64), s.x.to(torch::kFloat64),
-                     c.valid};
+  const AttentionCase s{single(c.q), single(c.k), single(c.x), c.valid};
+  const AttentionCase rounded{s.q.to(torch::kFloat64), s.k.to(torch::kFloat64),
+                              s.x.to(torch::kFloat64), c.valid};
   const auto truth = dense(rounded);
   EXPECT_LE(test::relative_error(fast(s), truth),
             2 * test::relative_error(dense(s), truth) + std::numeric_limits<float>::epsilon());

@@ -11,19 +11,19 @@ namespace {
 
 using test::expect_close;
 
-struct Case {
+struct CauchyCase {
   torch::Tensor a, b;  // (S or 1, H, L, d)
   torch::Tensor x;     // (S, L, H, P)
   Exponentials sum;
 };
 
-struct Sizes {
+struct CauchySizes {
   int64_t S = 2, H = 2, L = 5, d = 2, P = 3;
   bool shared = false;
   double low = 0.1, high = 100;  // of the nodes
 };
 
-Case random_nodes(const Sizes& n, torch::ScalarType dtype) {
+CauchyCase random_nodes(const CauchySizes& n, torch::ScalarType dtype) {
   const auto exact = torch::TensorOptions(torch::kFloat64);
   const auto node = [&] {
     const auto u = torch::rand({n.shared ? 1 : n.S, n.H, n.L, n.d}, exact);

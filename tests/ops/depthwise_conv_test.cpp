@@ -46,7 +46,7 @@ TEST(DepthwiseConv, OddWidthsAreWhatLibTorchComputes) {
   expect_close(depthwise_conv_ref(w, weight, bias, false), theirs, 1e-14, "width 7");
 }
 
-struct Case {
+struct ConvCase {
   Tensor x, weight, bias;  // (1, n, C), (C, 1, K), (C) or undefined
   std::vector<int64_t> offsets;
   bool causal = false;
@@ -72,22 +72,22 @@ struct Case {
     }
     return torch::cat(each, 1);
   }
-  Case to(torch::ScalarType type) const {
-    Case c = *this;
+  ConvCase to(torch::ScalarType type) const {
+    ConvCase c = *this;
     for (auto& [name, t] : c.inputs()) *t = t->detach().to(type);
     return c;
   }
 };
 
-struct Sizes {
+struct DepthwiseSizes {
   int64_t C = 5, K = 4;
   bool causal = false, bias = true;
   int64_t silu = 3;
 };
 
-Case random_conv(const std::vector<int64_t>& lengths, const Sizes& z, uint64_t seed) {
+ConvCase random_conv(const std::vector<int64_t>& lengths, const DepthwiseSizes& z, uint64_t seed) {
   torch::manual_seed(seed);
-  Case c;
+  ConvCase c;
   c.offsets = {0};
   for (const int64_t L : lengths) c.offsets.push_back(c.offsets.back() + L);
   c.x = torch::randn({1, c.offsets.back(), z.C}, torch::kFloat64);
@@ -99,7 +99,7 @@ Case random_conv(const std::vector<int64_t>& lengths, const Sizes& z, uint64_t s
 }
 
 // The output, then the gradient of every input.
-std::vector<Tensor> everything(Case c, const Tensor& dy) {
+std::vector<Tensor> everything_of_conv(ConvCase c, const Tensor& dy) {
   for (auto& [name, t] : c.inputs()) *t = t->detach().clone().requires_grad_();
   const auto y = c.run();
   y.backward(dy);
@@ -108,7 +108,7 @@ std::vector<Tensor> everything(Case c, const Tensor& dy) {
   return all;
 }
 
-void expect_equals_reference(Case c, const std::string& what) {
+void expect_conv_equals_reference(ConvCase c, const std::string& what) {
   std::vector<Tensor> inputs;
   for (auto& [name, t] : c.inputs()) inputs.push_back(t->requires_grad_());
   const auto fast = c.run(), plain = c.reference();
@@ -124,7 +124,7 @@ void expect_equals_reference(Case c, const std::string& what) {
     expect_close(a[i], b[i], 1e-12, what + ": gradient of " + c.inputs()[i].first);
 }
 
-std::string described(const Sizes& z) {
+std::string described(const DepthwiseSizes& z) {
   return "C " + std::to_string(z.C) + ", K " + std::to_string(z.K) + ", SiLU " +
          std::to_string(z.silu) + (z.causal ? ", causal" : "") + (z.bias ? "" : ", no bias");
 }
@@ -139,24 +139,25 @@ TEST_P(Conv, EqualsItsDefinitionForEveryWidth) {
   for (const int64_t K : {1, 2, 3, 4, 5, 6, 7, 8})
     for (const bool causal : {false, true})
       for (const bool bias : {false, true}) {
-        const Sizes z{.K = K, .causal = causal, .bias = bias};
-        expect_equals_reference(random_conv({1, 0, 19, 130, 2}, z, K), described(z));
+        const DepthwiseSizes z{.K = K, .causal = causal, .bias = bias};
+        expect_conv_equals_reference(random_conv({1, 0, 19, 130, 2}, z, K), described(z));
       }
 }
 
 TEST_P(Conv, EqualsItsDefinitionWiderThanBlocksAndSequences) {
   for (const int64_t K : {127, 200, 301})
     for (const bool causal : {false, true}) {
-      const Sizes z{.C = 3, .K = K, .causal = causal, .silu = 2};
-      expect_equals_reference(random_conv({1, 0, 127, 128, 129, 300}, z, K), described(z));
+      const DepthwiseSizes z{.C = 3, .K = K, .causal = causal, .silu = 2};
+      expect_conv_equals_reference(random_conv({1, 0, 127, 128, 129, 300}, z, K), described(z));
     }
 }
 
 TEST_P(Conv, EqualsItsDefinitionForAnyChannels) {
   for (const int64_t C : {1, 3, 16, 17, 65, 300})
     for (const int64_t silu : std::set<int64_t>{0, C / 2, C - 1, C}) {
-      const Sizes z{.C = C, .silu = silu};
-      expect_equals_reference(random_conv({1, 0, 127, 128, 129, 30}, z, C + silu), described(z));
+      const DepthwiseSizes z{.C = C, .silu = silu};
+      expect_conv_equals_reference(random_conv({1, 0, 127, 128, 129, 30}, z, C + silu),
+                                   described(z));
     }
 }
 
@@ -174,8 +175,8 @@ TEST_P(Conv, Float32IsCloseToFloat64) {
   for (const int64_t K : {4, 7, 60}) {
     const auto c = random_conv({300, 41}, {.C = 40, .K = K, .silu = 23}, K);
     const auto dy = torch::randn_like(c.x);
-    const auto wide = everything(c, dy),
-               single = everything(c.to(torch::kFloat32), dy.to(torch::kFloat32));
+    const auto wide = everything_of_conv(c, dy),
+               single = everything_of_conv(c.to(torch::kFloat32), dy.to(torch::kFloat32));
     for (std::size_t i = 0; i < wide.size(); ++i)
       expect_close(single[i], wide[i], 2e-6, "K " + std::to_string(K) + ", " + std::to_string(i));
   }
@@ -187,7 +188,8 @@ TEST_P(Conv, Bfloat16IsStorageOnly) {
   rounded.x = rounded.x.to(torch::kBFloat16);
   wide.x = rounded.x.to(torch::kFloat32);
   const auto dy = torch::randn_like(rounded.x);
-  const auto a = everything(rounded, dy), b = everything(wide, dy.to(torch::kFloat32));
+  const auto a = everything_of_conv(rounded, dy),
+             b = everything_of_conv(wide, dy.to(torch::kFloat32));
   for (const int i : {0, 1}) EXPECT_TRUE(torch::equal(a[i], b[i].to(torch::kBFloat16))) << i;
   for (const int i : {2, 3}) EXPECT_TRUE(torch::equal(a[i], b[i])) << i;
 }
@@ -197,7 +199,7 @@ TEST_P(Conv, ReadsRowsThatAreFarApartOrMisaligned) {
     auto c = random_conv({150, 3}, {.C = 37, .silu = 20}, 3).to(torch::kFloat32);
     c.x = c.x.to(type);
     const auto dy = torch::randn_like(c.x);
-    const auto plain = everything(c, dy);
+    const auto plain = everything_of_conv(c, dy);
     // One value further into a wider buffer, with NaN around: no row starts at a vector's boundary.
     const auto wider = torch::full({1, 153, 40}, NAN, c.x.options());
     wider.narrow(2, 1, 37).copy_(c.x);
@@ -216,7 +218,7 @@ TEST_P(Conv, ReadsRowsThatAreFarApartOrMisaligned) {
 
 TEST_P(Conv, TakesGradientsThatAreOneNumber) {
   auto c = random_conv({140, 2}, {}, 4);
-  const auto ones = everything(c, torch::ones_like(c.x));
+  const auto ones = everything_of_conv(c, torch::ones_like(c.x));
   c.x.requires_grad_();
   c.run().sum().backward();  // an expanded gradient: all its strides are zero
   EXPECT_TRUE(torch::equal(c.x.grad(), ones[1]));
@@ -226,12 +228,12 @@ TEST_P(Conv, GivesTheSameBitsForAnyThreadsAndAnyBatch) {
   for (const auto type : {torch::kFloat32, torch::kFloat64}) {
     const auto c = random_conv({300, 7, 129}, {.C = 70, .K = 7, .silu = 33}, 5).to(type);
     const auto dy = torch::randn_like(c.x);
-    const auto one = test::same_for_any_threads([&] { return everything(c, dy); });
+    const auto one = test::same_for_any_threads([&] { return everything_of_conv(c, dy); });
 
-    Case alone = c;
+    ConvCase alone = c;
     alone.offsets = {0, 129};
     alone.x = c.x.narrow(1, 307, 129);
-    const auto single = everything(alone, dy.narrow(1, 307, 129));
+    const auto single = everything_of_conv(alone, dy.narrow(1, 307, 129));
     for (const int i : {0, 1})
       EXPECT_TRUE(torch::equal(single[i], one[i].narrow(1, 307, 129))) << i;
   }
@@ -240,9 +242,9 @@ TEST_P(Conv, GivesTheSameBitsForAnyThreadsAndAnyBatch) {
 TEST_P(Conv, ANanStaysInItsSequence) {
   auto c = random_conv({133, 140, 40}, {.C = 20, .silu = 17}, 6);
   const auto dy = torch::randn_like(c.x);
-  const auto clean = everything(c, dy);
+  const auto clean = everything_of_conv(c, dy);
   c.x.select(1, 200).fill_(NAN);
-  const auto dirty = everything(c, dy);
+  const auto dirty = everything_of_conv(c, dy);
   for (const int i : {0, 1})
     for (const auto& [begin, L] : {std::pair{0, 133}, {273, 40}})
       EXPECT_TRUE(torch::equal(dirty[i].narrow(1, begin, L), clean[i].narrow(1, begin, L))) << i;
@@ -253,14 +255,14 @@ TEST_P(Conv, ANanStaysInItsSequence) {
 
 TEST_P(Conv, SiluTakesLargeValues) {
   for (const auto type : {torch::kFloat32, torch::kFloat64}) {
-    Case c;
+    ConvCase c;
     c.x =
         torch::tensor({-3e38, -1e30, -1e4, -120., -90., -80., 0., 80., 1e4, 3e38}, torch::kFloat64)
             .view({1, 10, 1});
     c.weight = torch::ones({1, 1, 1}, torch::kFloat64);
     c.offsets = {0, 10};
     c.silu = 1;
-    const auto y = everything(c.to(type), torch::ones_like(c.x).to(type));
+    const auto y = everything_of_conv(c.to(type), torch::ones_like(c.x).to(type));
     const auto zero = torch::zeros({7}, torch::kFloat64);
     EXPECT_TRUE(
         torch::allclose(y[0].flatten().narrow(0, 0, 7).to(torch::kFloat64), zero, 0, 1e-30));
@@ -279,7 +281,7 @@ INSTANTIATE_TEST_SUITE_P(All, Conv, ::testing::ValuesIn(kernels::instruction_set
 TEST(ConvGradients, AreGivenToThoseWhoAsk) {
   auto c = random_conv({140, 2}, {}, 7);
   const auto dy = torch::randn_like(c.x);
-  const auto all = everything(c, dy);
+  const auto all = everything_of_conv(c, dy);
   for (std::size_t i = 0; i < 3; ++i) {
     auto one = c;
     for (auto& [name, t] : one.inputs()) *t = t->detach().clone();

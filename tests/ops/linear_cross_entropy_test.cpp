@@ -11,10 +11,10 @@ namespace {
 
 using test::expect_close;
 
-struct Case {
+struct LossCase {
   torch::Tensor x, weight, bias, targets;
 
-  Case(int64_t m, int64_t d, int64_t V, torch::ScalarType type) {
+  LossCase(int64_t m, int64_t d, int64_t V, torch::ScalarType type) {
     torch::manual_seed(11);
     x = torch::randn({m, d}, type).requires_grad_();
     weight = torch::randn({V, d}, type).requires_grad_();
@@ -32,7 +32,7 @@ class AnyChunk : public ::testing::TestWithParam<int64_t> {};
 TEST_P(AnyChunk, IsThePlainLossWithThePlainGradients) {
   for (const auto& [type, tolerance] :
        {std::pair{torch::kFloat64, 1e-13}, {torch::kFloat32, 1e-5}}) {
-    const Case c(37, 6, 23, type);
+    const LossCase c(37, 6, 23, type);
     const auto result = linear_cross_entropy(c.x, c.weight, c.bias, c.targets, GetParam());
     EXPECT_EQ(result.sum.scalar_type(), torch::kFloat64);
     expect_close(result.sum, c.plain().to(torch::kFloat64), tolerance, "sum");
@@ -49,14 +49,14 @@ TEST_P(AnyChunk, IsThePlainLossWithThePlainGradients) {
 INSTANTIATE_TEST_SUITE_P(Sizes, AnyChunk, ::testing::Values(1, 8, 36, 37, 1000));
 
 TEST(LinearCrossEntropy, GradientsAreThoseOfFiniteDifferences) {
-  const Case c(9, 4, 7, torch::kFloat64);
+  const LossCase c(9, 4, 7, torch::kFloat64);
   test::expect_gradients(
       [&] { return linear_cross_entropy(c.x, c.weight, c.bias, c.targets, 4).sum; },
       {{"x", c.x}, {"weight", c.weight}, {"bias", c.bias}}, "cross-entropy");
 }
 
 TEST(LinearCrossEntropy, LargeLogitsDoNotOverflow) {
-  Case c(5, 3, 11, torch::kFloat32);
+  LossCase c(5, 3, 11, torch::kFloat32);
   {
     torch::NoGradGuard no_grad;
     c.weight.mul_(1e4);
@@ -68,7 +68,7 @@ TEST(LinearCrossEntropy, LargeLogitsDoNotOverflow) {
 }
 
 TEST(LinearCrossEntropy, NoRowsGiveZero) {
-  const Case c(0, 3, 11, torch::kFloat32);
+  const LossCase c(0, 3, 11, torch::kFloat32);
   const auto result = linear_cross_entropy(c.x, c.weight, c.bias, c.targets, 2);
   result.sum.backward();
   EXPECT_EQ(result.sum.item<double>(), 0);
@@ -79,7 +79,7 @@ TEST(LinearCrossEntropy, NoRowsGiveZero) {
 TEST(LinearCrossEntropy, MemoryIsBoundedByTheChunk) {
   const int64_t d = 8, V = 2000, chunk = 16;
   const auto peak = [&](int64_t m) {
-    const Case c(m, d, V, torch::kFloat32);
+    const LossCase c(m, d, V, torch::kFloat32);
     const auto memory = test::count_memory(
         [&] { linear_cross_entropy(c.x, c.weight, c.bias, c.targets, chunk).sum.backward(); });
     const int64_t gradients = 4 * (m * d + V * d + V);
@@ -88,7 +88,7 @@ TEST(LinearCrossEntropy, MemoryIsBoundedByTheChunk) {
   const int64_t logits = 4 * chunk * V;
   // All logits of m = 2048 rows would be 128 times as much.
   for (const int64_t m : {16, 256, 2048}) EXPECT_LE(peak(m), 2 * logits) << m;
-  const Case c(2048, d, V, torch::kFloat32);
+  const LossCase c(2048, d, V, torch::kFloat32);
   const torch::NoGradGuard no_grad;
   const auto memory =
       test::count_memory([&] { linear_cross_entropy(c.x, c.weight, c.bias, c.targets, chunk); });
@@ -96,7 +96,7 @@ TEST(LinearCrossEntropy, MemoryIsBoundedByTheChunk) {
 }
 
 TEST(LinearCrossEntropy, BadInputIsNamed) {
-  const Case c(4, 3, 5, torch::kFloat32);
+  const LossCase c(4, 3, 5, torch::kFloat32);
   EXPECT_THROW_WITH(linear_cross_entropy(c.x, c.weight, c.bias, c.targets, 0), UsageError,
                     "chunk must be at least 1; got 0");
   EXPECT_THROW_WITH(linear_cross_entropy(c.x, c.weight, c.bias, c.targets.narrow(0, 0, 3), 1),

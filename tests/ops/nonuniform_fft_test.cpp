@@ -15,13 +15,13 @@ using test::expect_close;
 
 constexpr auto kDouble = torch::kFloat64;
 
-struct Case {
+struct CosineCase {
   torch::Tensor angle;  // (S or 1, H, L, d)
   torch::Tensor x, r;   // (S, L, H, P)
   double step = 1;
 };
 
-Case random_cosines(int64_t L, int64_t d, int64_t P, torch::ScalarType type) {
+CosineCase random_cosines(int64_t L, int64_t d, int64_t P, torch::ScalarType type) {
   torch::manual_seed(static_cast<uint64_t>(1000 * L + 10 * d + P));
   const auto options = torch::TensorOptions(kDouble);
   return {torch::rand({2, 3, L, d}, options).to(type), torch::randn({2, L, 3, P}, options).to(type),
@@ -30,7 +30,7 @@ Case random_cosines(int64_t L, int64_t d, int64_t P, torch::ScalarType type) {
 
 // C in float64 for the frequencies as given. step angle is exact to 1e-16 of itself in float64, and
 // so is the fraction that is left of it.
-torch::Tensor exact_matrix(const Case& c) {
+torch::Tensor exact_matrix(const CosineCase& c) {
   const auto f = c.step * c.angle.to(kDouble);
   return cosine_matrix(f - f.floor());
 }
@@ -39,15 +39,15 @@ torch::Tensor exact_product(const torch::Tensor& C, const torch::Tensor& x, bool
   return dense_apply(transposed ? C.transpose(2, 3) : C, x.to(kDouble));
 }
 
-torch::Tensor product(const Case& c, bool transposed) {
+torch::Tensor product(const CosineCase& c, bool transposed) {
   return transposed ? cosine_product_transposed(c.angle, c.x, c.step)
                     : cosine_product(c.angle, c.x, c.step);
 }
 
 // max |a - b| relative to d times the largest sum_j |x_j| of a channel: what one rounding of every
 // term could make.
-void expect_near(const torch::Tensor& a, const torch::Tensor& b, const Case& c, double tolerance,
-                 const std::string& what) {
+void expect_near(const torch::Tensor& a, const torch::Tensor& b, const CosineCase& c,
+                 double tolerance, const std::string& what) {
   const double sum =
       c.x.to(kDouble).abs().sum(1).max().item<double>() * static_cast<double>(c.angle.size(3));
   ASSERT_TRUE(torch::isfinite(a).all().item<bool>()) << what;
@@ -188,7 +188,7 @@ TEST(NonuniformFft, AFrequencyThatIsNotFiniteSpoilsItsOwnHeadOnly) {
 }
 
 // Values and gradients of both products, one after the other.
-std::vector<torch::Tensor> everything(Case c) {
+std::vector<torch::Tensor> everything_of_cosine(CosineCase c) {
   c.angle.requires_grad_();
   c.x.requires_grad_();
   std::vector<torch::Tensor> all;
@@ -205,9 +205,9 @@ TEST(NonuniformFft, ThreadsDoNotChangeABit) {
   for (const auto type : {torch::kFloat32, torch::kFloat64}) {
     const auto c = random_cosines(3000, 3, 40, type);  // two blocks of channels or more
     torch::set_num_threads(1);
-    const auto one = everything(c);
+    const auto one = everything_of_cosine(c);
     torch::set_num_threads(2);
-    const auto two = everything(c);
+    const auto two = everything_of_cosine(c);
     for (std::size_t i = 0; i < one.size(); ++i)
       EXPECT_TRUE(torch::equal(one[i], two[i])) << "result " << i;
   }
@@ -218,10 +218,10 @@ TEST(NonuniformFft, EveryInstructionSetAgrees) {
   for (const auto type : {torch::kFloat32, torch::kFloat64}) {
     auto c = random_cosines(130, 17, 21, type);
     c.angle = 1000 * (c.angle - 0.5);
-    const auto best = everything(c);
+    const auto best = everything_of_cosine(c);
     for (const auto& name : kernels::instruction_sets()) {
       kernels::use_instruction_set(name);
-      const auto same = everything(c);
+      const auto same = everything_of_cosine(c);
       kernels::use_instruction_set("");
       for (std::size_t i = 0; i < best.size(); ++i)
         expect_close(same[i], best[i], type == kDouble ? 1e-12 : 3e-6,

@@ -33,7 +33,7 @@ TEST(GatedRmsNorm, NormalizesThenGates) {
 }
 
 // A call of either norm: two tensors of rows and its weights.
-struct Case {
+struct NormCase {
   bool gated;
   std::vector<Tensor> in;  // y (n, C), z (n, Z), weight; or a, b (n, C), weight, bias
 
@@ -45,18 +45,18 @@ struct Case {
     return gated ? gated_rms_norm_ref(in[0], in[1], in[2], kEps)
                  : torch::layer_norm(in[0] + in[1], {in[0].size(-1)}, in[2], in[3], kEps);
   }
-  Case to(torch::ScalarType type) const {
-    Case c = *this;
+  NormCase to(torch::ScalarType type) const {
+    NormCase c = *this;
     for (auto& t : c.in) t = t.detach().to(type);
     return c;
   }
 };
 
-struct Sizes {
+struct NormSizes {
   int64_t n = 5, C = 20, Z = 20;
 };
 
-Case random_norm(bool gated, const Sizes& s, uint64_t seed) {
+NormCase random_norm(bool gated, const NormSizes& s, uint64_t seed) {
   torch::manual_seed(seed);
   const auto normal = [](std::vector<int64_t> shape) {
     return torch::randn(shape, torch::kFloat64);
@@ -66,7 +66,7 @@ Case random_norm(bool gated, const Sizes& s, uint64_t seed) {
 }
 
 // The output, then the gradient of every input.
-std::vector<Tensor> everything(Case c, const Tensor& dy, bool reference = false) {
+std::vector<Tensor> everything_of_norm(NormCase c, const Tensor& dy, bool reference = false) {
   for (auto& t : c.in) t = t.detach().clone().requires_grad_();
   const auto y = reference ? c.reference() : c.run();
   y.backward(dy);
@@ -75,9 +75,10 @@ std::vector<Tensor> everything(Case c, const Tensor& dy, bool reference = false)
   return all;
 }
 
-void expect_equals_reference(const Case& c, double tolerance, const std::string& what) {
+void expect_norm_equals_reference(const NormCase& c, double tolerance, const std::string& what) {
   const auto dy = torch::randn_like(c.in[0]);
-  const auto fast = everything(c, dy), plain = everything(c, dy, /*reference=*/true);
+  const auto fast = everything_of_norm(c, dy),
+             plain = everything_of_norm(c, dy, /*reference=*/true);
   for (std::size_t i = 0; i < fast.size(); ++i)
     expect_close(fast[i], plain[i], tolerance, what + ", " + std::to_string(i));
   EXPECT_TRUE(torch::equal(c.run(), fast[0])) << what << ": without a graph";
@@ -88,7 +89,9 @@ class Norm : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
   void SetUp() override { kernels::use_instruction_set(std::get<0>(GetParam())); }
   void TearDown() override { kernels::use_instruction_set(""); }
   static bool gated() { return std::get<1>(GetParam()); }
-  static Case random(const Sizes& s, uint64_t seed) { return random_norm(gated(), s, seed); }
+  static NormCase random(const NormSizes& s, uint64_t seed) {
+    return random_norm(gated(), s, seed);
+  }
 };
 
 TEST_P(Norm, EqualsItsDefinitionForAnyRowsAndChannels) {
@@ -98,16 +101,16 @@ TEST_P(Norm, EqualsItsDefinitionForAnyRowsAndChannels) {
       // One channel's LayerNorm is zero, and its gradient rounding error.
       if (C == 1 && !gated()) continue;
       // One channel's RMS norm is its sign up to eps = 1e-5: so much is left of its gradient.
-      expect_equals_reference(random({n, C, C}, C + n), C == 1 ? 1e-9 : 1e-12,
-                              "C " + std::to_string(C) + ", n " + std::to_string(n));
+      expect_norm_equals_reference(random({n, C, C}, C + n), C == 1 ? 1e-9 : 1e-12,
+                                   "C " + std::to_string(C) + ", n " + std::to_string(n));
     }
 }
 
 TEST_P(Norm, Float32IsCloseToFloat64) {
   const auto c = random({300, 777, 777}, 1);
   const auto dy = torch::randn_like(c.in[0]);
-  const auto wide = everything(c, dy),
-             single = everything(c.to(torch::kFloat32), dy.to(torch::kFloat32));
+  const auto wide = everything_of_norm(c, dy),
+             single = everything_of_norm(c.to(torch::kFloat32), dy.to(torch::kFloat32));
   for (std::size_t i = 0; i < wide.size(); ++i)
     expect_close(single[i], wide[i], 2e-6, std::to_string(i));
 }
@@ -119,7 +122,8 @@ TEST_P(Norm, Bfloat16IsStorageOnly) {
     wide.in[i] = rounded.in[i].to(torch::kFloat32);
   }
   const auto dy = torch::randn_like(rounded.in[0]);
-  const auto a = everything(rounded, dy), b = everything(wide, dy.to(torch::kFloat32));
+  const auto a = everything_of_norm(rounded, dy),
+             b = everything_of_norm(wide, dy.to(torch::kFloat32));
   for (std::size_t i = 0; i < a.size(); ++i)
     EXPECT_TRUE(torch::equal(a[i], b[i].to(a[i].scalar_type()))) << i;
   EXPECT_EQ(a[1].scalar_type(), torch::kBFloat16);
@@ -129,7 +133,7 @@ TEST_P(Norm, Bfloat16IsStorageOnly) {
 TEST_P(Norm, ReadsRowsThatAreFarApartOrMisaligned) {
   auto c = random({140, 37, 37}, 3).to(torch::kFloat32);
   const auto dy = torch::randn_like(c.in[0]);
-  const auto plain = everything(c, dy);
+  const auto plain = everything_of_norm(c, dy);
   const auto inside = [](const Tensor& t) {
     const auto wider = torch::full({t.size(0), t.size(1) + 3}, NAN, t.options());
     wider.narrow(1, 1, t.size(1)).copy_(t);
@@ -159,19 +163,19 @@ TEST_P(Norm, LeadingDimensionsAreRows) {
 
 TEST_P(Norm, TakesGradientsThatAreOneNumber) {
   const auto c = random({140, 7, 7}, 5);
-  const auto ones = everything(c, torch::ones_like(c.in[0]));
+  const auto ones = everything_of_norm(c, torch::ones_like(c.in[0]));
   auto x = c.in[0].clone().requires_grad_();
-  Case{c.gated, {x, c.in[1], c.in[2], c.in.back()}}.run().sum().backward();
+  NormCase{c.gated, {x, c.in[1], c.in[2], c.in.back()}}.run().sum().backward();
   EXPECT_TRUE(torch::equal(x.grad(), ones[1]));
 }
 
 TEST_P(Norm, GivesTheSameBitsForAnyThreadsAndAnyRows) {
   const auto c = random({400, 67, 67}, 6).to(torch::kFloat32);
   const auto dy = torch::randn_like(c.in[0]);
-  const auto one = test::same_for_any_threads([&] { return everything(c, dy); });
+  const auto one = test::same_for_any_threads([&] { return everything_of_norm(c, dy); });
   auto some = c;
   for (const int i : {0, 1}) some.in[i] = c.in[i].narrow(0, 130, 9);
-  const auto alone = everything(some, dy.narrow(0, 130, 9));
+  const auto alone = everything_of_norm(some, dy.narrow(0, 130, 9));
   for (const int i : {0, 1, 2}) EXPECT_TRUE(torch::equal(alone[i], one[i].narrow(0, 130, 9))) << i;
 }
 
@@ -182,8 +186,8 @@ TEST_P(Norm, TakesRowsOfZerosHugeAndTinyOnes) {
     c.in[0] = (c.in[0] * scale).to(torch::kFloat32).to(torch::kFloat64);
     if (!gated()) c.in[1].zero_();
     const auto dy = torch::randn_like(c.in[0]).to(torch::kFloat32).to(torch::kFloat64);
-    const auto wide = everything(c, dy, /*reference=*/true);
-    const auto single = everything(c.to(torch::kFloat32), dy.to(torch::kFloat32));
+    const auto wide = everything_of_norm(c, dy, /*reference=*/true);
+    const auto single = everything_of_norm(c.to(torch::kFloat32), dy.to(torch::kFloat32));
     for (std::size_t i = 0; i < wide.size(); ++i)
       expect_close(single[i], wide[i], 1e-5,
                    "scale " + std::to_string(scale) + ", " + std::to_string(i));
@@ -202,9 +206,9 @@ TEST_P(Norm, ANanStaysInItsRow) {
   for (const int which : {0, 1}) {
     auto c = random({130, 20, 20}, 9);
     const auto dy = torch::randn_like(c.in[0]);
-    const auto clean = everything(c, dy);
+    const auto clean = everything_of_norm(c, dy);
     c.in[which][57][3] = NAN;
-    const auto dirty = everything(c, dy);
+    const auto dirty = everything_of_norm(c, dy);
     for (const int i : {0, 1, 2}) {
       EXPECT_TRUE(torch::equal(dirty[i].narrow(0, 0, 57), clean[i].narrow(0, 0, 57)));
       EXPECT_TRUE(torch::equal(dirty[i].narrow(0, 58, 72), clean[i].narrow(0, 58, 72)));
@@ -217,7 +221,7 @@ TEST_P(Norm, ANanStaysInItsRow) {
 
 TEST_P(Norm, NoRowsGiveZeroGradientsOfTheWeights) {
   const auto c = random({0, 6, 6}, 10);
-  const auto all = everything(c, torch::zeros({0, 6}, torch::kFloat64));
+  const auto all = everything_of_norm(c, torch::zeros({0, 6}, torch::kFloat64));
   EXPECT_EQ(all[0].sizes(), (std::vector<int64_t>{0, 6}));
   for (std::size_t i = 3; i < all.size(); ++i)
     EXPECT_TRUE(torch::equal(all[i], torch::zeros({6}, torch::kFloat64))) << i;
@@ -226,7 +230,7 @@ TEST_P(Norm, NoRowsGiveZeroGradientsOfTheWeights) {
 TEST_P(Norm, GradientsAreGivenToThoseWhoAsk) {
   const auto c = random({140, 7, 7}, 11);
   const auto dy = torch::randn_like(c.in[0]);
-  const auto all = everything(c, dy);
+  const auto all = everything_of_norm(c, dy);
   for (std::size_t i = 0; i < c.in.size(); ++i) {
     auto one = c;
     one.in[i] = c.in[i].clone().requires_grad_();
@@ -267,8 +271,8 @@ TEST(GatedRmsNorm, OneGateMayServeSeveralChannels) {
   for (const auto& name : kernels::instruction_sets()) {
     kernels::use_instruction_set(name);
     for (const auto& [C, Z] : {std::pair{6, 3}, {34, 17}, {32, 16}, {12, 1}, {3072, 1536}})
-      expect_equals_reference(random_norm(true, {130, C, Z}, C), 1e-12,
-                              name + ", C " + std::to_string(C) + ", Z " + std::to_string(Z));
+      expect_norm_equals_reference(random_norm(true, {130, C, Z}, C), 1e-12,
+                                   name + ", C " + std::to_string(C) + ", Z " + std::to_string(Z));
   }
   kernels::use_instruction_set("");
 }

@@ -17,7 +17,7 @@ namespace {
 using test::expect_close;
 using torch::Tensor;
 
-struct Case {
+struct ScanCase {
   Tensor x, dt_bias, A, delta;
   ScanDirection forward, backward;
   std::vector<int64_t> offsets;
@@ -36,21 +36,21 @@ struct Case {
   Tensor run() const {
     return packed_scan(x, forward, backward, dt_bias, A, delta, offsets, settings);
   }
-  Case to(torch::ScalarType type) const {
-    Case c = *this;
+  ScanCase to(torch::ScalarType type) const {
+    ScanCase c = *this;
     for (auto& [name, t] : c.inputs()) *t = t->detach().to(type);
     return c;
   }
 };
 
-struct Sizes {
+struct ScanSizes {
   int64_t H = 4, P = 5, G = 2, N = 3, tile = 16, shift = 1;
   bool forward = true, backward = true, per_token = true;
 };
 
-Case random_scan(const std::vector<int64_t>& lengths, const Sizes& z, uint64_t seed) {
+ScanCase random_scan(const std::vector<int64_t>& lengths, const ScanSizes& z, uint64_t seed) {
   torch::manual_seed(seed);
-  Case c;
+  ScanCase c;
   c.offsets = {0};
   for (const int64_t L : lengths) c.offsets.push_back(c.offsets.back() + L);
   const int64_t n = c.offsets.back();
@@ -72,7 +72,7 @@ Case random_scan(const std::vector<int64_t>& lengths, const Sizes& z, uint64_t s
 }
 
 // The definition: dense matrices, one sequence at a time.
-Tensor dense_scan(const Case& c) {
+Tensor dense_scan(const ScanCase& c) {
   std::vector<Tensor> each;
   const int64_t H = c.x.size(1);
   for (std::size_t s = 0; s + 1 < c.offsets.size(); ++s) {
@@ -97,7 +97,7 @@ Tensor dense_scan(const Case& c) {
   return torch::cat(each);
 }
 
-void expect_equals_dense(Case c, double tolerance, const std::string& what) {
+void expect_equals_dense(ScanCase c, double tolerance, const std::string& what) {
   for (auto& [name, t] : c.inputs()) t->requires_grad_();
   std::vector<Tensor> inputs;
   for (auto& [name, t] : c.inputs()) inputs.push_back(*t);
@@ -131,10 +131,10 @@ TEST_P(Scan, EqualsTheMatrixForEveryKindOfScan) {
   for (const int64_t shift : {0, 1})
     for (const int directions : {1, 2, 3})
       for (const bool per_token : {false, true}) {
-        const Sizes z{.shift = shift,
-                      .forward = (directions & 1) != 0,
-                      .backward = (directions & 2) != 0,
-                      .per_token = per_token};
+        const ScanSizes z{.shift = shift,
+                          .forward = (directions & 1) != 0,
+                          .backward = (directions & 2) != 0,
+                          .per_token = per_token};
         expect_equals_dense(random_scan({40, 0, 1, 16, 23}, z, seed), 1e-12,
                             "kind " + std::to_string(seed));
         ++seed;
@@ -143,11 +143,12 @@ TEST_P(Scan, EqualsTheMatrixForEveryKindOfScan) {
 
 TEST_P(Scan, EqualsTheMatrixAtAwkwardSizes) {
   int seed = 100;
-  for (const Sizes& z : std::vector<Sizes>{{.H = 1, .P = 1, .G = 1, .N = 1, .tile = 1},
-                                           {.H = 7, .P = 17, .G = 1, .N = 19, .tile = 13},
-                                           {.H = 6, .P = 33, .G = 6, .N = 2, .tile = 64},
-                                           {.H = 9, .P = 16, .G = 3, .N = 33, .tile = 17},
-                                           {.H = 2, .P = 64, .G = 1, .N = 64, .tile = 1000}}) {
+  for (const ScanSizes& z :
+       std::vector<ScanSizes>{{.H = 1, .P = 1, .G = 1, .N = 1, .tile = 1},
+                              {.H = 7, .P = 17, .G = 1, .N = 19, .tile = 13},
+                              {.H = 6, .P = 33, .G = 6, .N = 2, .tile = 64},
+                              {.H = 9, .P = 16, .G = 3, .N = 33, .tile = 17},
+                              {.H = 2, .P = 64, .G = 1, .N = 64, .tile = 1000}}) {
     ++seed;
     expect_equals_dense(random_scan({37, 5}, z, seed), 1e-12,
                         "sizes " + std::to_string(seed - 100));
@@ -248,7 +249,7 @@ TEST_P(Scan, ReadsRowsThatAreFarApartOrMisaligned) {
 }
 
 // All gradients that belong to tokens, and the output.
-std::vector<Tensor> everything(Case c, const Tensor& dy) {
+std::vector<Tensor> everything_of_scan(ScanCase c, const Tensor& dy) {
   for (auto& [name, t] : c.inputs()) *t = t->detach().clone().requires_grad_();
   const auto y = c.run();
   y.backward(dy);
@@ -262,15 +263,15 @@ TEST_P(Scan, GivesTheSameBitsForAnyThreadsAndAnyBatch) {
   const auto c = random_scan({130, 7, 64}, {.H = 12, .P = 20, .G = 2, .N = 9, .tile = 32}, 11)
                      .to(torch::kFloat32);
   const auto dy = torch::randn_like(c.x);
-  const auto one = test::same_for_any_threads([&] { return everything(c, dy); });
+  const auto one = test::same_for_any_threads([&] { return everything_of_scan(c, dy); });
 
   // The second sequence alone.
-  Case alone = c;
+  ScanCase alone = c;
   alone.offsets = {0, 7};
   for (auto& [name, t] : alone.inputs())
     if (t->size(0) == c.x.size(0)) *t = t->narrow(0, 130, 7);
   // Shorter than a chunk, and with buffers of its own size.
-  const auto single = everything(alone, dy.narrow(0, 130, 7));
+  const auto single = everything_of_scan(alone, dy.narrow(0, 130, 7));
   for (std::size_t i = 0; i < one.size(); ++i)
     EXPECT_TRUE(torch::equal(single[i], one[i].narrow(0, 130, 7))) << i;
 }
@@ -281,7 +282,7 @@ TEST_P(Scan, ANanStaysInItsSequence) {
     const auto clean = c.run();
     (which == 0 ? c.x : which == 1 ? c.forward.dt : c.backward.b)[40].fill_(NAN);
     const auto dy = torch::randn_like(c.x);
-    for (const auto& t : everything(c, dy)) {
+    for (const auto& t : everything_of_scan(c, dy)) {
       EXPECT_TRUE(torch::isfinite(t.narrow(0, 0, 33)).all().item<bool>());
       EXPECT_TRUE(torch::isfinite(t.narrow(0, 53, 40)).all().item<bool>());
     }
@@ -293,7 +294,7 @@ TEST_P(Scan, ANanStaysInItsSequence) {
 
 TEST_P(Scan, TakesGradientsThatAreOneNumber) {
   auto c = random_scan({45}, {}, 14);
-  const auto ones = everything(c, torch::ones_like(c.x));
+  const auto ones = everything_of_scan(c, torch::ones_like(c.x));
   c.x.requires_grad_();
   c.run().sum().backward();  // an expanded gradient: all its strides are zero
   EXPECT_TRUE(torch::equal(c.x.grad(), ones[1]));

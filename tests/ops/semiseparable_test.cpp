@@ -8,13 +8,13 @@ namespace {
 
 using test::expect_close;
 
-struct ScanCase {
+struct SemiseparableCase {
   torch::Tensor x;
   ScanParams params;
 };
 
-ScanCase random_scan(int64_t S, int64_t L, int64_t H, int64_t P, int64_t G, int64_t N,
-                     uint64_t seed) {
+SemiseparableCase random_states(int64_t S, int64_t L, int64_t H, int64_t P, int64_t G, int64_t N,
+                                uint64_t seed) {
   torch::manual_seed(seed);
   const auto f64 = torch::kFloat64;
   return {torch::randn({S, L, H, P}, f64),
@@ -24,7 +24,7 @@ ScanCase random_scan(int64_t S, int64_t L, int64_t H, int64_t P, int64_t G, int6
 
 TEST(SemiseparableScan, EqualsTheRecurrenceAndTheMatrixAtAnyLengthAndTile) {
   for (const int64_t L : {1, 2, 15, 16, 17, 63, 64, 65, 127}) {
-    const auto c = random_scan(2, L, 4, 3, 2, 5, 100 + L);
+    const auto c = random_states(2, L, 4, 3, 2, 5, 100 + L);
     const auto reference = semiseparable_scan_ref(c.x, c.params);
     const auto dense = torch::matmul(semiseparable_matrix(c.params), c.x.permute({0, 2, 1, 3}))
                            .permute({0, 2, 1, 3});
@@ -37,7 +37,7 @@ TEST(SemiseparableScan, EqualsTheRecurrenceAndTheMatrixAtAnyLengthAndTile) {
 
 TEST(SemiseparableScan, SurvivesStepsFromZeroToHuge) {
   // One huge step forgets all before it and must not blur what comes after.
-  auto c = random_scan(1, 40, 2, 2, 1, 3, 7);
+  auto c = random_states(1, 40, 2, 2, 1, 3, 7);
   for (const double huge : {0.0, 1e-300, 1e3, 1e8, 1e30}) {
     c.params.dt.select(1, 9).fill_(huge);
     // The huge step also scales its own input; take that out so that values stay comparable.
@@ -49,7 +49,7 @@ TEST(SemiseparableScan, SurvivesStepsFromZeroToHuge) {
 }
 
 TEST(SemiseparableScan, IsCausal) {
-  const auto c = random_scan(1, 50, 2, 2, 1, 3, 8);
+  const auto c = random_states(1, 50, 2, 2, 1, 3, 8);
   auto x = c.x.clone();
   x.narrow(1, 30, 20).add_(1);
   const auto a = semiseparable_scan(c.x, c.params, 16), b = semiseparable_scan(x, c.params, 16);
@@ -71,7 +71,7 @@ TEST(SemiseparableScan, HoldsOverAHundredThousandPlaces) {
 }
 
 TEST(InitialStateResponse, EqualsTheRecurrenceStartedInThatState) {
-  const auto c = random_scan(1, 9, 2, 3, 1, 4, 9);
+  const auto c = random_states(1, 9, 2, 3, 1, 4, 9);
   const auto h0 = torch::randn({2, 3, 4}, torch::kFloat64);
   // A first place that writes h0 into the state: with dt = 1 and decays folded out it would need
   // rank P; run the recurrence by hand instead.

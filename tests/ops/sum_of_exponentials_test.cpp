@@ -12,9 +12,9 @@ namespace hydramix {
 namespace {
 
 constexpr double kSingle = std::numeric_limits<float>::epsilon();
-constexpr double kDouble = std::numeric_limits<double>::epsilon();
+constexpr double kDoubleEpsilon = std::numeric_limits<double>::epsilon();
 // t and w are rounded to double: that alone moves the sum by a few of these.
-constexpr double kRounding = 16 * kDouble;
+constexpr double kRounding = 16 * kDoubleEpsilon;
 
 struct Range {
   double low, high;
@@ -47,7 +47,7 @@ Errors errors(const Exponentials& sum, const Range& range) {
 }
 
 TEST(SumOfExponentials, ItAndItsDerivativeMeetTheTolerance) {
-  for (const double tolerance : {1e-2, 1e-3, 1e-5, kSingle, 1e-10, 1e-13, kDouble}) {
+  for (const double tolerance : {1e-2, 1e-3, 1e-5, kSingle, 1e-10, 1e-13, kDoubleEpsilon}) {
     const ReciprocalRule rule(tolerance);
     for (const auto& range : kRanges) {
       const auto e = errors(rule.on(range.low, range.high), range);
@@ -72,7 +72,7 @@ TEST(SumOfExponentials, StepIsTheLargestThatTheBoundAllows) {
     }
     return sum;
   };
-  for (const double tolerance : {1e-3, kSingle, 1e-13, kDouble}) {
+  for (const double tolerance : {1e-3, kSingle, 1e-13, kDoubleEpsilon}) {
     const double h = ReciprocalRule(tolerance).step();
     EXPECT_LE(bound(h), tolerance / 2 * (1 + 1e-9));
     EXPECT_GE(bound(h * 1.001), tolerance / 2);
@@ -80,7 +80,7 @@ TEST(SumOfExponentials, StepIsTheLargestThatTheBoundAllows) {
 }
 
 TEST(SumOfExponentials, RankIsThatOfTheFormula) {
-  for (const double tolerance : {1e-3, kSingle, 1e-13, kDouble}) {
+  for (const double tolerance : {1e-3, kSingle, 1e-13, kDoubleEpsilon}) {
     const ReciprocalRule rule(tolerance);
     for (const auto& [low, high] : kRanges) {
       const auto sum = rule.on(low, high);
@@ -99,7 +99,7 @@ TEST(SumOfExponentials, RankIsThatOfTheFormula) {
   }
   // The table of docs/math.md: about the range of standard normal queries and keys.
   EXPECT_EQ(ReciprocalRule(kSingle).rank(1, 200), 22);
-  EXPECT_EQ(ReciprocalRule(kDouble).rank(1, 200), 42);
+  EXPECT_EQ(ReciprocalRule(kDoubleEpsilon).rank(1, 200), 42);
 }
 
 TEST(SumOfExponentials, RefusesWhatItCannotDo) {

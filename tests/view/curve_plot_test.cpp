@@ -24,13 +24,6 @@ std::vector<XmlElement> drawn(const std::vector<CurvePanel>& panels,
   return XmlReader::read(read_file(folder / "c.svg"));
 }
 
-std::vector<XmlElement> named(const std::vector<XmlElement>& elements, const std::string& name) {
-  std::vector<XmlElement> out;
-  for (const auto& element : elements)
-    if (element.name == name) out.push_back(element);
-  return out;
-}
-
 const XmlElement* text(const std::vector<XmlElement>& elements, const std::string& words) {
   for (const auto& element : elements)
     if (element.name == "text" && element.text == words) return &element;

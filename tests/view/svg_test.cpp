@@ -29,14 +29,7 @@ std::vector<XmlElement> svg_of(const std::vector<MatrixPicture>& pictures,
   return XmlReader::read(read_file(folder / "m.svg"));
 }
 
-std::vector<XmlElement> named(const std::vector<XmlElement>& elements, const std::string& name) {
-  std::vector<XmlElement> out;
-  for (const XmlElement& element : elements)
-    if (element.name == name) out.push_back(element);
-  return out;
-}
-
-int64_t number(const XmlElement& element, const std::string& attribute) {
+int64_t integer(const XmlElement& element, const std::string& attribute) {
   return std::stoll(element.attributes.at(attribute));
 }
 
@@ -81,7 +74,7 @@ TEST(MatrixSvg, HasTheSizeOfThePageAndAViewBox) {
   const XmlElement root = svg_of(pictures).at(0);
   EXPECT_EQ(root.name, "svg");
   EXPECT_EQ(root.attributes.at("xmlns"), "http://www.w3.org/2000/svg");
-  EXPECT_EQ(number(root, "width"), page.width);
+  EXPECT_EQ(integer(root, "width"), page.width);
   EXPECT_EQ(root.attributes.at("viewBox"), concat("0 0 ", page.width, " ", page.height));
 }
 
@@ -94,10 +87,10 @@ TEST(MatrixSvg, SaysTheSameTextsAtTheSamePlacesAsTheLayout) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const PageText& wanted = page.texts[i];
     EXPECT_EQ(texts[i].text, wanted.text);
-    EXPECT_EQ(number(texts[i], "x"), wanted.x) << wanted.text;
+    EXPECT_EQ(integer(texts[i], "x"), wanted.x) << wanted.text;
     // SVG counts from the baseline, eight dots below the top of a capital.
-    EXPECT_EQ(number(texts[i], "y"), wanted.y + 8 * wanted.style.scale) << wanted.text;
-    EXPECT_EQ(number(texts[i], "textLength"), text_width(wanted.text.size(), wanted.style));
+    EXPECT_EQ(integer(texts[i], "y"), wanted.y + 8 * wanted.style.scale) << wanted.text;
+    EXPECT_EQ(integer(texts[i], "textLength"), text_width(wanted.text.size(), wanted.style));
     EXPECT_EQ(texts[i].attributes.count("font-weight"), wanted.style.bold ? 1u : 0u);
   }
 }
@@ -115,11 +108,11 @@ TEST(MatrixSvg, ShowsPixelForPixelThePicturesOfThePng) {
     ASSERT_EQ(link.substr(0, scheme.size()), scheme);
     write_file(folder / "image.png", decode_base64(link.substr(scheme.size())));
     const Canvas embedded = read_png(folder / "image.png");
-    ASSERT_EQ(embedded.width(), number(image, "width"));
-    ASSERT_EQ(embedded.height(), number(image, "height"));
+    ASSERT_EQ(embedded.width(), integer(image, "width"));
+    ASSERT_EQ(embedded.height(), integer(image, "height"));
     for (int64_t y = 0; y < embedded.height(); ++y)
       for (int64_t x = 0; x < embedded.width(); ++x)
-        ASSERT_EQ(embedded.at(x, y), page.at(number(image, "x") + x, number(image, "y") + y));
+        ASSERT_EQ(embedded.at(x, y), page.at(integer(image, "x") + x, integer(image, "y") + y));
   }
 }
 

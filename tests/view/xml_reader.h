@@ -108,4 +108,13 @@ class XmlReader {
   std::vector<XmlElement> elements_;
 };
 
+// The elements of one name.
+inline std::vector<XmlElement> named(const std::vector<XmlElement>& elements,
+                                     const std::string& name) {
+  std::vector<XmlElement> out;
+  for (const auto& element : elements)
+    if (element.name == name) out.push_back(element);
+  return out;
+}
+
 }  // namespace hydramix::test

@@ -71,12 +71,23 @@ cat >"$project/CMakePresets.json" <<'JSON'
   ]
 }
 JSON
-cat >"$project/CMakeLists.txt" <<'CMAKE'
+cat >"$project/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.25)
 project(tiny LANGUAGES CXX)
-add_executable(tiny main.cpp)
-set_target_properties(tiny PROPERTIES OUTPUT_NAME hydramix RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+include("$source/cmake/HydramixCcache.cmake")
+add_executable(hydramix_cli main.cpp)
+set_target_properties(hydramix_cli PROPERTIES OUTPUT_NAME hydramix RUNTIME_OUTPUT_DIRECTORY \${PROJECT_BINARY_DIR}/bin)
+enable_testing()
+add_executable(tiny_test tiny_test.cpp)
+set_target_properties(tiny_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY \${PROJECT_BINARY_DIR}/tests)
+add_test(NAME tiny COMMAND tiny_test)
 CMAKE
+echo 'int main() {}' >"$project/tiny_test.cpp"
+# A compiler cache that keeps nothing, but a list of what it was asked to run.
+mkdir "$work/cache"
+printf '#!/bin/sh\necho "$*" >>"%s/cached"\nexec "$@"\n' "$work" >"$work/cache/ccache"
+chmod +x "$work/cache/ccache"
+export PATH=$work/cache:$PATH
 write_source() { # write_source WORD
   cat >"$project/main.cpp" <<CPP
 #include <cstdio>
@@ -105,7 +116,11 @@ if has "$err" 'missing, and'; then
   # shellcheck disable=SC2016
   call "$launcher" 'two words' "it's" '"' '*' '' '$HOME' '\n'
 fi
+expect 'the first call says at once what it does and how long that takes' \
+  has "${err%%$'\n'*}" 'first build of the command: about '
 expect 'the first call builds' has "$err" 'Building CXX object'
+expect 'the command alone' test ! -e "$project/build/release/tests/tiny_test"
+expect 'through ccache, since there is one' has "$(cat "$work/cached" 2>&1)" 'main.cpp'
 expect 'and passes every argument on as it is' test "$code $out" = "0 first[two words][it's][\"][*][][\$HOME][\\n]"
 expect 'without progress in its output' lacks "$out" 'Building'
 
@@ -114,6 +129,14 @@ expect 'the second call prints only what the command prints' test "$code $out $e
 
 call "$launcher" x 3
 expect "the command's exit code is passed on" test $code = 3
+
+call "$launcher" test
+expect 'test says that it builds the tests' has "${err%%$'\n'*}" 'first build of all tests: about '
+expect 'builds them' test -e "$project/build/release/tests/tiny_test"
+expect 'and runs them' has "$out" '100% tests passed'
+call "$launcher" test -N
+expect 'a second time there is nothing to build' test "$code $err" = '0 '
+expect 'and its arguments go to ctest' has "$out" 'Total Tests: 1'
 
 write_source second
 call "$launcher"

@@ -32,7 +32,6 @@ function(hydramix_gpu_operations target)
   foreach(name adamw conv cross_entropy embedding gated_scan graph measure norm projection rounded_weights scan
       sums token_table)
     target_sources(${target} PRIVATE src/ops/gpu/${name}.cpp)
-    set_source_files_properties(src/ops/gpu/${name}.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endforeach()
   # The command and the tests ask the same question.
   target_compile_definitions(${target} PUBLIC $<BUILD_INTERFACE:HYDRAMIX_GPU>)

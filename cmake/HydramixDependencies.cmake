@@ -68,8 +68,6 @@ function(hydramix_process_groups target)
     if(HYDRAMIX_${upper}_INCLUDE AND HYDRAMIX_C10D_${upper}_INCLUDE)
       target_sources(${target} PRIVATE src/train/${name}_group.cpp)
       target_include_directories(${target} SYSTEM PRIVATE ${HYDRAMIX_${upper}_INCLUDE})
-      # Nothing to share with other files: these headers are read nowhere else.
-      set_source_files_properties(src/train/${name}_group.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     else()
       message(STATUS "HydraMix: no headers of ${name}, so runs of several ranks cannot use it")
       target_sources(${target} PRIVATE src/train/${name}_group_missing.cpp)

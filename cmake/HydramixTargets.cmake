@@ -35,6 +35,21 @@ function(hydramix_target target)
   endif()
 endfunction()
 
+# Units of at most `size` files, all of one folder, so that an edited file is compiled again in seconds. Sources that the
+# target gets after this call are compiled alone.
+function(hydramix_small_units target size)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(GET folder FILENAME folder)
+    list(APPEND ${folder}_sources ${source})
+    list(LENGTH ${folder}_sources count)
+    math(EXPR unit "(${count} - 1) / ${size}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${unit})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+endfunction()
+
 # Reading LibTorch's headers, or those of the JSON library, is most of the work of compiling a file that includes
 # them. They are precompiled once for all targets that are compiled with the same flags.
 function(hydramix_precompiled_header name)

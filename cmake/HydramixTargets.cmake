@@ -21,6 +21,9 @@ function(hydramix_target target)
   # GCC at -O3 sees copies beyond the end inside LibTorch's std::vector<bool>.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-array-bounds)
+    # Its garbage collector would walk through the precompiled header every time. A unit takes 100 MB more, and up to
+    # 15 % less time.
+    target_compile_options(${target} PRIVATE --param=ggc-min-heapsize=1500000)
   endif()
   # GCC 12 sees overlapping copies inside std::string that are not there (GCC bug 105651).
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine can do at most, measured: the speed of a large matrix product and of a stream
-// through memory. Shares in a bench are shares of these.
+// What this machine can do at most, measured: fused multiply-adds on registers and a stream through
+// memory. Shares in a bench are shares of these.
 #pragma once
 
 #include <cstdint>
 #include <map>
 
 #include "bench/timer.h"
+#include "ops/product_rate.h"
 
 namespace hydramix::bench {
 
 struct Peak {
-  double gflops = 0;           // float32, (2048 x 2048) (2048 x 2048)
+  ProductRates products;
   double gigabytes_per_s = 0;  // a = b + s c over 64 MiB each: two read, one written
 };
 

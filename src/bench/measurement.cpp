@@ -22,33 +22,41 @@ std::string json_line(const Measurement& m) {
       {"ratio", m.ratio()},
       {"gb_per_s", m.gigabytes_per_s()},
       {"bandwidth_share", m.gigabytes_per_s() / m.peak.gigabytes_per_s},
-      {"peak_gflops", m.peak.gflops},
+      {"fma_peak_gflops", m.peak.products.fma_peak},
       {"peak_gb_per_s", m.peak.gigabytes_per_s},
       {"rounds", m.rounds},
       {"error", m.error},
   };
   if (m.work.flops > 0) {
     out["gflops"] = m.gflops();
-    out["gemm_peak_share"] = m.gflops() / m.peak.gflops;
+    out["fma_peak_share"] = m.gflops() / m.peak.products.fma_peak;
+  }
+  if (m.gemm_flops > 0) {
+    out["gemm_gflops"] = m.gemm_gflops();
+    out["gemm_fma_peak_share"] = m.gemm_gflops() / m.peak.products.fma_peak;
   }
   for (const auto& [name, value] : m.extra) out[name] = value;
   return out.dump();
 }
 
 std::string table_header() {
-  return formatted("%-29s %-7s %12s %3s %10s %10s %8s %6s %6s %10s %6s", "name", "pass", "B x L",
-                   "thr", "ms", "tokens/s", "GFLOP/s", "% peak", "% mem", "GEMMs ms", "ratio");
+  return formatted("%-29s %-7s %12s %3s %10s %10s %8s %6s %6s %10s %6s %6s", "name", "pass",
+                   "B x L", "thr", "ms", "tokens/s", "GFLOP/s", "% peak", "% mem", "GEMMs ms",
+                   "% peak", "ratio");
 }
 
 std::string table_row(const Measurement& m) {
   const bool counted = m.work.flops > 0;
+  const auto share = [&](double gflops) {
+    return formatted("%.1f", 100 * gflops / m.peak.products.fma_peak);
+  };
   std::string row = formatted(
-      "%-29s %-7s %12s %3lld %10.4g %10.4g %8s %6s %6.1f %10.4g %6.3g", m.subject.name,
+      "%-29s %-7s %12s %3lld %10.4g %10.4g %8s %6s %6.1f %10.4g %6s %6.3g", m.subject.name,
       m.subject.pass == "forward" ? "fwd" : "fwd+bwd",
       formatted("%lld x %lld%s", m.subject.batch, m.subject.length, m.subject.packed ? "p" : ""),
       m.subject.threads, m.ms, m.tokens_per_s(), counted ? formatted("%.4g", m.gflops()) : "-",
-      counted ? formatted("%.1f", 100 * m.gflops() / m.peak.gflops) : "-",
-      100 * m.gigabytes_per_s() / m.peak.gigabytes_per_s, m.gemm_ms, m.ratio());
+      counted ? share(m.gflops()) : "-", 100 * m.gigabytes_per_s() / m.peak.gigabytes_per_s,
+      m.gemm_ms, m.gemm_flops > 0 ? share(m.gemm_gflops()) : "-", m.ratio());
   for (const auto& [name, value] : m.extra) row += formatted("  %s %.4g", name, value);
   return row;
 }

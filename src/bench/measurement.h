@@ -35,6 +35,7 @@ struct Measurement {
   Work work;
   double ms = 0;       // median
   double gemm_ms = 0;  // median of the matrix products it is compared with, taken in turn with it
+  double gemm_flops = 0;  // of those
   int64_t rounds = 0;
   double error = 0;  // worst relative error of the verification
   Peak peak;         // of this machine, with as many threads
@@ -43,6 +44,7 @@ struct Measurement {
   double tokens_per_s() const { return 1e3 * static_cast<double>(subject.tokens()) / ms; }
   double ratio() const { return ms / gemm_ms; }
   double gflops() const { return 1e-6 * work.flops / ms; }
+  double gemm_gflops() const { return 1e-6 * gemm_flops / gemm_ms; }
   double gigabytes_per_s() const { return 1e-6 * work.bytes / ms; }
 };
 

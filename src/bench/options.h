@@ -8,7 +8,8 @@
 namespace hydramix::bench {
 
 // In the order in which they run; "long" and "gpu" only when they are asked for.
-inline const std::vector<std::string> kSuites{"block", "scan", "conv", "mixers", "model"};
+inline const std::vector<std::string> kSuites{"product", "block",  "scan",
+                                              "conv",    "mixers", "model"};
 
 struct Options {
   std::string suite = "all";
@@ -38,7 +39,7 @@ struct Options {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("suite", self.suite,
-      Choices{"all", "block", "scan", "conv", "mixers", "model", "long", "gpu"},
+      Choices{"all", "product", "block", "scan", "conv", "mixers", "model", "long", "gpu"},
       "what to measure; all: every suite but long and gpu");
     v("only", self.only, "only the steps whose name has this in it, such as '128 x 128'");
     v("json", self.json, "file for the measurements, one JSON object a line");
@@ -48,7 +49,8 @@ struct Options {
     v("pass", self.pass, Choices{"forward", "forward_backward", "both"},
       "what to time (model and long: forward alone)");
     v("lengths", self.lengths, Range{1, 1 << 24},
-      "lengths L; unless given 512, 2048 (mixers, model: 512; --scaling: 1024, 2048, ... 65536; "
+      "lengths L; unless given 512, 2048 (product: 16, 128, 512, 2048 rows; mixers, model: 512; "
+      "--scaling: 1024, 2048, ... 65536; "
       "long: 8192, 1048576)");
     v("batch", self.batch, Range{1, 65536}, "sequences B in a batch");
     v("packed", self.packed, Range{0, 65536},

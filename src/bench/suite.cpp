@@ -5,16 +5,23 @@
 #include <algorithm>
 
 #include "hydramix/error.h"
+#include "kernels/cpu/isa.h"
 
 namespace hydramix::bench {
 
 const Peak& Bench::peak(int threads) {
   const bool known = machine.knows(threads);
   const Peak& peak = machine.peak(threads);
-  if (!known)
-    report.said(
-        formatted("this machine, %lld thread%s: matrix products %.1f GFLOP/s, memory %.1f GB/s",
-                  threads, threads == 1 ? "" : "s", peak.gflops, peak.gigabytes_per_s));
+  if (!known) {
+    const ProductRates& rates = peak.products;
+    const auto share = [&](double rate) { return 100 * rate / rates.fma_peak; };
+    report.said(formatted(
+        "this machine, %lld thread%s, %s: FMA peak %.1f GFLOP/s, matrix products %.1f (%.0f %%), "
+        "LibTorch's %.1f (%.0f %%), memory %.1f GB/s",
+        threads, threads == 1 ? "" : "s", kernels::instruction_set(), rates.fma_peak, rates.ours,
+        share(rates.ours), rates.libtorch, share(rates.libtorch), peak.gigabytes_per_s));
+    for (const auto& warning : product_warnings(rates)) report.said("warning: " + warning);
+  }
   return peak;
 }
 
@@ -25,6 +32,7 @@ std::vector<Step> suite_steps(const std::string& suite, const Options& options) 
                        "--svg is the drawing of --scaling; got --svg ", options.svg,
                        " without it. Add --suite mixers --scaling.");
   block_options(options).heads();
+  if (suite == "product") return product_suite(options);
   if (suite == "block") return block_suite(options);
   if (suite == "scan") return scan_suite(options);
   if (suite == "conv") return conv_suite(options);
@@ -189,6 +197,7 @@ std::vector<Measurement> measure(Bench& bench, const std::vector<Comparison>& co
       m.work = c.work.work(pass);
       m.ms = ms(work);
       m.gemm_ms = ms(gemm);
+      m.gemm_flops = c.gemms.work(pass).flops;
       m.rounds = times[work].rounds;
       m.error = c.error;
       m.peak = peak;

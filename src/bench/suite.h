@@ -36,6 +36,7 @@ struct Step {
 // Throws UsageError when the options contradict each other or the suite.
 std::vector<Step> suite_steps(const std::string& suite, const Options& options);
 
+std::vector<Step> product_suite(const Options& options);
 std::vector<Step> block_suite(const Options& options);
 std::vector<Step> scan_suite(const Options& options);
 std::vector<Step> conv_suite(const Options& options);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix info: this build and machine; the mixers, as the paper's table 1 has them; one mixer.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
+#include "base/formatted.h"
 #include "base/spelling.h"
 #include "cli/commands.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
 #include "kernels/cpu/isa.h"
+#include "ops/product_rate.h"
 
 namespace hydramix {
 namespace {
@@ -24,19 +23,12 @@ struct InfoOptions {
   }
 };
 
-// The file that serves matrix products: which BLAS is behind the usual name is decided at run time.
-std::string blas_library() {
-  Dl_info info{};
-  void* gemm = dlsym(RTLD_DEFAULT, "sgemm_");
-  if (gemm == nullptr || dladdr(gemm, &info) == 0 || info.dli_fname == nullptr)
-    return "inside LibTorch";
-  std::error_code ignored;
-  const auto file = std::filesystem::canonical(info.dli_fname, ignored);
-  std::string text = ignored ? info.dli_fname : file.string();
-  if (auto* config =
-          reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_config")))
-    text += concat(" (", config(), ")");
-  return text;
+ProductRates one_core_rates() {
+  const int threads = torch::get_num_threads();
+  torch::set_num_threads(1);
+  const ProductRates rates = measure_product_rates();
+  torch::set_num_threads(threads);
+  return rates;
 }
 
 void print_build() {
@@ -47,10 +39,20 @@ void print_build() {
   std::printf(
       "  CUDA             %s\n",
       cuda ? concat(static_cast<int>(torch::cuda::device_count()), " devices").c_str() : "no");
-  std::printf("  BLAS             %s\n", blas_library().c_str());
   std::printf("  threads          %d\n", torch::get_num_threads());
   std::printf("  instruction set  %s, of %s (HYDRAMIX_ISA chooses)\n",
               kernels::instruction_set().c_str(), join(kernels::instruction_sets()).c_str());
+  const ProductRates rates = one_core_rates();
+  const auto of_peak = [&](double rate) {
+    return formatted("%.0f GFLOP/s on one core, %.0f %% of its FMA peak", rate,
+                     100 * rate / rates.fma_peak);
+  };
+  std::printf("  FMA peak         %.0f GFLOP/s on one core\n", rates.fma_peak);
+  std::printf("  matrix products  %s\n", of_peak(rates.ours).c_str());
+  std::printf("  LibTorch's BLAS  %s; %s\n", of_peak(rates.libtorch).c_str(),
+              libtorch_blas().c_str());
+  for (const auto& warning : product_warnings(rates))
+    std::printf("                   warning: %s\n", warning.c_str());
   std::printf("  mixers           %zu (hydramix info mixers)\n", mixer_names().size());
 }
 

@@ -13,6 +13,7 @@
 #include "hydramix/registry.h"
 #include "mixers/query_key.h"
 #include "ops/attention.h"
+#include "ops/product.h"
 
 namespace hydramix {
 namespace {
@@ -22,7 +23,7 @@ constexpr int64_t kInPieces = 256;
 
 torch::Tensor attention(const QueryKey& qk, const Rows& rows) {
   auto logits =
-      torch::matmul(qk.q, qk.k.transpose(2, 3)) / std::sqrt(static_cast<double>(qk.q.size(3)));
+      matrix_product(qk.q, qk.k.transpose(2, 3)) / std::sqrt(static_cast<double>(qk.q.size(3)));
   // Every row has a token, so no softmax is left without a finite logit.
   if (rows.valid.defined())
     logits = logits.masked_fill(~rows.valid.unsqueeze(1).unsqueeze(2),

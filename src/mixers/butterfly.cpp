@@ -19,6 +19,7 @@
 #include <cmath>
 
 #include "hydramix/registry.h"
+#include "ops/product.h"
 
 namespace hydramix {
 namespace {
@@ -97,7 +98,7 @@ torch::Tensor butterfly_product(const torch::Tensor& w, const torch::Tensor& v, 
     auto shape = digits;
     shape.erase(shape.begin() + dim);
     shape.insert(shape.end(), {digits[dim], digits[dim]});
-    y = torch::matmul(blocks.reshape(shape), y.movedim(dim, -2)).movedim(-2, dim);
+    y = matrix_product(blocks.reshape(shape), y.movedim(dim, -2)).movedim(-2, dim);
   }
   return y.reshape(v.sizes());
 }
@@ -158,7 +159,7 @@ class Kaleidoscope : public Mixer {
     const int64_t n = 2 * left.size(2);
     const auto B_1 = path_products(weight(left, rows), rows.L, n),
                B_2 = path_products(weight(right, rows), rows.L, n);
-    return torch::matmul(B_1, B_2.transpose(1, 2)).unsqueeze(0);
+    return matrix_product(B_1, B_2.transpose(1, 2)).unsqueeze(0);
   }
 
   // B_2^T spreads the shortest sequence over all n places.

@@ -11,6 +11,7 @@
 
 #include "hydramix/registry.h"
 #include "mixers/query_key.h"
+#include "ops/product.h"
 
 namespace hydramix {
 namespace {
@@ -51,7 +52,7 @@ class MlpMixer : public Mixer {
  protected:
   torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
     const auto one = M.defined() ? weight(M, rows).narrow(0, 0, rows.L).narrow(1, 0, rows.L)
-                                 : torch::matmul(left(rows), right(rows));
+                                 : matrix_product(left(rows), right(rows));
     return one.expand({1, heads_.H, rows.L, rows.L});
   }
 
@@ -59,7 +60,7 @@ class MlpMixer : public Mixer {
                         const Rows& rows) const override {
     if (M.defined()) return Mixer::product(x, params, rows);
     const auto v = x.flatten(2);  // (S, L, H P)
-    return torch::matmul(left(rows), torch::matmul(right(rows), v)).view_as(x);
+    return matrix_product(left(rows), matrix_product(right(rows), v)).view_as(x);
   }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "hydramix/registry.h"
 #include "mixers/query_key.h"
+#include "ops/product.h"
 
 namespace hydramix {
 namespace {
@@ -17,11 +18,11 @@ namespace {
 // Q (K^T x): q, k (S or 1, H, L, d), x (S, L, H, P).
 torch::Tensor associate(const QueryKey& qk, const torch::Tensor& x) {
   const auto summary =
-      torch::matmul(qk.k.transpose(2, 3), x.permute({0, 2, 1, 3}));  // (S, H, d, P)
-  return torch::matmul(qk.q, summary).permute({0, 2, 1, 3});
+      matrix_product(qk.k.transpose(2, 3), x.permute({0, 2, 1, 3}));  // (S, H, d, P)
+  return matrix_product(qk.q, summary).permute({0, 2, 1, 3});
 }
 
-torch::Tensor outer(const QueryKey& qk) { return torch::matmul(qk.q, qk.k.transpose(2, 3)); }
+torch::Tensor outer(const QueryKey& qk) { return matrix_product(qk.q, qk.k.transpose(2, 3)); }
 
 QueryKey scaled(QueryKey qk, int64_t max_length) {
   qk.q = qk.q / std::sqrt(static_cast<double>(max_length * qk.q.size(3)));
@@ -89,7 +90,7 @@ class LinearAttention : public LinearAttentionUnnormalized {
     constexpr double kFloor =
         1e-6;  // of Katharopoulos et al.: a row of vanishing phi(q) stays finite
     auto [q, k] = LinearAttentionUnnormalized::features(params, rows);
-    return {q / (torch::matmul(q, k.sum(2).unsqueeze(3)) + kFloor), k};
+    return {q / (matrix_product(q, k.sum(2).unsqueeze(3)) + kFloor), k};
   }
 };
 

@@ -6,6 +6,7 @@
 #include "hydramix/error.h"
 #include "ops/arithmetic.h"
 #include "ops/gpu/gpu.h"
+#include "ops/product.h"
 
 namespace hydramix {
 torch::Tensor dense_apply(const torch::Tensor& M, const torch::Tensor& x) {
@@ -17,7 +18,7 @@ torch::Tensor dense_apply(const torch::Tensor& M, const torch::Tensor& x) {
   const int64_t branches = M.size(1) / x.size(2);
   auto v = x.permute({0, 2, 1, 3});                     // (S, H, L, P)
   if (branches > 1) v = v.repeat({1, branches, 1, 1});  // (S, branches H, L, P)
-  return torch::matmul(M, v).permute({0, 2, 1, 3});
+  return matrix_product(M, v).permute({0, 2, 1, 3});
 }
 
 const MixerInfo& Mixer::info() const {

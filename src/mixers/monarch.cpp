@@ -16,6 +16,7 @@
 #include <cmath>
 
 #include "hydramix/registry.h"
+#include "ops/product.h"
 
 namespace hydramix {
 namespace {
@@ -55,8 +56,8 @@ class Monarch : public Mixer {
     const auto over = weight(left, rows).narrow(1, 0, b).narrow(2, 0, a).narrow(3, 0, a);
     const auto v = torch::constant_pad_nd(x.permute({2, 1, 0, 3}).flatten(2), {0, 0, 0, a * b - L})
                        .reshape({H, a, b, S * P});
-    const auto within = torch::matmul(along, v).transpose(1, 2);  // (H, b, a, S P)
-    const auto across = torch::matmul(over, within).transpose(1, 2);
+    const auto within = matrix_product(along, v).transpose(1, 2);  // (H, b, a, S P)
+    const auto across = matrix_product(over, within).transpose(1, 2);
     return across.reshape({H, a * b, S, P}).narrow(1, 0, L).permute({2, 1, 0, 3});
   }
 

@@ -8,6 +8,7 @@
 
 #include "hydramix/error.h"
 #include "ops/items.h"
+#include "ops/product.h"
 
 namespace hydramix {
 namespace {
@@ -42,7 +43,7 @@ torch::Tensor scores(const torch::Tensor& buffer, const torch::Tensor& q, const 
                      const torch::Tensor& padding) {
   auto z = buffer.narrow(0, 0, q.size(0) * q.size(1) * k.size(1))
                .view({q.size(0), q.size(1), k.size(1)});
-  at::bmm_out(z, q, k.transpose(1, 2));
+  matrix_product_into(z, q, k.transpose(1, 2));
   if (padding.defined()) z.masked_fill_(padding.unsqueeze(1), -kInf);
   return z;
 }
@@ -83,7 +84,7 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
           z.sub_(higher).exp_();
           const auto fade = top.sub_(higher).exp_();
           sum.mul_(fade).add_(z.sum(2, /*keepdim=*/true));
-          out.mul_(fade).baddbmm_(z, items.of(x, j, m));
+          matrix_product_into(out.mul_(fade), z, items.of(x, j, m), /*add=*/true);
           top = higher;
         }
         out.div_(sum);
@@ -121,11 +122,11 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
           const auto k_j = items.of(k, j, m);
           auto P = scores(buffer, q_i, k_j, padding.of(items, j, m));
           P.sub_(items.of(log_sum, i, n)).exp_();
-          items.of(dx, j, m).baddbmm_(P.transpose(1, 2), dy_i);
+          matrix_product_into(items.of(dx, j, m), P.transpose(1, 2), dy_i, /*add=*/true);
           auto dz = scores(second, dy_i, items.of(x, j, m), {});
           dz.sub_(items.of(along, i, n)).mul_(P);
-          items.of(dq, i, n).baddbmm_(dz, k_j);
-          items.of(dk, j, m).baddbmm_(dz.transpose(1, 2), q_i);
+          matrix_product_into(items.of(dq, i, n), dz, k_j, /*add=*/true);
+          matrix_product_into(items.of(dk, j, m), dz.transpose(1, 2), q_i, /*add=*/true);
         }
       }
     });

@@ -5,6 +5,7 @@
 
 #include "hydramix/error.h"
 #include "ops/items.h"
+#include "ops/product.h"
 
 namespace hydramix {
 namespace {
@@ -39,14 +40,16 @@ void pass(const torch::Tensor& a, const torch::Tensor& minus_t, const torch::Ten
       auto E = fit(buffer).view({count, n, d, R});
       at::mul_out(E, piece(a).unsqueeze(3), minus_t).exp_();
       E = E.view({count, n, rank});
-      if (wanted.gathered.defined()) items(wanted.gathered).baddbmm_(E.transpose(1, 2), piece(v));
+      if (wanted.gathered.defined())
+        matrix_product_into(items(wanted.gathered), E.transpose(1, 2), piece(v), /*add=*/true);
       if (wanted.spread.defined()) {
         auto out = piece(wanted.spread);
-        at::bmm_out(out, E, items(s));
+        matrix_product_into(out, E, items(s));
       }
       if (wanted.slope.defined()) {
         auto dE = fit(second);
-        at::bmm_out(dE, piece(v), items(s).transpose(1, 2)).mul_(E);
+        matrix_product_into(dE, piece(v), items(s).transpose(1, 2));
+        dE.mul_(E);
         piece(wanted.slope).copy_(at::mv(dE.view({-1, R}), minus_t).view({count, n, d}));
       }
     }

@@ -6,6 +6,7 @@
 #include "hydramix/error.h"
 #include "ops/gpu/ops.h"
 #include "ops/kernel_tensors.h"
+#include "ops/product.h"
 #include "ops/projection.h"
 
 namespace hydramix {
@@ -36,7 +37,7 @@ CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias
     const int64_t rows = std::min(chunk, x.size(0) - i);
     const auto part = x.narrow(0, i, rows).to(type);
     const auto target = targets.narrow(0, i, rows).unsqueeze(1);  // (rows, 1)
-    auto z = torch::mm(part, transposed).to(x.scalar_type());
+    auto z = matrix_product(part, transposed).to(x.scalar_type());
     z.add_(bias);
     const auto [largest, winner] = z.max(1, /*keepdim=*/true);
     correct += (winner == target).sum();
@@ -51,11 +52,11 @@ CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias
     z.div_(total).scatter_add_(1, target, torch::full_like(total, -1));
     gradients->bias.add_(z.sum(0));
     const auto dz = z.to(type);
-    gradients->x.narrow(0, i, rows).copy_(torch::mm(dz, w));
+    gradients->x.narrow(0, i, rows).copy_(matrix_product(dz, w));
     if (type == x.scalar_type())
-      gradients->weight.addmm_(dz.t(), part);
+      matrix_product_into(gradients->weight, dz.t(), part, /*add=*/true);
     else
-      gradients->weight.add_(torch::mm(dz.t(), part));
+      gradients->weight.add_(matrix_product(dz.t(), part));
   }
   return {sum, correct};
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/cosine.h"
+#include "ops/product.h"
 
 namespace hydramix {
 namespace {
@@ -42,7 +43,8 @@ MonarchDft::MonarchDft(int64_t least, const torch::TensorOptions& options) {
 torch::Tensor MonarchDft::small_transform(const torch::Tensor& table,
                                           const torch::Tensor& v) const {
   const int64_t batch = v.size(0) * v.size(1);
-  return torch::bmm(table.expand({batch, 2 * b_, 2 * b_}), v.reshape({batch, 2 * b_, v.size(4)}))
+  return matrix_product(table.expand({batch, 2 * b_, 2 * b_}),
+                        v.reshape({batch, 2 * b_, v.size(4)}))
       .view(v.sizes());
 }
 
@@ -51,7 +53,7 @@ torch::Tensor MonarchDft::forward(const torch::Tensor& v) const {
   const auto grid = torch::constant_pad_nd(v, {0, 0, 0, runs * b_ - v.size(1)});
   const auto table = first_.narrow(1, 0, runs);  // runs of zeros need no columns
   const auto across =
-      torch::bmm(table.expand({S, table.size(0), runs}), grid.reshape({S, runs, b_ * C}));
+      matrix_product(table.expand({S, table.size(0), runs}), grid.reshape({S, runs, b_ * C}));
   const auto rows = across.view({S, 2, a_ / 2 + 1, b_, C}).transpose(1, 2);
   return small_transform(second_, times(rows, turn_[0], turn_[1]));
 }
@@ -61,7 +63,7 @@ torch::Tensor MonarchDft::inverse(const torch::Tensor& spectrum, int64_t places)
   const auto rows = times(small_transform(second_.t(), spectrum), unturn_[0], unturn_[1], 1);
   const auto table = last_.narrow(0, 0, runs);
   const auto grid =
-      torch::bmm(table.expand({S, runs, table.size(1)}), rows.view({S, table.size(1), b_ * C}));
+      matrix_product(table.expand({S, runs, table.size(1)}), rows.view({S, table.size(1), b_ * C}));
   return grid.view({S, runs * b_, C}).narrow(1, 0, places);
 }
 

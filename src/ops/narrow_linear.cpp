@@ -6,6 +6,7 @@
 #include "ops/arithmetic.h"
 #include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
+#include "ops/product.h"
 
 namespace hydramix {
 namespace {
@@ -44,7 +45,8 @@ class NarrowLinear : public torch::autograd::Function<NarrowLinear> {
     const auto in = ctx->get_saved_variables();
     const auto& dy = outputs[0];
     const auto wide = in[0].to(in[1].scalar_type());
-    return {torch::mm(dy, in[1]).to(in[0].scalar_type()), torch::mm(dy.t(), wide), dy.sum(0)};
+    return {matrix_product(dy, in[1]).to(in[0].scalar_type()), matrix_product(dy.t(), wide),
+            dy.sum(0)};
   }
 };
 

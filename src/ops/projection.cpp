@@ -3,6 +3,7 @@
 
 #include "hydramix/error.h"
 #include "ops/gpu/ops.h"
+#include "ops/product.h"
 
 namespace hydramix {
 namespace {
@@ -37,8 +38,8 @@ torch::Tensor project(const torch::Tensor& x, const torch::Tensor& weight,
     if (gpu::takes(x) && type == torch::kBFloat16)
       return gpu::project(x.to(type), weight, bias).to(x.scalar_type());
   if (type == x.scalar_type())
-    return torch::linear(x, weight.to(type), bias.defined() ? bias.to(type) : bias);
-  const auto y = torch::linear(x.to(type), weight.to(type)).to(x.scalar_type());
+    return linear_map(x, weight.to(type), bias.defined() ? bias.to(type) : bias);
+  const auto y = linear_map(x.to(type), weight.to(type)).to(x.scalar_type());
   return bias.defined() ? y + bias : y;
 }
 
@@ -46,8 +47,9 @@ torch::Tensor project_blocks(const torch::Tensor& x, const torch::Tensor& weight
                              const torch::Tensor& bias) {
   const auto type = product_type(x);
   const int64_t blocks = weight.size(0), out = weight.size(1), in = weight.size(2);
-  const auto columns = x.reshape({-1, blocks, in}).transpose(0, 1).to(type);   // (blocks, n, in)
-  const auto products = torch::bmm(columns, weight.transpose(1, 2).to(type));  // (blocks, n, out)
+  const auto columns = x.reshape({-1, blocks, in}).transpose(0, 1).to(type);  // (blocks, n, in)
+  const auto products =
+      matrix_product(columns, weight.transpose(1, 2).to(type));  // (blocks, n, out)
   auto shape = x.sizes().vec();
   shape.back() = blocks * out;
   const auto y = products.transpose(0, 1).reshape(shape).to(x.scalar_type());

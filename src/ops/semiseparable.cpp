@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "ops/product.h"
+
 namespace hydramix {
 namespace {
 
@@ -44,7 +46,8 @@ torch::Tensor semiseparable_matrix(const ScanParams& p) {
   const int64_t H = p.dt.size(2);
   const auto dt = p.dt.permute({0, 2, 1});  // (S, H, L)
   const auto decay = range_sums((dt * p.A.unsqueeze(1)).unsqueeze(1)).squeeze(1).exp();
-  const auto cb = torch::einsum("slgn,smgn->sglm", {p.c, p.b});  // (S, G, L, L)
+  const auto cb =
+      matrix_product(p.c.permute({0, 2, 1, 3}), p.b.permute({0, 2, 3, 1}));  // (S, G, L, L)
   return cb.repeat_interleave(H / cb.size(1), 1) * decay * dt.unsqueeze(2);
 }
 
@@ -73,15 +76,15 @@ torch::Tensor semiseparable_scan(const torch::Tensor& x, const ScanParams& p, in
 
   // Inside a chunk: C B^T is computed once per group and shared by its heads.
   const auto sums = range_sums(l);  // (S, K, H, T, T)
-  const auto cb = torch::matmul(c, b.transpose(3, 4)).repeat_interleave(heads_per_group, 2);
-  auto s = torch::matmul(cb * sums.exp(), dx);  // (S, K, H, T, P)
+  const auto cb = matrix_product(c, b.transpose(3, 4)).repeat_interleave(heads_per_group, 2);
+  auto s = matrix_product(cb * sums.exp(), dx);  // (S, K, H, T, P)
 
   if (K > 1) {
     // What each chunk leaves behind at its end, then the state at the start of each chunk.
     const auto to_end = sums.select(3, T - 1).exp().unsqueeze(-1);  // (S, K, H, T, 1)
     const auto heads_b = b.repeat_interleave(heads_per_group, 2);
-    const auto left = torch::matmul((dx * to_end).transpose(3, 4), heads_b);  // (S, K, H, P, N)
-    const auto from_start = l.cumsum(3);                                      // (S, K, H, T)
+    const auto left = matrix_product((dx * to_end).transpose(3, 4), heads_b);  // (S, K, H, P, N)
+    const auto from_start = l.cumsum(3);                                       // (S, K, H, T)
     const auto whole =
         from_start.select(3, T - 1).exp().unsqueeze(-1).unsqueeze(-1);  // (S, K, H, 1, 1)
     auto h = x.new_zeros({S, H, x.size(3), b.size(4)});                 // (S, H, P, N)
@@ -91,14 +94,15 @@ torch::Tensor semiseparable_scan(const torch::Tensor& x, const ScanParams& p, in
       if (k + 1 < K) h = whole.select(1, k) * h + left.select(1, k);
     }
     const auto heads_c = c.repeat_interleave(heads_per_group, 2) * from_start.exp().unsqueeze(-1);
-    s = s + torch::matmul(heads_c, torch::stack(states, 1).transpose(3, 4));
+    s = s + matrix_product(heads_c, torch::stack(states, 1).transpose(3, 4));
   }
   return s.permute({0, 1, 3, 2, 4}).flatten(1, 2).narrow(1, 0, L);
 }
 
 torch::Tensor initial_state_response(const ScanParams& p, const torch::Tensor& h0) {
-  const auto decay = (p.dt * p.A).cumsum(1).exp().unsqueeze(-1);  // (S, L, H, 1)
-  return torch::einsum("slhn,hpn->slhp", {per_head(p.c, h0.size(0)) * decay, h0});
+  const auto decay = (p.dt * p.A).cumsum(1).exp().unsqueeze(-1);             // (S, L, H, 1)
+  const auto c = (per_head(p.c, h0.size(0)) * decay).permute({0, 2, 1, 3});  // (S, H, L, N)
+  return matrix_product(c, h0.transpose(1, 2)).permute({0, 2, 1, 3});
 }
 
 }  // namespace hydramix

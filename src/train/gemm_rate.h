@@ -7,8 +7,8 @@
 
 namespace hydramix {
 
-// Floating-point operations a second of large matrix products on this device, as LibTorch does
-// them: the yardstick for a training's rate. A tenth of a second.
+// Floating-point operations a second of large matrix products on this device, as
+// matrix_product() does them: the yardstick for a training's rate. A tenth of a second.
 double gemm_rate(torch::Device device, torch::ScalarType type);
 
 }  // namespace hydramix

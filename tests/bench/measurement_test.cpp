@@ -28,7 +28,8 @@ Measurement example() {
   m.gemm_ms = 16;
   m.rounds = 5;
   m.error = 1e-6;
-  m.peak = {.gflops = 200, .gigabytes_per_s = 40};
+  m.gemm_flops = 2.4e9;
+  m.peak = {.products = {.fma_peak = 200}, .gigabytes_per_s = 40};
   m.extra = {{"backward_ms", 7.5}};
   return m;
 }
@@ -49,7 +50,9 @@ TEST(Measurement, IsOneJsonLineWithEverythingDerived) {
   EXPECT_DOUBLE_EQ(json["gemm_ms"], 16);
   EXPECT_DOUBLE_EQ(json["ratio"], 1.25);
   EXPECT_DOUBLE_EQ(json["gflops"], 150);  // 3e9 in 20 ms
-  EXPECT_DOUBLE_EQ(json["gemm_peak_share"], 0.75);
+  EXPECT_DOUBLE_EQ(json["fma_peak_share"], 0.75);
+  EXPECT_DOUBLE_EQ(json["gemm_gflops"], 150);  // 2.4e9 in 16 ms
+  EXPECT_DOUBLE_EQ(json["gemm_fma_peak_share"], 0.75);
   EXPECT_DOUBLE_EQ(json["gb_per_s"], 10);
   EXPECT_DOUBLE_EQ(json["bandwidth_share"], 0.25);
   EXPECT_DOUBLE_EQ(json["backward_ms"], 7.5);
@@ -60,7 +63,7 @@ TEST(Measurement, OperationsThatWereNotCountedAreAbsent) {
   m.work.flops = 0;
   const auto json = nlohmann::json::parse(json_line(m));
   EXPECT_FALSE(json.contains("gflops"));
-  EXPECT_FALSE(json.contains("gemm_peak_share"));
+  EXPECT_FALSE(json.contains("fma_peak_share"));
   EXPECT_TRUE(json.contains("gb_per_s"));
 }
 

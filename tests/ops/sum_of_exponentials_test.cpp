@@ -16,17 +16,17 @@ constexpr double kDoubleEpsilon = std::numeric_limits<double>::epsilon();
 // t and w are rounded to double: that alone moves the sum by a few of these.
 constexpr double kRounding = 16 * kDoubleEpsilon;
 
-struct Range {
+struct Interval {
   double low, high;
 };
-const std::vector<Range> kRanges{{1, 1},       {0.5, 1},     {1.3, 200},     {1e-3, 1e6},
+const std::vector<Interval> kRanges{{1, 1},       {0.5, 1},     {1.3, 200},     {1e-3, 1e6},
                                  {1e-8, 1e12}, {1e-8, 1e35}, {1e-12, 1e-11}, {1e200, 1e300}};
 
 struct Errors {
   long double value = 0, derivative = 0;  // the largest relative errors over the interval
 };
 
-Errors errors(const Exponentials& sum, const Range& range) {
+Errors errors(const Exponentials& sum, const Interval& range) {
   Errors worst;
   const int points = 400;
   for (int i = 0; i <= points; ++i) {

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace hydramix::kernels {
+
+// Fused multiply-adds on registers, in enough independent chains to keep every unit of a core busy:
+// the most that any product could do. Returns how many floating-point operations that were.
+double fused_multiply_adds(int64_t rounds);
+
+}  // namespace hydramix::kernels

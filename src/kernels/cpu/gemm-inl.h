@@ -55,17 +55,31 @@ class Ahead {
   int64_t row_ = 0, byte_ = 0;
 };
 
+// Where a product goes: C = scale (A B) + factor from, rows ld apart, aligned to vectors.
+template <typename T>
+struct Result {
+  T* c;                      // (m, n)
+  int64_t ld;                // of c and from
+  const T* from = nullptr;   // (m, n), may be c itself; null: nothing is added
+  T factor = 1;              // of from
+  const T* scale = nullptr;  // (m), row by row; null: 1
+
+  Result at(int64_t i, int64_t j) const {
+    return {c + i * ld + j, ld, from == nullptr ? nullptr : from + i * ld + j, factor,
+            scale == nullptr ? nullptr : scale + i};
+  }
+};
+
 // R rows by V vectors of C stay in registers while l runs.
 template <int R, int V, class D, typename T = hn::TFromD<D>>
 HWY_INLINE void GemmTile(D d, int64_t k, Entries<T> a, const T* HWY_RESTRICT b, int64_t ldb,
-                         bool add, T* HWY_RESTRICT c, int64_t ldc) {
+                         const Result<T>& result) {
   const int64_t lanes = hn::Lanes(d);
   hn::Vec<D> sum[R][V];
   HWY_UNROLL(8)
   for (int r = 0; r < R; ++r) {
     HWY_UNROLL(8)
-    for (int v = 0; v < V; ++v)
-      sum[r][v] = add ? hn::Load(d, c + r * ldc + v * lanes) : hn::Zero(d);
+    for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d);
   }
   for (int64_t l = 0; l < k; ++l) {
     hn::Vec<D> row[V];
@@ -81,39 +95,45 @@ HWY_INLINE void GemmTile(D d, int64_t k, Entries<T> a, const T* HWY_RESTRICT b, 
   HWY_UNROLL(8)
   for (int r = 0; r < R; ++r) {
     HWY_UNROLL(8)
-    for (int v = 0; v < V; ++v) hn::Store(sum[r][v], d, c + r * ldc + v * lanes);
+    for (int v = 0; v < V; ++v) {
+      const int64_t at = r * result.ld + v * lanes;
+      auto entry = sum[r][v];
+      if (result.scale != nullptr) entry = hn::Mul(hn::Set(d, result.scale[r]), entry);
+      if (result.from != nullptr)
+        entry = hn::MulAdd(hn::Set(d, result.factor), hn::Load(d, result.from + at), entry);
+      hn::Store(entry, d, result.c + at);
+    }
   }
 }
 
 template <int V, class D, typename T = hn::TFromD<D>>
 HWY_INLINE void GemmColumns(D d, int64_t m, int64_t k, Entries<T> a, const T* HWY_RESTRICT b,
-                            int64_t ldb, bool add, T* HWY_RESTRICT c, int64_t ldc, Ahead* ahead) {
+                            int64_t ldb, const Result<T>& result, Ahead* ahead) {
   const auto at = [&](int64_t i) { return Entries<T>{a.data + i * a.row, a.row, a.column}; };
   int64_t i = 0;
   for (; i + 6 <= m; i += 6) {
     if (ahead != nullptr) ahead->Fetch();
-    GemmTile<6, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
+    GemmTile<6, V>(d, k, at(i), b, ldb, result.at(i, 0));
   }
-  for (; i + 4 <= m; i += 4) GemmTile<4, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
-  for (; i + 2 <= m; i += 2) GemmTile<2, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
-  for (; i < m; ++i) GemmTile<1, V>(d, k, at(i), b, ldb, add, c + i * ldc, ldc);
+  for (; i + 4 <= m; i += 4) GemmTile<4, V>(d, k, at(i), b, ldb, result.at(i, 0));
+  for (; i + 2 <= m; i += 2) GemmTile<2, V>(d, k, at(i), b, ldb, result.at(i, 0));
+  for (; i < m; ++i) GemmTile<1, V>(d, k, at(i), b, ldb, result.at(i, 0));
 }
 
-// C (m x n) = A (m x k) B (k x n), or that added to C. n is a multiple of the vector length; rows
-// of B and C are contiguous, aligned to vectors, ldb and ldc apart.
+// A (m x k) B (k x n) into `result`. n is a multiple of the vector length; rows of B are
+// contiguous, aligned to vectors, ldb apart.
 template <class D, typename T = hn::TFromD<D>>
 HWY_NOINLINE void Gemm(D d, int64_t m, int64_t n, int64_t k, Entries<T> a, const T* HWY_RESTRICT b,
-                       int64_t ldb, bool add, T* HWY_RESTRICT c, int64_t ldc,
-                       Ahead* ahead = nullptr) {
+                       int64_t ldb, const Result<T>& result, Ahead* ahead = nullptr) {
   const int64_t lanes = hn::Lanes(d);
   constexpr int kWide = HWY_TARGET <= HWY_AVX3 ? 4 : 2;  // 24 of 32, or 12 of 16 registers
   int64_t j = 0;
   for (; j + kWide * lanes <= n; j += kWide * lanes)
-    GemmColumns<kWide>(d, m, k, a, b + j, ldb, add, c + j, ldc, ahead);
+    GemmColumns<kWide>(d, m, k, a, b + j, ldb, result.at(0, j), ahead);
   if constexpr (kWide > 2)
     for (; j + 2 * lanes <= n; j += 2 * lanes)
-      GemmColumns<2>(d, m, k, a, b + j, ldb, add, c + j, ldc, ahead);
-  for (; j < n; j += lanes) GemmColumns<1>(d, m, k, a, b + j, ldb, add, c + j, ldc, ahead);
+      GemmColumns<2>(d, m, k, a, b + j, ldb, result.at(0, j), ahead);
+  for (; j < n; j += lanes) GemmColumns<1>(d, m, k, a, b + j, ldb, result.at(0, j), ahead);
 }
 
 }  // namespace hydramix::kernels::HWY_NAMESPACE

@@ -15,6 +15,7 @@
 #include "kernels/cpu/gemm-inl.h"
 #include "kernels/cpu/rows-inl.h"
 #include "kernels/cpu/scan.h"
+#include "kernels/cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
@@ -47,21 +48,13 @@ HWY_INLINE void StoreRow(const T* HWY_RESTRICT from, int64_t n, S* HWY_RESTRICT 
   });
 }
 
-// to (n, ld) = the transpose of from (rows, n); zeros behind the rows.
+// to (n, ld) = the transpose of from (rows, n); zeros after the rows, up to a whole vector.
 template <typename T>
 HWY_INLINE void Transpose(const T* HWY_RESTRICT from, int64_t from_ld, int64_t rows, int64_t n,
                           T* HWY_RESTRICT to, int64_t ld) {
-  constexpr int64_t kBlock = 8;  // of both: a block's lines stay in the first cache
-  for (int64_t i0 = 0; i0 < n; i0 += kBlock) {
-    const int64_t i1 = HWY_MIN(i0 + kBlock, n);
-    for (int64_t t0 = 0; t0 < rows; t0 += kBlock) {
-      const int64_t t1 = HWY_MIN(t0 + kBlock, rows);
-      for (int64_t i = i0; i < i1; ++i)
-        for (int64_t t = t0; t < t1; ++t) to[i * ld + t] = from[t * from_ld + i];
-    }
-    for (int64_t i = i0; i < i1; ++i)
-      for (int64_t t = rows; t < ScanShape::padded(rows); ++t) to[i * ld + t] = 0;
-  }
+  Transpose(hn::ScalableTag<T>(), rows, n, from, from_ld, to, ld);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t t = rows; t < ScanShape::padded(rows); ++t) to[i * ld + t] = 0;
 }
 
 // to (N, T) = from (N, T) scaled column by column.

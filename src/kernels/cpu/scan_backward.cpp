@@ -145,11 +145,8 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
     const int64_t rows = chunks[k].rows;
     ScaleColumns(work.prepared + k * plan.size() + plan.c(direction, g), decays[direction].enter,
                  s.N, ScanShape::padded(rows), ld, scaled);
-    if (from != nullptr)
-      ForVectors<T>(state, [&](auto, int64_t i) HWY_ATTR {
-        hn::Store(hn::Mul(hn::Set(d, decays[direction].whole), hn::Load(d, from + i)), d, to + i);
-      });
-    Gemm(d, s.N, Pp, rows, Entries<T>{scaled, ld, 1}, dY, Pp, from != nullptr, to, Pp);
+    Gemm(d, s.N, Pp, rows, Entries<T>{scaled, ld, 1}, dY, Pp,
+         Result<T>{.c = to, .ld = Pp, .from = from, .factor = decays[direction].whole});
   };
 
   if (s.on[kBackward])
@@ -183,8 +180,8 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
                      dt[kForward], decays[kBackward], dt[kBackward], delta, in.delta_row, M, decay);
 
       // Inside the chunk.
-      Gemm(d, rows, Pp, rows, Entries<T>{M, 1, ld}, dY, Pp, false, dX, Pp);
-      Gemm(d, rows, columns, s.P, Entries<T>{dY, Pp, 1}, Xt, ld, false, dM, ld);
+      Gemm(d, rows, Pp, rows, Entries<T>{M, 1, ld}, dY, Pp, Result<T>{.c = dX, .ld = Pp});
+      Gemm(d, rows, columns, s.P, Entries<T>{dY, Pp, 1}, Xt, ld, Result<T>{.c = dM, .ld = ld});
       MatrixGradients<T>(s, rows, dM, decay, prepared + plan.cb(g), dt[kForward], dt[kBackward],
                          partial + partial_plan.cb(), column, column_b, gradients[kForward],
                          gradients[kBackward]);
@@ -211,9 +208,10 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
         const T* after = forward ? gf : leaves ? dstate(k - 1, h) : nullptr;  // its adjoint
         if (leaves) {
           // X -> the state that leaves: W^T X.
-          ScaleColumns(prepared + plan.b(direction, g), decay_of.weight, s.N, columns, ld, scaled);
-          Gemm(d, rows, Pp, s.N, Entries<T>{scaled, 1, ld}, after, Pp, true, dX, Pp);
-          Gemm(d, s.N, columns, s.P, Entries<T>{after, Pp, 1}, Xt, ld, false, dscaled, ld);
+          Gemm(d, rows, Pp, s.N, Entries<T>{prepared + plan.b(direction, g), 1, ld}, after, Pp,
+               Result<T>{.c = dX, .ld = Pp, .from = dX, .scale = decay_of.weight});
+          Gemm(d, s.N, columns, s.P, Entries<T>{after, Pp, 1}, Xt, ld,
+               Result<T>{.c = dscaled, .ld = ld});
           Unscale(dscaled, prepared + plan.b(direction, g), decay_of.weight, s.N, columns, ld,
                   partial + partial_plan.b(direction), column);
           for (int64_t j = 0; j < rows; ++j) {
@@ -233,8 +231,8 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
               static_cast<double>(decay_of.whole) * Dot(after, saved(direction, k, h), state);
         if (enters) {
           // The state that enters -> Y: E H.
-          Gemm(d, s.N, columns, s.P, Entries<T>{saved(direction, k, h), Pp, 1}, dYt, ld, false,
-               dscaled, ld);
+          Gemm(d, s.N, columns, s.P, Entries<T>{saved(direction, k, h), Pp, 1}, dYt, ld,
+               Result<T>{.c = dscaled, .ld = ld});
           Unscale(dscaled, prepared + plan.c(direction, g), decay_of.enter, s.N, columns, ld,
                   partial + partial_plan.c(direction), column);
           for (int64_t i = 0; i < rows; ++i) {
@@ -336,8 +334,10 @@ void Finish(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, in
       if (!forward && s.shift == 0)
         for (int64_t i = 0; i < rows; ++i) half[i * ld + i] = sum[partial_plan.diagonal() + i];
       Transpose(half, ld, rows, rows, half_t, ld);
-      Gemm(d, s.N, columns, rows, Entries<T>{c, ld, 1}, half, ld, true, db, ld);
-      Gemm(d, s.N, columns, rows, Entries<T>{b, ld, 1}, half_t, ld, true, dc, ld);
+      Gemm(d, s.N, columns, rows, Entries<T>{c, ld, 1}, half, ld,
+           Result<T>{.c = db, .ld = ld, .from = db});
+      Gemm(d, s.N, columns, rows, Entries<T>{b, ld, 1}, half_t, ld,
+           Result<T>{.c = dc, .ld = ld, .from = dc});
 
       const auto& to = gradients[direction];
       const auto store = [&](const T* from, int64_t t, S* at) {

@@ -83,7 +83,8 @@ void Prepare(const ScanShape& s, const ScanChunk& chunk, const ScanInputs<S> inp
           LoadRow(in.c + (chunk.begin + t + offset) * in.c_row + g * s.N, s.N, row + t * Np);
       }
       Transpose(row, Np, rows, s.N, c, ld);
-      Gemm(hn::ScalableTag<T>(), rows, columns, s.N, Entries<T>{c, 1, ld}, b, ld, false, out, ld);
+      Gemm(hn::ScalableTag<T>(), rows, columns, s.N, Entries<T>{c, 1, ld}, b, ld,
+           Result<T>{.c = out, .ld = ld});
     }
     T* diagonal = prepared + plan.diagonal(g);
     for (int64_t i = 0; i < rows; ++i) {
@@ -124,11 +125,8 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
   const auto carry = [&](const Decays<T>& decays, const T* b, int64_t rows, const T* before,
                          T* next, Ahead& ahead) HWY_ATTR {
     ScaleColumns(b, decays.weight, s.N, ScanShape::padded(rows), ld, scaled);
-    if (before != nullptr)
-      ForVectors<T>(state, [&](auto, int64_t i) HWY_ATTR {
-        hn::Store(hn::Mul(hn::Set(d, decays.whole), hn::Load(d, before + i)), d, next + i);
-      });
-    Gemm(d, s.N, Pp, rows, Entries<T>{scaled, ld, 1}, X, Pp, before != nullptr, next, Pp, &ahead);
+    Gemm(d, s.N, Pp, rows, Entries<T>{scaled, ld, 1}, X, Pp,
+         Result<T>{.c = next, .ld = Pp, .from = before, .factor = decays.whole}, &ahead);
   };
 
   if (s.on[kBackward])
@@ -168,19 +166,14 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
       ChunkMatrix<T>(s, rows, prepared + plan.cb(g), prepared + plan.diagonal(g), forward, dt_f,
                      backward, dt_b, in.delta + chunk.begin * in.delta_row + h, in.delta_row, M,
                      nullptr);
-      Gemm(d, rows, Pp, rows, Entries<T>{M, ld, 1}, X, Pp, false, Y, Pp, &ahead);
-      if (s.on[kForward] && !chunk.first) {
-        ScaleColumns(prepared + plan.c(kForward, g), forward.enter, s.N, ScanShape::padded(rows),
-                     ld, scaled);
-        Gemm(d, rows, Pp, s.N, Entries<T>{scaled, 1, ld}, forward_state(k, h), Pp, true, Y, Pp,
-             &ahead);
-      }
-      if (s.on[kBackward] && !chunk.last) {
-        ScaleColumns(prepared + plan.c(kBackward, g), backward.enter, s.N, ScanShape::padded(rows),
-                     ld, scaled);
-        Gemm(d, rows, Pp, s.N, Entries<T>{scaled, 1, ld}, backward_state(k, h), Pp, true, Y, Pp,
-             &ahead);
-      }
+      Gemm(d, rows, Pp, rows, Entries<T>{M, ld, 1}, X, Pp, Result<T>{.c = Y, .ld = Pp}, &ahead);
+      // Y += diag(enter) C H, the state that comes in.
+      const auto enter = [&](int direction, const Decays<T>& decays, const T* H) HWY_ATTR {
+        Gemm(d, rows, Pp, s.N, Entries<T>{prepared + plan.c(direction, g), 1, ld}, H, Pp,
+             Result<T>{.c = Y, .ld = Pp, .from = Y, .scale = decays.enter}, &ahead);
+      };
+      if (s.on[kForward] && !chunk.first) enter(kForward, forward, forward_state(k, h));
+      if (s.on[kBackward] && !chunk.last) enter(kBackward, backward, backward_state(k, h));
       StoreHead(s, chunk, Y, y_row, h, y);
       if (s.on[kForward] && !chunk.last)
         carry(forward, prepared + plan.b(kForward, g), rows,

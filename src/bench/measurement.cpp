@@ -52,7 +52,9 @@ std::string table_row(const Measurement& m) {
   };
   std::string row = formatted(
       "%-29s %-7s %12s %3lld %10.4g %10.4g %8s %6s %6.1f %10.4g %6s %6.3g", m.subject.name,
-      m.subject.pass == "forward" ? "fwd" : "fwd+bwd",
+      m.subject.pass == "forward"    ? "fwd"
+      : m.subject.pass == "backward" ? "bwd"
+                                     : "fwd+bwd",
       formatted("%lld x %lld%s", m.subject.batch, m.subject.length, m.subject.packed ? "p" : ""),
       m.subject.threads, m.ms, m.tokens_per_s(), counted ? formatted("%.4g", m.gflops()) : "-",
       counted ? share(m.gflops()) : "-", 100 * m.gigabytes_per_s() / m.peak.gigabytes_per_s,

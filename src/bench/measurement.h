@@ -15,7 +15,7 @@ namespace hydramix::bench {
 // What was measured.
 struct Subject {
   std::string suite, name;
-  std::string pass;  // "forward" or "forward_backward"
+  std::string pass;  // "forward", "backward" or "forward_backward"
   int64_t batch = 1, length = 0;
   bool packed = false;  // the batch stands in one row, sequence behind sequence
   int threads = 1;

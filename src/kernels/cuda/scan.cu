@@ -112,11 +112,12 @@ std::size_t scan_backward_bytes(const ScanShape& shape, const ScanLayout& layout
 
 cudaError_t scan_forward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                          void* saved, void* scratch, BFloat16* y, int64_t y_row,
-                         cudaStream_t stream) {
+                         cudaStream_t stream, const PassObserver& passed) {
   if (layout.n == 0) return cudaSuccess;
   const Saved kept(shape, layout, saved);
   if (const auto e = scan_prepare(shape, layout, in, kept.decays, stream); e != cudaSuccess)
     return e;
+  passed("prepare");
   if (layout.states) {
     Pieces pieces(scratch);
     StatePass pass{};
@@ -130,13 +131,17 @@ cudaError_t scan_forward(const ScanShape& shape, const ScanLayout& layout, const
     take_carries(shape, layout, pieces, pass);
     if (const auto e = scan_states(shape, layout, kept.decays, pass, stream); e != cudaSuccess)
       return e;
+    passed("states");
   }
-  return scan_output(shape, layout, in, kept.decays, kept.states, y, y_row, stream);
+  const auto e = scan_output(shape, layout, in, kept.decays, kept.states, y, y_row, stream);
+  passed("output");
+  return e;
 }
 
 cudaError_t scan_backward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                           const void* saved, void* scratch, const BFloat16* dy, int64_t dy_row,
-                          const ScanGradients& out, cudaStream_t stream) {
+                          const ScanGradients& out, cudaStream_t stream,
+                          const PassObserver& passed) {
   if (layout.n == 0) return zero({out.dt_bias, out.A, out.diagonal}, shape.H, stream);
   const Saved kept(shape, layout, const_cast<void*>(saved));
   Scratch work(shape, layout, scratch);
@@ -150,17 +155,26 @@ cudaError_t scan_backward(const ScanShape& shape, const ScanLayout& layout, cons
     }
     if (const auto e = scan_states(shape, layout, kept.decays, work.pass, stream); e != cudaSuccess)
       return e;
+    passed("gradient states");
   }
   if (const auto e = scan_tile_gradient(shape, layout, in, kept.decays, dy, dy_row,
                                         work.pass.states, work.gathered, out.x, out.x_row, stream);
       e != cudaSuccess)
     return e;
-  if (layout.states)
+  passed("tile gradient");
+  if (layout.states) {
     if (const auto e = scan_state_gradient(shape, layout, in, kept.decays, dy, dy_row, kept.states,
                                            work.pass.states, work.gathered, stream);
         e != cudaSuccess)
       return e;
-  return scan_finish(shape, layout, in, kept.decays, work.gathered, work.sums, out, stream);
+    passed("state gradient");
+  }
+  if (const auto e = scan_shares(shape, layout, work.gathered, out, stream); e != cudaSuccess)
+    return e;
+  passed("shares");
+  const auto e = scan_finish(shape, layout, in, kept.decays, work.gathered, work.sums, out, stream);
+  passed("finish");
+  return e;
 }
 
 }  // namespace hydramix::cuda

@@ -83,6 +83,17 @@ struct ScanGradients {
   int64_t delta_row = 0;
 };
 
+// Called after each pass of a call has been launched, on the launching thread: for timing the
+// passes one by one.
+struct PassObserver {
+  void (*launched)(void* context, const char* pass) = nullptr;
+  void* context = nullptr;
+
+  void operator()(const char* pass) const {
+    if (launched != nullptr) launched(context, pass);
+  }
+};
+
 // Whether the kernels for tensor cores take these sizes on the current device: P a multiple of 32,
 // N 16, 32, 64 or 128, and the device has shared memory enough (Hopper has).
 bool scan_fits(const ScanShape& shape);
@@ -96,9 +107,10 @@ std::size_t scan_backward_bytes(const ScanShape& shape, const ScanLayout& layout
 // All pointers aligned to 16 bytes, as are the rows of x, b, c, y and their gradients.
 cudaError_t scan_forward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                          void* saved, void* scratch, __nv_bfloat16* y, int64_t y_row,
-                         cudaStream_t stream);
+                         cudaStream_t stream, const PassObserver& passed = {});
 cudaError_t scan_backward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                           const void* saved, void* scratch, const __nv_bfloat16* dy, int64_t dy_row,
-                          const ScanGradients& out, cudaStream_t stream);
+                          const ScanGradients& out, cudaStream_t stream,
+                          const PassObserver& passed = {});
 
 }  // namespace hydramix::cuda

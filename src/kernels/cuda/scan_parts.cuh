@@ -359,7 +359,10 @@ cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout
                                 const ScanInputs& in, const Decays& decays, const BFloat16* dy,
                                 int64_t dy_row, const BFloat16* states, const BFloat16* dstates,
                                 const Gathered& gathered, cudaStream_t stream);
-// sums: (5, tiles, H), scratch.
+// Gradients of b and c from their shares.
+cudaError_t scan_shares(const ScanShape& shape, const ScanLayout& layout, const Gathered& gathered,
+                        const ScanGradients& out, cudaStream_t stream);
+// Those of dt, A, delta and the diagonal. sums: (5, tiles, H), scratch.
 cudaError_t scan_finish(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                         const Decays& decays, const Gathered& gathered, float* sums,
                         const ScanGradients& out, cudaStream_t stream);

@@ -275,13 +275,20 @@ cudaError_t scan_prepare(const ScanShape& shape, const ScanLayout& layout, const
   return cudaGetLastError();
 }
 
+cudaError_t scan_shares(const ScanShape& shape, const ScanLayout& layout, const Gathered& gathered,
+                        const ScanGradients& out, cudaStream_t stream) {
+  const FinishArguments f{{shape, layout, {}, {}}, Parts(shape), gathered, nullptr, out};
+  const int64_t quads = layout.n * shape.G * shape.N;  // 4 kinds, 4 columns a thread
+  shares_kernel<<<static_cast<unsigned>(ceil_div<int64_t>(quads, 256)), 256, 0, stream>>>(f);
+  return cudaGetLastError();
+}
+
 cudaError_t scan_finish(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                         const Decays& decays, const Gathered& gathered, float* sums,
                         const ScanGradients& out, cudaStream_t stream) {
   const FinishArguments f{{shape, layout, in, decays}, Parts(shape), gathered, sums, out};
-  const int64_t quads = layout.n * shape.G * shape.N;  // 4 kinds, 4 columns a thread
-  shares_kernel<<<static_cast<unsigned>(ceil_div<int64_t>(quads, 256)), 256, 0, stream>>>(f);
   finish_kernel<<<dim3(layout.tiles, ceil_div(shape.H, kHeads)), 256, 0, stream>>>(f);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
   total_kernel<<<dim3(shape.H, 3), 256, 0, stream>>>(f);
   return cudaGetLastError();
 }

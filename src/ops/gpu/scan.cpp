@@ -36,6 +36,14 @@ bool scan_is_quick(const ScanCall& call) {
   return call.x.scalar_type() == torch::kBFloat16 && cuda::scan_fits(shape_of(call));
 }
 
+cuda::PassObserver observer_of(const ScanCall& call) {
+  if (!call.passed) return {};
+  return {[](void* context, const char* pass) {
+            (*static_cast<const std::function<void(const char*)>*>(context))(pass);
+          },
+          const_cast<std::function<void(const char*)>*>(&call.passed)};
+}
+
 // Parts of heads and directions.
 int walks(const cuda::ScanShape& s) { return 2 * s.H * s.P / (s.P % 64 == 0 ? 64 : 32); }
 
@@ -159,7 +167,7 @@ Tensor scan_forward(const ScanCall& call, const Tensor& y) {
     const auto saved = scratch(cuda::scan_saved_bytes(shape, layout), call.x);
     const auto work = scratch(cuda::scan_forward_bytes(shape, layout), call.x);
     check(cuda::scan_forward(shape, layout, inputs_of<cuda::ScanInputs, B16>(call), raw(saved),
-                             raw(work), data<B16>(y), y.stride(0), stream()),
+                             raw(work), data<B16>(y), y.stride(0), stream(), observer_of(call)),
           "scan");
     return saved;
   }
@@ -182,10 +190,11 @@ void scan_backward(const ScanCall& call, const Tensor& saved, const Tensor& dy,
   const auto layout = call.table->layout(walks(shape));
   if (scan_is_quick(call)) {
     const auto work = scratch(cuda::scan_backward_bytes(shape, layout), call.x);
-    check(cuda::scan_backward(shape, layout, inputs_of<cuda::ScanInputs, B16>(call), raw(saved),
-                              raw(work), data<B16>(dy), dy.stride(0),
-                              gradients_of<cuda::ScanGradients, B16>(g), stream()),
-          "scan");
+    check(
+        cuda::scan_backward(shape, layout, inputs_of<cuda::ScanInputs, B16>(call), raw(saved),
+                            raw(work), data<B16>(dy), dy.stride(0),
+                            gradients_of<cuda::ScanGradients, B16>(g), stream(), observer_of(call)),
+        "scan");
     return;
   }
   const auto work = scratch(cuda::plain_scan_backward_bytes(shape, layout), call.x);

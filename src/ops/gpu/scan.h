@@ -3,6 +3,8 @@
 // ones.
 #pragma once
 
+#include <functional>
+
 #include "ops/gpu/token_table.h"
 #include "ops/scan.h"
 
@@ -16,6 +18,8 @@ struct ScanCall {
   torch::Tensor delta;              // (n, H), or undefined
   ScanSettings settings;
   std::shared_ptr<const TokenTable> table;
+  // Called after each pass on tensor cores has been launched, with its name; for timing.
+  std::function<void(const char*)> passed;
 };
 
 // Fills y (n, H, P). What is returned belongs to the backward pass.

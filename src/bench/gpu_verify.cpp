@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/gpu_verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "hydramix/error.h"
+#include "ops/projection.h"
+
+namespace hydramix::bench {
+namespace {
+
+using torch::Tensor;
+
+// Times what --tolerance allows float32. bfloat16 has 8 bits where float32 has 24, but errors of
+// many rounded terms partly cancel.
+constexpr double kCoarser = 200;
+
+Tensor on_cpu(const Tensor& t) { return t.detach().to(torch::kCPU).to(torch::kFloat64); }
+
+// |got - want| / |want|; throws when it is above what is allowed, or not a number.
+double verified(const Bench& bench, const std::string& what, const Tensor& got, const Tensor& want,
+                double factor = 1) {
+  const auto a = on_cpu(got), b = on_cpu(want);
+  const double size = b.norm().item<double>();
+  const double error = (a - b).norm().item<double>() / (size > 0 ? size : 1);
+  const double allowed = factor * kCoarser * bench.options.tolerance;
+  HYDRAMIX_CHECK(error <= allowed, "bench: ", what, " ", got.sizes(),
+                 " on the GPU is off its reference on the CPU by ", error, ", expected at most ",
+                 allowed,
+                 " (by norms). Nothing wrong is timed: find the error, or set --tolerance if the "
+                 "reference allows it.");
+  return error;
+}
+
+template <class Check>
+double once(const std::string& what, const Check& check) {
+  static std::map<std::string, double> done;
+  if (!done.contains(what)) done.emplace(what, check());
+  return done.at(what);
+}
+
+// A gradient of a few numbers is a sum over all tokens with terms of either sign: it keeps fewer
+// digits.
+double factor_of(const Tensor& gradient) { return gradient.numel() < 100 ? 10 : 2.5; }
+
+}  // namespace
+
+torch::TensorOptions on_gpu(torch::ScalarType type) {
+  return torch::TensorOptions().dtype(type).device(kGpu);
+}
+
+Tensor random_bf16(std::vector<int64_t> shape) {
+  return torch::randn(shape, on_gpu(torch::kFloat32)).to(torch::kBFloat16);
+}
+
+ScanCase::ScanCase(const BlockOptions& options, std::vector<int64_t> where)
+    : offsets(std::move(where)) {
+  const Heads heads = options.heads();
+  const auto& mixer = options.mixer_options;
+  const int64_t n = offsets.back(), G = mixer.groups, N = mixer.d_state;
+  const auto floats = on_gpu(torch::kFloat32);
+  x = random_bf16({n, heads.H, heads.P});
+  for (auto& d : directions)
+    d = {torch::randn({n, heads.H}, floats), random_bf16({n, G, N}), random_bf16({n, G, N})};
+  bias = torch::full({heads.H}, -4.0, floats);
+  A = torch::full({heads.H}, -1.0, floats);
+  delta = torch::randn({n, heads.H}, floats);
+  for (auto* t : inputs()) t->requires_grad_();
+}
+
+ScanCase ScanCase::reference() const {
+  ScanCase copy = *this;
+  for (auto* t : copy.inputs()) *t = on_cpu(*t).requires_grad_();
+  return copy;
+}
+
+std::vector<Tensor*> ScanCase::inputs() {
+  auto &f = directions[0], &b = directions[1];
+  return {&x, &f.dt, &f.b, &f.c, &b.dt, &b.b, &b.c, &bias, &A, &delta};
+}
+
+std::vector<Tensor> ScanCase::leaves() {
+  std::vector<Tensor> all;
+  for (const auto* t : inputs()) all.push_back(*t);
+  return all;
+}
+
+Tensor ScanCase::run() const {
+  return packed_scan(x, directions[0], directions[1], bias, A, delta, offsets, {});
+}
+
+double verify_scan(const Bench& bench) {
+  return once("scan", [&] {
+    // In one batch: sequences of several tiles, of one, and of less.
+    const int64_t L = bench.options.check_length;
+    ScanCase fast(block_options(bench.options), {0, L, L + 128, L + 131, 3 * L + 200});
+    ScanCase slow = fast.reference();
+    const auto y = fast.run(), want = slow.run();
+    const auto g = random_bf16(y.sizes().vec());
+    const auto gradients = torch::autograd::grad({y}, fast.leaves(), {g});
+    const auto wanted = torch::autograd::grad({want}, slow.leaves(), {on_cpu(g)});
+    const std::vector<std::string> names{"x",  "dt", "b",       "c", "dt'",
+                                         "b'", "c'", "dt_bias", "A", "delta"};
+    double worst = verified(bench, "scan: the output", y, want);
+    for (std::size_t i = 0; i < names.size(); ++i)
+      worst = std::max(worst, verified(bench, "scan: the gradient of " + names[i], gradients[i],
+                                       wanted[i], factor_of(wanted[i])));
+    return worst;
+  });
+}
+
+double verify_block(const Bench& bench, const std::string& mixer) {
+  return once(mixer + " block", [&] {
+    BlockOptions options = block_options(bench.options, mixer);
+    const int64_t L = bench.options.check_length;
+    options.mixer_options.max_length = L;
+    Block fast(options);
+    const Block slow = in_float64(fast);
+    fast->to(kGpu);
+    const auto u = random_bf16({2, L, options.d_model}).requires_grad_();
+    const auto v = on_cpu(u).requires_grad_();
+    std::vector<std::string> names{"u"};
+    std::vector<Tensor> leaves{u}, exact_leaves{v};
+    if (mixer == "hydra") {
+      const auto exact = slow->named_parameters();
+      for (const auto& weight : fast->named_parameters()) {
+        names.push_back(weight.key());
+        leaves.push_back(weight.value());
+        exact_leaves.push_back(exact[weight.key()]);
+      }
+    }
+    const auto y = fast->forward(u), want = slow->forward(v);
+    const auto g = random_bf16(y.sizes().vec());
+    const auto gradients = torch::autograd::grad({y}, leaves, {g});
+    const auto wanted = torch::autograd::grad({want}, exact_leaves, {on_cpu(g)});
+    double worst = verified(bench, mixer + " block: the output", y, want, 2.5);
+    for (std::size_t i = 0; i < names.size(); ++i)
+      worst = std::max(worst, verified(bench, mixer + " block: the gradient of " + names[i],
+                                       gradients[i], wanted[i], factor_of(wanted[i])));
+    return worst;
+  });
+}
+
+BertOptions encoder_options(const Bench& bench) {
+  BertOptions o;
+  o.layers = bench.options.layers;
+  o.block = block_options(bench.options);
+  return o;
+}
+
+double verify_encoder(const Bench& bench) {
+  const double block = verify_block(bench, "hydra");
+  const double encoder = once("encoder", [&] {
+    const auto options = encoder_options(bench);
+    const int64_t L = bench.options.check_length, m = std::max<int64_t>(1, L * 3 / 10);
+    BertForMaskedLM model(options);
+    model->eval();
+    const torch::NoGradGuard no_grad;
+    const auto ids = torch::randint(0, options.vocab, {1, L}, torch::kInt64);
+    const auto places = torch::arange(m, torch::kInt64);
+    const auto targets = torch::randint(0, options.vocab, {m}, torch::kInt64);
+    const auto want = model->encode(ids, {});
+    const auto loss = model->masked_loss(want, places, targets).sum;
+    model->to(kGpu);
+    const MatmulPrecision precision(torch::kBFloat16);
+    const auto hidden = model->encode(ids.to(kGpu), {});
+    verified(bench, "encoder: the loss",
+             model->masked_loss(hidden, places.to(kGpu), targets.to(kGpu)).sum, loss);
+    // Every layer rounds anew; independent errors add as their squares do.
+    return verified(bench, "encoder: the hidden states", hidden, want,
+                    std::sqrt(static_cast<double>(options.layers)));
+  });
+  return std::max(block, encoder);
+}
+
+}  // namespace hydramix::bench

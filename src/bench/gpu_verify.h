@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the GPU suite times, compared with a reference on the CPU before it is timed: the scan and
+// the block with float64, the encoder with float32, at a small size. Each check runs once per
+// process and throws when a result is off; it returns the worst relative error by norms.
+#pragma once
+
+#include "bench/suite.h"
+#include "hydramix/bert.h"
+#include "ops/scan.h"
+
+namespace hydramix::bench {
+
+inline const torch::Device kGpu(torch::kCUDA);
+
+torch::TensorOptions on_gpu(torch::ScalarType type);
+// Standard normal, on the GPU.
+torch::Tensor random_bf16(std::vector<int64_t> shape);
+
+// Both directions of the scan of a block on packed sequences, with random inputs.
+struct ScanCase {
+  std::vector<int64_t> offsets;
+  torch::Tensor x;      // (n, H, P) bfloat16
+  torch::Tensor bias;   // (H) float32, as is the rest
+  torch::Tensor A;      // (H)
+  torch::Tensor delta;  // (n, H)
+  ScanDirection directions[2];
+
+  ScanCase(const BlockOptions& options, std::vector<int64_t> offsets);
+  // The same numbers in float64 on the CPU.
+  ScanCase reference() const;
+  std::vector<torch::Tensor> leaves();
+  torch::Tensor run() const;
+
+ private:
+  std::vector<torch::Tensor*> inputs();
+};
+
+BertOptions encoder_options(const Bench& bench);
+
+double verify_scan(const Bench& bench);
+// A block in bfloat16 with all gradients; of mixers other than hydra the output and dy/du.
+double verify_block(const Bench& bench, const std::string& mixer);
+// The hidden states and the loss of the whole encoder, and its block.
+double verify_encoder(const Bench& bench);
+
+}  // namespace hydramix::bench

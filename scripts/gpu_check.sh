@@ -1,48 +1,137 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything on a GPU machine in one call and without a network: configure and build against a LibTorch with CUDA,
-# run the tests, look for bad memory accesses and races in the kernels, measure. Arguments go to ctest. Run
-# scripts/carry_deps.sh first where Highway, utf8proc or zstd is not installed, and bring .carry/ along.
+# Builds against a LibTorch with CUDA, tests and measures on a machine with a GPU and without a network, in phases:
+#
+#   build      the command and the tests of what runs on a GPU; PyTorch compiles the peers meanwhile, if they are to be timed
+#   test       those tests
+#   bench      hydramix bench --suite gpu, which verifies before it times
+#   peers      BERT-base and ViT-B/16 in PyTorch (gpu_peers.py)
+#   sanitize   the kernel tests under compute-sanitizer, for bad accesses (memcheck) and races (racecheck)
+#
+# usage: scripts/gpu_check.sh [--only PHASE,PHASE] [--output DIR] [--seconds N] [--whole] [--peers "OPTIONS"] [-- CTEST OPTIONS]
+#   --only     phases to run, in the order above; default: all
+#   --output   folder for logs and measurements; default: build/cuda/report
+#   --seconds  begin nothing after this time and end what runs then; default: no limit
+#   --whole    build and run every test of the project, not only those of the GPU
+#   --peers    options of gpu_peers.py
+# Run scripts/carry_deps.sh first where Highway, utf8proc or zstd is not installed, and bring .carry/ along.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-start=$SECONDS
-cmake --preset cuda
-cmake --build --preset cuda -j "$(nproc)"
-echo "built in $((SECONDS - start)) s"
-build/cuda/bin/hydramix info
-failed=0
-ctest --preset cuda -j "$(nproc)" "$@" || failed=1
-echo "built and tested in $((SECONDS - start)) s"
+
+phases=build,test,bench,peers,sanitize output=build/cuda/report seconds=86400 whole=0 peers=() ctest_options=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --only) phases=$2; shift 2 ;;
+    --output) output=$2; shift 2 ;;
+    --seconds) seconds=$2; shift 2 ;;
+    --peers) read -ra peers <<< "$2"; shift 2 ;;
+    --whole) whole=1; shift ;;
+    --) shift; ctest_options=("$@"); break ;;
+    *) echo "error: unknown option $1; see the top of $0" >&2; exit 2 ;;
+  esac
+done
+for phase in ${phases//,/ }; do
+  [[ " build test bench peers sanitize " == *" $phase "* ]] || { echo "error: unknown phase $phase" >&2; exit 2; }
+done
+mkdir -p "$output"
+failed=0 started=$SECONDS prepare_pids=()
+
+spent() { echo $((SECONDS - started)); }
+left() { echo $((seconds - SECONDS + started > 1 ? seconds - SECONDS + started : 1)); }
+wanted() { [[ ",$phases," == *",$1,"* ]]; }
+# NAME COMMAND...: runs the command with its output in NAME.log, at most until the time is up.
+run() {
+  local name=$1 status=0
+  shift
+  timeout "$(left)" "$@" > "$output/$name.log" 2>&1 || status=$?
+  echo "$name: $([ "$status" -eq 0 ] && echo done || echo "FAILED with $status"), $(spent) s after the start"
+  [ "$status" -eq 0 ] || { failed=1; tail -${tail_lines:-15} "$output/$name.log"; }
+  return "$status"
+}
+
+# Compiled kernels are kept between processes here.
+export TORCHINDUCTOR_CACHE_DIR=$PWD/build/inductor
+if wanted build; then
+  if wanted peers; then
+    # Beside the compilers of the build, on a GPU that does nothing else: what PyTorch tries out by time stays right.
+    : > "$output/prepare.log"
+    for part in 0 1 2 3; do
+      TORCHINDUCTOR_COMPILE_THREADS=2 nice python3 scripts/gpu_peers.py "${peers[@]}" --prepare --part "$part" 4 \
+        >> "$output/prepare.log" 2>&1 &
+      prepare_pids+=("$!")
+    done
+  fi
+  targets=(hydramix_cli gpu_tests)
+  [ "$whole" -eq 1 ] && targets=(all)
+  run configure cmake --preset cuda || exit 1
+  tail_lines=40 run build cmake --build --preset cuda -j "$(nproc)" --target "${targets[@]}" || exit 1
+  cat "$output/configure.log" >> "$output/build.log" && rm "$output/configure.log"
+fi
+if [ ${#prepare_pids[@]} -gt 0 ]; then
+  # A little longer than the build; then they end, or they would disturb the times. What is missing is compiled later.
+  for _ in $(seq 60); do
+    kill -0 "${prepare_pids[@]}" 2> /dev/null || break
+    sleep 1
+  done
+  kill "${prepare_pids[@]}" 2> /dev/null || true
+  wait "${prepare_pids[@]}" 2> /dev/null || true
+  echo "peers: $(grep -c prepare_s "$output/prepare.log" || true) models compiled ahead, $(spent) s after the start"
+  cat "$output/prepare.log" >> "$output/build.log" && rm "$output/prepare.log"
+fi
+
+if wanted test; then
+  selection=(-R '^(kernels/cuda/|(ops|models|train)/gpu_|models/graphed_)')
+  [ "$whole" -eq 1 ] && selection=()
+  tail_lines=60 run test ctest --preset cuda -j "$(nproc)" "${selection[@]}" "${ctest_options[@]}" || true
+  grep -E "tests passed|tests failed" "$output/test.log" || true
+fi
+
+if wanted bench; then
+  run bench build/cuda/bin/hydramix bench --suite gpu --json "$output/gpu.jsonl" || true
+  grep -vE "^$|steps" "$output/bench.log" | cut -c1-150 || true
+fi
+
+if wanted peers; then
+  tail_lines=5 run peers python3 scripts/gpu_peers.py "${peers[@]}" --seconds "$(($(left) > 30 ? $(left) - 30 : 1))" \
+    --json "$output/peers.jsonl" || true
+  grep -E '"error"' "$output/peers.jsonl" | cut -c1-300 || true
+  sed -n '/^ktok/,$p' "$output/peers.log"
+fi
 
 # Tests that make no long sequences, for the tools are slow; each in parts, side by side. A part that does not end in
 # time counts as a failure: it was not checked.
-check_kernels() { # TOOL
-  local parts=4 tests=build/cuda/tests/kernels_cuda_tests file log part pid status pids=()
-  for file in tests/kernels/cuda/*_test.cpp; do
+sanitize() { # TOOL
+  local tests=build/cuda/tests/kernels_cuda_tests files=(tests/kernels/cuda/*_test.cpp)
+  local parts=$((32 / ${#files[@]})) file log part pid status pids=() checked=0
+  : > "$output/$1.log"
+  for file in "${files[@]}"; do
     file=$(basename "$file" .cpp)
     for part in $(seq 0 $((parts - 1))); do
       log=${tests}_$file.$1.$part.log
-      GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part timeout 300 compute-sanitizer --tool "$1" --error-exitcode 99 \
-        "$tests" --file="kernels/cuda/$file" \
-        --gtest_filter='-*Million*:*Time*:*Large*:*ManyTokens*:*Segments*:CudaPlainScan.Sizes' > "$log" 2>&1 &
+      GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part timeout "$(left)" compute-sanitizer --tool "$1" \
+        --error-exitcode 99 "$tests" --file="kernels/cuda/$file" \
+        --gtest_filter='-*Million*:*Large*:*ManyTokens*:*Segments*:CudaPlainScan.Sizes' > "$log" 2>&1 &
       pids+=("$!:$log")
     done
   done
   for pid in "${pids[@]}"; do
     status=0
     wait "${pid%%:*}" || status=$?
-    [ "$status" -eq 0 ] || { echo "$1 ${pid##*/}: exit $status, $(grep 'SUMMARY' "${pid#*:}" | tail -1)"; failed=1; }
+    cat "${pid#*:}" >> "$output/$1.log"
+    [ "$status" -eq 0 ] && checked=$((checked + 1)) && continue
+    failed=1
+    echo "$1 ${pid##*/}: exit $status, $(grep -E 'SUMMARY|FAILED  ]' "${pid#*:}" | tail -1)"
   done
-  echo "$1: ${#pids[@]} parts checked after $((SECONDS - start)) s"
+  echo "$1: $checked of ${#pids[@]} parts are clean, $(spent) s after the start"
 }
-if command -v compute-sanitizer > /dev/null; then
-  check_kernels memcheck
-  check_kernels racecheck
-else
-  echo "compute-sanitizer is not there: bad accesses and races were not looked for"
-  failed=1
+if wanted sanitize; then
+  if command -v compute-sanitizer > /dev/null; then
+    sanitize memcheck
+    sanitize racecheck
+  else
+    echo "compute-sanitizer is not there: bad accesses and races were not looked for"
+    failed=1
+  fi
 fi
-build/cuda/bin/hydramix bench --suite gpu --json build/cuda/gpu.json 2> build/cuda/bench.log ||
-  { tail -5 build/cuda/bench.log; failed=1; }
-echo "all in $((SECONDS - start)) s"
+echo "$([ "$failed" -eq 0 ] && echo "all passed" || echo "FAILED: see above"), $(spent) s; logs in $output"
 exit "$failed"

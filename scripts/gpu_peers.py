@@ -245,6 +245,8 @@ def options():
     p.add_argument("--times", type=int, default=20, help="steps that are timed")
     p.add_argument("--bfloat16-weights", action="store_true", help="inference with weights rounded once, not by autocast")
     p.add_argument("--prepare", action="store_true", help="compile, fill PyTorch's cache on disk and time nothing")
+    p.add_argument("--part", type=int, nargs=2, metavar=("I", "N"), default=(0, 1),
+                   help="every N-th measurement from the I-th on: with --prepare several processes can share them")
     p.add_argument("--seconds", type=float, default=float("inf"), help="begin no measurement after this time")
     p.add_argument("--json", help="also write the lines to this file")
     args = p.parse_args()
@@ -275,25 +277,24 @@ def main():
     say({"machine": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
          "times": args.times, "warm": args.warm})
     rows, failed, late = [], 0, 0
-    modes = [mode for mode in args.modes if not args.prepare or mode.startswith("compiled")]
-    for mode in modes:
-        for name in args.passes:
-            for length in [196] if name == "vit" else args.lengths:
-                if time.monotonic() - began > args.seconds:
-                    late += 1
-                    continue
-                try:
-                    row = measure(name, length, mode, args)
-                except Exception as error:  # whatever a peer throws must not end the others
-                    row = {"peer": "vit-b16" if name == "vit" else "bert-base", "mode": mode, "length": length,
-                           "pass": "gradients" if name == "vit" else name,
-                           "error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
-                    failed += 1
-                rows.append(row)
-                say(row)
-                # A compiled model of another length must not become one of variable length.
-                torch._dynamo.reset()
-                gc.collect()
+    tasks = [(name, length, mode) for mode in args.modes if not args.prepare or mode.startswith("compiled")
+             for name in args.passes for length in ([196] if name == "vit" else args.lengths)]
+    for name, length, mode in tasks[args.part[0]::args.part[1]]:
+        if time.monotonic() - began > args.seconds:
+            late += 1
+            continue
+        try:
+            row = measure(name, length, mode, args)
+        except Exception as error:  # whatever a peer throws must not end the others
+            row = {"peer": "vit-b16" if name == "vit" else "bert-base", "pass": "gradients" if name == "vit" else name,
+                   "mode": mode, "length": length,
+                   "error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
+            failed += 1
+        rows.append(row)
+        say(row)
+        # A compiled model of another length must not become one of variable length.
+        torch._dynamo.reset()
+        gc.collect()
     if not args.prepare:
         print(table(rows, args.lengths), flush=True)
     if late:

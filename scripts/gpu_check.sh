@@ -69,7 +69,7 @@ if wanted build; then
 fi
 if [ ${#prepare_pids[@]} -gt 0 ]; then
   # A little longer than the build; then they end, or they would disturb the times. What is missing is compiled later.
-  for _ in $(seq 60); do
+  for _ in $(seq 20); do
     kill -0 "${prepare_pids[@]}" 2> /dev/null || break
     sleep 1
   done
@@ -88,7 +88,7 @@ fi
 
 if wanted bench; then
   run bench build/cuda/bin/hydramix bench --suite gpu --json "$output/gpu.jsonl" || true
-  grep -vE "^$|steps" "$output/bench.log" | cut -c1-150 || true
+  grep -vE "^$|steps" "$output/bench.log" | tr -s ' ' || true  # the whole table is in the log
 fi
 
 if wanted peers; then

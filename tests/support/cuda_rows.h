@@ -81,11 +81,4 @@ inline bool all_finite(const Values& values) {
 }
 inline std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
-// Zeros: values change no time, and NaN (what a buffer holds otherwise) would be no fair input.
-template <typename T>
-struct Zeros : DeviceBuffer<T> {
-  explicit Zeros(int64_t n)
-      : DeviceBuffer<T>(std::vector<T>(static_cast<std::size_t>(n), T(0.0f))) {}
-};
-
 }  // namespace hydramix::cuda

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "support/cuda.h"
-#include "support/cuda_time.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -263,40 +262,6 @@ TEST(CudaAdamW, InAGraph) {
   cudaGraphExecDestroy(executable);
   cudaGraphDestroy(graph);
   cudaStreamDestroy(stream);
-}
-
-TEST(CudaAdamWTime, MainShapes) {
-  SKIP_UNLESS_TIMED();
-  SKIP_WITHOUT_GPU();
-  const int64_t n = 110'000'000;
-  const DeviceBuffer<float> g(n), w(n), m(n), v(n), average(n);
-  for (const auto* buffer : {&g, &w, &m, &v, &average})
-    ASSERT_CUDA(cudaMemset(buffer->data(), 0, static_cast<std::size_t>(n) * sizeof(float)));
-  const DeviceBuffer<__nv_bfloat16> copy(n);
-  std::vector<int64_t> range_ends;
-  std::vector<uint8_t> range_decays;
-  for (int64_t r = 1; r <= 300; ++r) {
-    range_ends.push_back(n * r / 300);
-    range_decays.push_back(r % 2 == 0);
-  }
-  const DeviceBuffer<int64_t> ends(range_ends);
-  const DeviceBuffer<uint8_t> decays(range_decays);
-  const DeviceBuffer<AdamWStep> step(std::vector<AdamWStep>{some_step()});
-  const DeviceBuffer<double> squares(1), workspace(sum_of_squares_workspace(n));
-  const auto size = static_cast<double>(n);
-  print_time("sum_of_squares 110e6", 4 * size, [&] {
-    return sum_of_squares(n, g.data(), squares.data(), workspace.data(), nullptr);
-  });
-  const auto time = [&](const char* name, double bytes, float* with_average, bool zero) {
-    print_time(name, bytes * size, [&] {
-      return adamw(n, {g.data(), w.data(), m.data(), v.data(), with_average, copy.data()},
-                   {ends.data(), decays.data(), 300}, step.data(), squares.data(), 1.0f, zero,
-                   nullptr);
-    });
-  };
-  time("adamw 110e6, copy", 30, nullptr, false);
-  time("adamw 110e6, copy, zero", 34, nullptr, true);
-  time("adamw 110e6, copy, zero, average", 42, average.data(), true);
 }
 
 }  // namespace

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/conv.h"
 
-#include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <numeric>
 
 #include "support/cuda.h"
-#include "support/cuda_time.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -285,57 +282,6 @@ TEST(ConvShapes, WrongOnesAreRefused) {
                                 ConvShape{-1, 1, 3, 1, 1}, ConvShape{int64_t{1} << 31, 1, 3, 1, 1}})
     EXPECT_EQ(cudaErrorInvalidValue,
               conv_forward<float>(shape, nullptr, none, 1, nullptr, nullptr, nullptr, 1, nullptr));
-}
-
-// Median microseconds of 20 runs after 5.
-template <typename Launch>
-double microseconds(const Launch& launch) {
-  cudaEvent_t from, to;
-  cudaEventCreate(&from), cudaEventCreate(&to);
-  std::vector<float> times;
-  for (int i = 0; i < 25; ++i) {
-    cudaEventRecord(from);
-    launch();
-    cudaEventRecord(to);
-    cudaEventSynchronize(to);
-    float milliseconds = 0;
-    cudaEventElapsedTime(&milliseconds, from, to);
-    if (i >= 5) times.push_back(milliseconds * 1000);
-  }
-  cudaEventDestroy(from), cudaEventDestroy(to);
-  std::nth_element(times.begin(), times.begin() + 10, times.end());
-  return times[10];
-}
-
-TEST(ConvTime, MainShapes) {
-  SKIP_WITHOUT_GPU();
-  SKIP_UNLESS_TIMED();
-  using S = BFloat16;
-  constexpr int64_t C = 1792, row = 3376;
-  for (const int64_t n : {16384, 65536})
-    for (const int64_t length : {int64_t{128}, int64_t{512}, n}) {
-      const ConvShape shape{n, C, 7, 3, C};
-      const DeviceBuffer<int2> bounds(bounds_of(
-          std::vector<int>(static_cast<std::size_t>(n / length), static_cast<int>(length))));
-      const DeviceBuffer<S> x(n * row), y(n * C), dx(n * row);
-      const DeviceBuffer<float> weight(C * 7), bias(C), dweight(C * 7), dbias(C);
-      const DeviceBuffer<float> workspace(conv_backward_workspace(shape));
-      const double forward = microseconds([&] {
-        conv_forward<S>(shape, bounds.data(), x.data(), row, weight.data(), bias.data(), y.data(),
-                        C, nullptr);
-      });
-      const double backward = microseconds([&] {
-        conv_backward<S>(shape, bounds.data(), x.data(), row, weight.data(), bias.data(), y.data(),
-                         C, dx.data(), row, dweight.data(), dbias.data(), workspace.data(),
-                         nullptr);
-      });
-      const double bytes = 2.0 * static_cast<double>(n * C);
-      std::printf("conv bf16 n %6d C %d K 7, sequences of %6d: forward %7.1f us %5.0f GB/s, ",
-                  static_cast<int>(n), static_cast<int>(C), static_cast<int>(length), forward,
-                  2e-3 * bytes / forward);
-      std::printf("backward %7.1f us %5.0f GB/s\n", backward, 3e-3 * bytes / backward);
-    }
-  ASSERT_CUDA(cudaDeviceSynchronize());
 }
 
 }  // namespace

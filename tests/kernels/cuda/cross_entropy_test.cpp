@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "support/cuda.h"
-#include "support/cuda_time.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -268,52 +267,6 @@ TEST(CudaCrossEntropySums, LossAndCorrect) {
           add_loss_sums(rows, on_device.data(), flags.data(), sum.data(), count.data(), nullptr));
     EXPECT_NEAR(expected, sum.host()[0], 1e-10);
     EXPECT_EQ(hits, count.host()[0]);
-  }
-}
-
-TEST(CudaCrossEntropyTime, MainShapes) {
-  SKIP_UNLESS_TIMED();
-  SKIP_WITHOUT_GPU();
-  using S = __nv_bfloat16;
-  const int columns = 30528;
-  for (const int64_t rows : {2048, 8192}) {
-    const auto chunk = random_chunk(64, columns, columns, 0, true);
-    const DeviceBuffer<S> z(rows * columns);
-    const auto some = stored<S>(chunk.z);
-    for (int64_t i = 0; i < rows; i += 64)
-      ASSERT_CUDA(cudaMemcpy(z.data() + i * columns, some.data(), some.size() * sizeof(S),
-                             cudaMemcpyHostToDevice));
-    const DeviceBuffer<float> bias(stored<float>(chunk.bias)), loss(rows), sums(columns),
-        workspace(column_sums_workspace(rows, columns));
-    const DeviceBuffer<int64_t> targets(std::vector<int64_t>(static_cast<std::size_t>(rows), 7));
-    const DeviceBuffer<uint8_t> correct(rows);
-    const DeviceBuffer<double> loss_sum(1);
-    const DeviceBuffer<int64_t> correct_sum(1);
-    CrossEntropyRows<S> p;
-    p.rows = rows;
-    p.columns = columns;
-    p.z = z.data();
-    p.z_row = columns;
-    p.bias = bias.data();
-    p.targets = targets.data();
-    p.loss = loss.data();
-    p.correct = correct.data();
-    const double bytes = static_cast<double>(rows) * columns * sizeof(S);
-    const auto name = [&](const char* what) {
-      return what + (" bf16 " + std::to_string(rows) + " x " + std::to_string(columns));
-    };
-    print_time(name("cross_entropy, loss alone,"), bytes,
-               [&] { return cross_entropy(p, nullptr); });
-    p.gradient = true;
-    print_time(name("cross_entropy"), 2 * bytes, [&] { return cross_entropy(p, nullptr); });
-    print_time(name("add_column_sums"), bytes, [&] {
-      return add_column_sums<S>(rows, columns, z.data(), columns, sums.data(), workspace.data(),
-                                nullptr);
-    });
-    print_time(name("add_loss_sums"), 5.0 * static_cast<double>(rows), [&] {
-      return add_loss_sums(rows, loss.data(), correct.data(), loss_sum.data(), correct_sum.data(),
-                           nullptr);
-    });
   }
 }
 

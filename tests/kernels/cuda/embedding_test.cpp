@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "support/cuda.h"
-#include "support/cuda_time.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -188,33 +187,6 @@ TEST(CudaEmbeddingGraph, IsReplayedWithOtherIds) {
   cudaGraphExecDestroy(executable);
   cudaGraphDestroy(graph);
   cudaStreamDestroy(stream);
-}
-
-TEST(CudaEmbeddingTime, MainShapes) {
-  SKIP_UNLESS_TIMED();
-  SKIP_WITHOUT_GPU();
-  using S = __nv_bfloat16;
-  const int64_t ids_end = 30528;
-  const int columns = 768;
-  for (const int64_t tokens : {16384, 65536}) {
-    const auto host_ids = uneven_ids(tokens, ids_end, 5);
-    std::vector<bool> occurs(static_cast<std::size_t>(ids_end));
-    for (const int64_t id : host_ids) occurs[static_cast<std::size_t>(id)] = true;
-    const auto different = std::count(occurs.begin(), occurs.end(), true);
-    const DeviceBuffer<int64_t> ids(host_ids);
-    const DeviceBuffer<S> dy(tokens * columns);
-    const DeviceBuffer<float> table(ids_end * columns);
-    std::size_t bytes = 0;
-    ASSERT_CUDA(embedding_gradient_workspace(tokens, ids_end, columns, bytes));
-    const DeviceBuffer<char> workspace(static_cast<int64_t>(bytes));
-    const EmbeddingGradient<S> p{tokens,    ids_end, columns,     ids.data(),
-                                 dy.data(), columns, table.data()};
-    print_time("embedding_gradient bf16 " + std::to_string(tokens) + " x 768, " +
-                   std::to_string(different) + " ids",
-               static_cast<double>(columns) *
-                   (2.0 * static_cast<double>(tokens) + 8.0 * static_cast<double>(different)),
-               [&] { return embedding_gradient(p, workspace.data(), nullptr); });
-  }
 }
 
 }  // namespace

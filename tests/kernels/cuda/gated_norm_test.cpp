@@ -3,7 +3,6 @@
 #include "kernels/cuda/norm.h"
 
 #include "support/cuda_rows.h"
-#include "support/cuda_time.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -198,47 +197,6 @@ TYPED_TEST(CudaGatedNorm, NoRowsGiveNoGradients) {
   const GatedCase k{0, 40, 40};
   const GatedInputs in{{}, {}, Values(40, 1.0), {}};
   EXPECT_EQ(gated_on_device<TypeParam>(k, in).dweight, Values(40, 0.0));
-}
-
-TEST(CudaGatedNormTimes, Times) {
-  SKIP_WITHOUT_GPU();
-  SKIP_UNLESS_TIMED();
-  using S = BFloat16;
-  const int64_t n = 32768, C = 1536, projection = 3376;
-  const Zeros<S> y(n * C), dout(n * C), wide_z(n * projection);
-  const Zeros<float> weight(C);
-  const DeviceBuffer<S> dy(n * C), out(n * C), wide_dz(n * projection);
-  const DeviceBuffer<float> dweight(C), workspace(gated_norm_workspace(C));
-  print_time("gated forward 32768 x 1536", 6.0 * n * C, [&] {
-    return gated_norm_forward<S>({.rows = n,
-                                  .C = C,
-                                  .Z = C,
-                                  .eps = 1e-5f,
-                                  .y = {y.data(), C},
-                                  .z = {wide_z.data(), projection},
-                                  .weight = weight.data(),
-                                  .out = {out.data(), C}},
-                                 nullptr);
-  });
-  for (const bool again : {false, true})
-    print_time(again ? "gated backward 32768 x 1536, output again" : "gated backward 32768 x 1536",
-               (again ? 12.0 : 10.0) * n * C, [&] {
-                 return gated_norm_backward<S>(
-                     {.rows = n,
-                      .C = C,
-                      .Z = C,
-                      .eps = 1e-5f,
-                      .y = {y.data(), C},
-                      .z = {wide_z.data(), projection},
-                      .weight = weight.data(),
-                      .dout = {dout.data(), C},
-                      .dy = {dy.data(), C},
-                      .dz = {wide_dz.data(), projection},
-                      .out = again ? StridedRows<S>{out.data(), C} : StridedRows<S>{},
-                      .dweight = dweight.data(),
-                      .workspace = workspace.data()},
-                     nullptr);
-               });
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include "kernels/cuda/norm.h"
 
 #include "support/cuda_rows.h"
-#include "support/cuda_time.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -269,78 +268,6 @@ TEST(CudaLayerNorm, NoRowsGiveNoGradients) {
   const auto got = layer_on_device<float, BFloat16>(LayerCase{0, 40}, in);
   EXPECT_EQ(got.dweight, Values(40, 0.0));
   EXPECT_EQ(got.dbias, Values(40, 0.0));
-}
-
-TEST(CudaLayerNorm, Times) {
-  SKIP_WITHOUT_GPU();
-  SKIP_UNLESS_TIMED();
-  using S = BFloat16;
-  const int64_t n = 32768, D = 768;
-  const Zeros<S> a(n * D), b(n * D), dout(n * D);
-  const Zeros<float> residual(n * D), dresidual(n * D), weight(D), bias(D);
-  const DeviceBuffer<S> out(n * D), dx(n * D);
-  const DeviceBuffer<float> residual_out(n * D), dweight(D), dbias(D);
-  const DeviceBuffer<float> workspace(layer_norm_workspace(D));
-  print_time("layer forward 32768 x 768, bfloat16", 6.0 * n * D, [&] {
-    return layer_norm_forward<S, S>({.rows = n,
-                                     .C = D,
-                                     .eps = 1e-12f,
-                                     .a = {a.data(), D},
-                                     .b = {dout.data(), D},
-                                     .weight = weight.data(),
-                                     .bias = bias.data(),
-                                     .sum = {},
-                                     .out = {out.data(), D},
-                                     .out_residual = {}},
-                                    nullptr);
-  });
-  print_time("layer backward 32768 x 768, bfloat16", 8.0 * n * D, [&] {
-    return layer_norm_backward<S, S>({.rows = n,
-                                      .C = D,
-                                      .eps = 1e-12f,
-                                      .a = {a.data(), D},
-                                      .b = {b.data(), D},
-                                      .weight = weight.data(),
-                                      .dout = {dout.data(), D},
-                                      .dout_residual = {},
-                                      .dsum = {},
-                                      .da = {dx.data(), D},
-                                      .db = {},
-                                      .dweight = dweight.data(),
-                                      .dbias = dbias.data(),
-                                      .workspace = workspace.data()},
-                                     nullptr);
-  });
-  print_time("layer forward 32768 x 768, float residual", 12.0 * n * D, [&] {
-    return layer_norm_forward<float, S>({.rows = n,
-                                         .C = D,
-                                         .eps = 1e-12f,
-                                         .a = {residual.data(), D},
-                                         .b = {dout.data(), D},
-                                         .weight = weight.data(),
-                                         .bias = bias.data(),
-                                         .sum = {},
-                                         .out = {out.data(), D},
-                                         .out_residual = {residual_out.data(), D}},
-                                        nullptr);
-  });
-  print_time("layer backward 32768 x 768, float residual", 18.0 * n * D, [&] {
-    return layer_norm_backward<float, S>({.rows = n,
-                                          .C = D,
-                                          .eps = 1e-12f,
-                                          .a = {residual.data(), D},
-                                          .b = {a.data(), D},
-                                          .weight = weight.data(),
-                                          .dout = {dout.data(), D},
-                                          .dout_residual = {dresidual.data(), D},
-                                          .dsum = {},
-                                          .da = {residual_out.data(), D},
-                                          .db = {dx.data(), D},
-                                          .dweight = dweight.data(),
-                                          .dbias = dbias.data(),
-                                          .workspace = workspace.data()},
-                                         nullptr);
-  });
 }
 
 }  // namespace

@@ -2,12 +2,10 @@
 // The plain scan's kernels against the formula, entry by entry, in float64.
 #include "kernels/cuda/plain_scan.h"
 
-#include <cstdio>
 #include <string>
 
 #include "kernels/cuda/token_tiles.h"
 #include "support/cuda.h"
-#include "support/cuda_time.h"
 #include "support/scan_reference.h"
 
 namespace hydramix::cuda {
@@ -323,97 +321,6 @@ TEST(CudaPlainScan, NothingToDo) {
             plain_scan_forward<float>(shape, {}, {}, nullptr, nullptr, nullptr, 0, nullptr));
   EXPECT_EQ(cudaSuccess,
             plain_scan_backward<float>(shape, {}, {}, nullptr, nullptr, nullptr, 0, {}, nullptr));
-}
-
-// Median of 20 runs, in microseconds.
-template <typename F>
-float time_of(const F& f) {
-  cudaEvent_t start, stop;
-  cudaEventCreate(&start);
-  cudaEventCreate(&stop);
-  std::vector<float> times;
-  for (int i = 0; i < 25; ++i) {
-    cudaEventRecord(start);
-    EXPECT_EQ(cudaSuccess, f());
-    cudaEventRecord(stop);
-    cudaEventSynchronize(stop);
-    float ms;
-    cudaEventElapsedTime(&ms, start, stop);
-    if (i >= 5) times.push_back(ms);
-  }
-  cudaEventDestroy(start);
-  cudaEventDestroy(stop);
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2] * 1000;
-}
-
-template <typename S>
-void print_times(int64_t count, int64_t L, int P, int N) {
-  const Problem p{.lengths = std::vector<int64_t>(count, L), .H = 24, .P = P, .N = N};
-  const int64_t n = p.n(), HP = 24 * P, wide = HP + 4 * N;
-  // Enough random numbers, made quickly.
-  const auto values = [](int64_t size, uint64_t seed, double deviation) {
-    const auto some = stored<S>(normal_values(std::min<int64_t>(size, 100003), seed, deviation));
-    std::vector<S> all;
-    all.reserve(size);
-    for (int64_t i = 0; i < size; ++i) all.push_back(some[i % some.size()]);
-    return all;
-  };
-  const DeviceBuffer<S> input(values(n * wide, 1, 0.3)), dinput(n * wide), y(n * HP),
-      dy(values(n * HP, 2, 1)), dt(values(n * 48, 3, 1)), ddt(n * 48), delta(values(n * 24, 4, 1)),
-      ddelta(n * 24);
-  const DeviceBuffer<float> A(std::vector<float>(24, -1.0f)), bias(std::vector<float>(24, -4.0f)),
-      dA(24), dbias(24), dD(24);
-  const Tiles tiles(p);
-  const ScanLayout& layout = tiles.layout;
-  const ScanShape shape = shape_of<S>(p);
-  PlainScanInputs<S> in;
-  PlainScanGradients<S> out;
-  in.x = input.data(), out.x = dinput.data(), in.x_row = out.x_row = wide;
-  for (const int d : {0, 1}) {
-    const int64_t at = HP + 2 * N * d;
-    in.direction[d] = {
-        dt.data() + 24 * d, input.data() + at, input.data() + at + N, 48, wide, wide};
-    out.direction[d] = {
-        ddt.data() + 24 * d, dinput.data() + at, dinput.data() + at + N, 48, wide, wide};
-  }
-  in.dt_bias = bias.data(), in.A = A.data(), in.diagonal = bias.data();
-  in.delta = delta.data(), out.delta = ddelta.data(), in.delta_row = out.delta_row = 24;
-  out.dt_bias = dbias.data(), out.A = dA.data(), out.diagonal = dD.data();
-  const DeviceBuffer<uint8_t> saved(static_cast<int64_t>(plain_scan_saved_bytes(shape, layout))),
-      scratch(static_cast<int64_t>(plain_scan_forward_bytes(shape, layout))),
-      back(static_cast<int64_t>(plain_scan_backward_bytes(shape, layout)));
-  const float forward = time_of([&] {
-    return plain_scan_forward(shape, layout, in, saved.data(), scratch.data(), y.data(), HP,
-                              nullptr);
-  });
-  const float backward = time_of([&] {
-    return plain_scan_backward(shape, layout, in, saved.data(), back.data(),
-                               static_cast<const S*>(dy.data()), HP, out, nullptr);
-  });
-  // Multiplications: of the matrix of both directions, and of states where there are any.
-  const double states = layout.states ? 1 : 0, size = 24.0 * static_cast<double>(n) * P;
-  const double up = size * (kTile + states * 4 * N), down = 2 * up;
-  std::printf(
-      "plain scan %s P %d N %d %4lld x %5lld: forward %7.1f us (%4.1f T/s), backward %7.1f us "
-      "(%4.1f T/s), %.0f MB\n",
-      sizeof(S) == 4 ? "float" : "bf16 ", P, N, static_cast<long long>(count),
-      static_cast<long long>(L), forward, up / forward * 1e-6, backward, down / backward * 1e-6,
-      static_cast<double>(plain_scan_saved_bytes(shape, layout) +
-                          plain_scan_backward_bytes(shape, layout)) *
-          1e-6);
-}
-
-// HYDRAMIX_TIME=1: the sizes of a 112 M parameter encoder, in microseconds.
-TEST(CudaPlainScan, Times) {
-  SKIP_WITHOUT_GPU();
-  SKIP_UNLESS_TIMED();
-  for (const auto& [count, L] :
-       {std::pair<int64_t, int64_t>{128, 128}, {8, 2048}, {1, 65536}, {1, 128}})
-    print_times<float>(count, L, 64, 64);
-  print_times<B16>(8, 2048, 64, 64);
-  print_times<float>(8, 2048, 24, 64);
-  print_times<float>(8, 2048, 64, 384);
 }
 
 }  // namespace

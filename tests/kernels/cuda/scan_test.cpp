@@ -3,12 +3,9 @@
 #include "kernels/cuda/scan.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 #include "kernels/cuda/token_tiles.h"
 #include "support/cuda.h"
-#include "support/cuda_time.h"
 #include "support/scan_reference.h"
 
 namespace hydramix::cuda {
@@ -290,92 +287,6 @@ TEST(CudaScan, AMillionTokens) {
   double size = 0;
   for (const double value : y) size += value * value;
   EXPECT_LT(std::abs(one - other), 1e-3 * std::sqrt(size * static_cast<double>(n * p.P)));
-}
-
-// Enough random numbers for a time, made quickly.
-std::vector<double> repeated(int64_t n, uint64_t seed, double deviation = 1) {
-  auto values = normal_values(std::min<int64_t>(n, 100003), seed, deviation);
-  values.reserve(static_cast<std::size_t>(n));
-  while (static_cast<int64_t>(values.size()) < n) values.push_back(values[values.size() - 100003]);
-  return values;
-}
-
-// HYDRAMIX_TIME=1: the sizes of a 112 M parameter encoder, in microseconds; 8x2048: that one alone.
-TEST(CudaScan, Times) {
-  SKIP_WITHOUT_TENSOR_CORES();
-  SKIP_UNLESS_TIMED();
-  for (const auto& [count, L] : {std::pair<int64_t, int64_t>{128, 128},
-                                 {84, 196},
-                                 {8, 2048},
-                                 {2, 8192},
-                                 {1, 65536},
-                                 {256, 128},
-                                 {16, 2048},
-                                 {1, 128}}) {
-    if (const std::string only = std::getenv("HYDRAMIX_TIME");
-        only.find('x') != std::string::npos &&
-        only != std::to_string(count) + "x" + std::to_string(L))
-      continue;
-    const Problem p{.lengths = std::vector<int64_t>(count, L), .H = 24};
-    const int64_t n = p.n(), wide = 1536 + 256;
-    const DeviceBuffer<B16> input(stored<B16>(repeated(n * wide, 1, 0.3))), dinput(n * wide),
-        y(n * 1536), dy(stored<B16>(repeated(n * 1536, 2))), dt(stored<B16>(repeated(n * 48, 3))),
-        ddt(n * 48), delta(stored<B16>(repeated(n * 24, 4))), ddelta(n * 24);
-    const DeviceBuffer<float> A(std::vector<float>(24, -1.0f)), bias(std::vector<float>(24, -4.0f)),
-        dA(24), dbias(24), dD(24);
-    const TokenTiles tiles(p.offsets());
-    const DeviceBuffer<int2> bounds(tiles.bounds);
-    const DeviceBuffer<int> begins(tiles.begins);
-    ScanLayout layout{bounds.data(), begins.data(), n, tiles.tiles()};
-    layout.states = tiles.states;
-    layout.segment = tiles.segment(48);
-    layout.carries = tiles.carries(layout.segment);
-    const ScanShape shape{24, 64, 1, 64, 1, {true, true}, 0, INFINITY, false, false};
-    ScanInputs in;
-    ScanGradients out;
-    in.x = input.data(), out.x = dinput.data(), in.x_row = out.x_row = wide;
-    for (const int d : {0, 1}) {
-      const int64_t at = 1536 + 128 * d;
-      in.direction[d] = {
-          dt.data() + 24 * d, input.data() + at, input.data() + at + 64, 48, wide, wide};
-      out.direction[d] = {
-          ddt.data() + 24 * d, dinput.data() + at, dinput.data() + at + 64, 48, wide, wide};
-    }
-    in.dt_bias = bias.data(), in.A = A.data(), in.delta = delta.data(),
-    in.delta_row = out.delta_row = 24;
-    in.diagonal = bias.data();
-    out.dt_bias = dbias.data(), out.A = dA.data(), out.diagonal = dD.data(),
-    out.delta = ddelta.data();
-    const DeviceBuffer<uint8_t> saved(static_cast<int64_t>(scan_saved_bytes(shape, layout)) + 1),
-        scratch(static_cast<int64_t>(scan_forward_bytes(shape, layout)) + 1),
-        back(static_cast<int64_t>(scan_backward_bytes(shape, layout)) + 1);
-    const auto time = [&](auto&& f) {
-      cudaEvent_t start, stop;
-      cudaEventCreate(&start);
-      cudaEventCreate(&stop);
-      std::vector<float> times;
-      for (int i = 0; i < 30; ++i) {
-        cudaEventRecord(start);
-        EXPECT_EQ(cudaSuccess, f());
-        cudaEventRecord(stop);
-        cudaEventSynchronize(stop);
-        float ms;
-        cudaEventElapsedTime(&ms, start, stop);
-        if (i >= 10) times.push_back(ms);
-      }
-      std::sort(times.begin(), times.end());
-      return times[times.size() / 2] * 1000;
-    };
-    const auto forward = time([&] {
-      return scan_forward(shape, layout, in, saved.data(), scratch.data(), y.data(), 1536, nullptr);
-    });
-    const auto backward = time([&] {
-      return scan_backward(shape, layout, in, saved.data(), back.data(), dy.data(), 1536, out,
-                           nullptr);
-    });
-    std::printf("scan %4lld x %5lld: forward %7.1f us, backward %7.1f us\n",
-                static_cast<long long>(count), static_cast<long long>(L), forward, backward);
-  }
 }
 
 }  // namespace

@@ -44,8 +44,12 @@ endif()
 
 # LibTorch's package puts architectures of its own into the flags of every CUDA file; ours are on the target.
 string(REGEX REPLACE "-gencode[ ;]arch=[^ ;]*" "" CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS}")
-# Ampere, also as PTX for whatever comes later, and Hopper. Kernels that nobody will run are compiled once.
+# Ampere, also as PTX for whatever comes later, Hopper, and Blackwell where the compiler knows it. Kernels that nobody
+# will run are compiled once.
 set(architectures "80;90a-real")
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+  list(APPEND architectures "100-real")
+endif()
 if(NOT HYDRAMIX_HAS_GPU)
   set(architectures "90a-real")
 endif()

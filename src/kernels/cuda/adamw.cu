@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bound by memory. The step reads gradient, weight and two moments and writes the last three: 28
-// bytes a value, 32 with a gradient set to zero, 34 with a bfloat16 copy, 8 more with an average:
-// at 4.2 TB/s 0.9 ms for 110 million weights at 34 bytes. The sum of squares reads 4 bytes: 0.1 ms.
+// bytes a value, 30 with a bfloat16 copy, 8 more with an average: at 4.2 TB/s 0.8 ms for 110
+// million weights at 30 bytes. The sum of squares reads 4 bytes: 0.1 ms.
 #include "kernels/cuda/adamw.h"
 
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/partial_sums.cuh"
+#include "kernels/cuda/reference_gpu.h"
 
 namespace hydramix::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kSquareRun = 16 * kThreads;  // values that are worth a block of their own
-constexpr int kSquareParts = 528;  // blocks at most, all at once on an H200; fixed, for equal sums
-constexpr int kInFlight = 4;       // loads of a thread before the first is used
+constexpr int kSquareParts = 4 * kReferenceProcessors;  // blocks at most, all at once
+constexpr int kInFlight = 4;  // loads of a thread before the first is used
 
 int64_t square_parts(int64_t n) {
   const int64_t runs = ceil_div<int64_t>(n, kSquareRun);
@@ -47,14 +48,6 @@ __global__ void __launch_bounds__(kThreads, 4)
   }
   sum = block_sum<kThreads>(sum);
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;
-}
-
-__global__ void __launch_bounds__(kThreads)
-    add_parts_kernel(int parts, const double* from, double* to) {
-  double sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < parts; i += kThreads) sum += from[i];
-  sum = block_sum<kThreads>(sum);
-  if (threadIdx.x == 0) *to = sum;
 }
 
 // The range of an index. Indices ascend from call to call, so most calls compare once.
@@ -117,22 +110,16 @@ __device__ __forceinline__ void update(const AdamWBuffers& buffers, int64_t i,
   }
 }
 
-template <int W>
-__device__ __forceinline__ void clear(float* values) {
-  const float zeros[W] = {};
-  store<W>(values, zeros);
-}
-
 constexpr int64_t kRun =
     8192;  // consecutive values of a block, which looks up the norm and a range once
 
 template <int W>
 __global__ void __launch_bounds__(kThreads)
     adamw_kernel(int64_t n, const AdamWBuffers buffers, const DecayRanges ranges,
-                 const AdamWStep* at, const double* squares, float clip, bool zero_gradient) {
+                 const AdamWStep* at, const double* squares, float clip) {
   const AdamWStep step = *at;
   const double norm = sqrt(*squares) * static_cast<double>(step.gradient_scale);
-  const bool sound = isfinite(norm);
+  if (!isfinite(norm)) return;
   const auto most = static_cast<double>(clip);
   const auto scale = static_cast<float>((norm > most ? most / norm : 1.0) *
                                         static_cast<double>(step.gradient_scale));
@@ -140,15 +127,10 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t first = begin + static_cast<int64_t>(threadIdx.x) * W;
   Decay decay(ranges, first);
   for (int64_t i = first; i < end; i += kThreads * W) {
-    if (i + W <= end) {
-      if (sound) update<W>(buffers, i, step, scale, decay);
-      if (zero_gradient) clear<W>(buffers.gradient + i);
-    } else {
-      for (int64_t k = i; k < end; ++k) {
-        if (sound) update<1>(buffers, k, step, scale, decay);
-        if (zero_gradient) clear<1>(buffers.gradient + k);
-      }
-    }
+    if (i + W <= end)
+      update<W>(buffers, i, step, scale, decay);
+    else
+      for (int64_t k = i; k < end; ++k) update<1>(buffers, k, step, scale, decay);
   }
 }
 
@@ -172,21 +154,17 @@ cudaError_t sum_of_squares(int64_t n, const float* values, double* sum, double* 
     const cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess) return error;
   }
-  add_parts_kernel<<<1, kThreads, 0, stream>>>(static_cast<int>(parts), workspace, sum);
-  return cudaGetLastError();
+  return launch_add_parts<false, double>(workspace, parts, 1, sum, nullptr, stream);
 }
 
 cudaError_t adamw(int64_t n, const AdamWBuffers& buffers, const DecayRanges& ranges,
-                  const AdamWStep* step, const double* squares, float clip, bool zero_gradient,
-                  cudaStream_t stream) {
+                  const AdamWStep* step, const double* squares, float clip, cudaStream_t stream) {
   if (n == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>(ceil_div(n, kRun));
   if (all_wide(buffers))
-    adamw_kernel<4>
-        <<<blocks, kThreads, 0, stream>>>(n, buffers, ranges, step, squares, clip, zero_gradient);
+    adamw_kernel<4><<<blocks, kThreads, 0, stream>>>(n, buffers, ranges, step, squares, clip);
   else
-    adamw_kernel<1>
-        <<<blocks, kThreads, 0, stream>>>(n, buffers, ranges, step, squares, clip, zero_gradient);
+    adamw_kernel<1><<<blocks, kThreads, 0, stream>>>(n, buffers, ranges, step, squares, clip);
   return cudaGetLastError();
 }
 

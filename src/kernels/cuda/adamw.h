@@ -27,8 +27,8 @@ struct AdamWStep {
   float ema;                    // share of the old average that stays; used where there is one
 };
 
-struct AdamWBuffers {         // (n) each
-  float* gradient = nullptr;  // of a sum of terms
+struct AdamWBuffers {               // (n) each
+  const float* gradient = nullptr;  // of a sum of terms
   float *weight = nullptr, *m = nullptr, *v = nullptr;
   float* average = nullptr;       // of the weights, or null
   __nv_bfloat16* copy = nullptr;  // of the new weights, or null
@@ -45,10 +45,9 @@ struct DecayRanges {
 // norm = sqrt(squares) gradient_scale,  g = gradient gradient_scale min(1, clip / norm)
 // m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,  w = keep w - rate m / (sqrt(v) scale + eps),
 // average = ema average + (1 - ema) w,  copy = w.
-// With a norm that is not finite all of them stay as they are. The gradient is set to zero
-// afterwards, in any case, if `zero_gradient`. `step` and `squares` are on the device.
+// With a norm that is not finite all of them stay as they are. `step` and `squares` are on the
+// device.
 cudaError_t adamw(int64_t n, const AdamWBuffers& buffers, const DecayRanges& ranges,
-                  const AdamWStep* step, const double* squares, float clip, bool zero_gradient,
-                  cudaStream_t stream);
+                  const AdamWStep* step, const double* squares, float clip, cudaStream_t stream);
 
 }  // namespace hydramix::cuda

@@ -14,6 +14,7 @@
 #include "kernels/cuda/conv_any.cuh"
 #include "kernels/cuda/conv_walk.cuh"
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/reference_gpu.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 using namespace conv;
 
 constexpr int kResident = 3;  // blocks a multiprocessor, which leaves a thread 168 registers
-constexpr int64_t kBlocks = 132 * kResident;  // one round of an H200
+constexpr int64_t kBlocks = kReferenceProcessors * kResident;  // one round
 
 // Steps written out: a multiple of K, so that a ring's place is known when compiling, and enough
 // for loads to be under way.
@@ -96,7 +97,7 @@ __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Argu
           const float value = window[(j + k) % K][v];
           u[v] = fmaf(taps[k][v], !kMasked || (inside >> k & 1) ? value : 0.0f, u[v]);
         }
-        const float activated = u[v] * quick_sigmoid(u[v]);
+        const float activated = u[v] * sigmoid(u[v]);
         u[v] = silu ? activated : u[v];
       }
       __builtin_assume(__isGlobal(y));
@@ -193,8 +194,7 @@ __global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arg
             const float value = window[(j + k) % K][v];
             u = fmaf(taps[k][v], !kMasked || (inside >> k & 1) ? value : 0.0f, u);
           }
-          const float sigmoid = quick_sigmoid(u);
-          const float scaled = after[v] * silu_slope(u, sigmoid);
+          const float scaled = after[v] * silu_slope(u, sigmoid(u));
           g[j % K][v] = silu ? scaled : after[v];
           sums[K][v] += counted ? g[j % K][v] : 0.0f;
 
@@ -265,35 +265,40 @@ Cut cut(const ConvShape& shape, int64_t channels, int64_t least) {
 Cut cut_backward(const ConvShape& shape) { return cut(shape, kLanes * 4, 32); }
 
 template <int K, int V, typename S>
-void launch_forward(const ConvShape& shape, Arguments<S> p, cudaStream_t stream) {
+cudaError_t launch_forward(const ConvShape& shape, Arguments<S> p, cudaStream_t stream) {
   const auto [parts, run] = cut(shape, kLanes * V, 16);
   p.run = run;
   const dim3 grid(ceil_div<int64_t>(shape.C, kLanes * V), parts);
   forward_kernel<K, V><<<grid, dim3(kLanes, kWarps), 0, stream>>>(p);
+  return cudaGetLastError();
 }
 
 template <int K, int V, typename S>
-void launch_backward(const ConvShape& shape, const Arguments<S>& p, int64_t parts,
-                     cudaStream_t stream) {
+cudaError_t launch_backward(const ConvShape& shape, const Arguments<S>& p, int64_t parts,
+                            cudaStream_t stream) {
   const dim3 grid(ceil_div<int64_t>(shape.C, kLanes * V), parts);
   backward_kernel<K, V><<<grid, dim3(kLanes, kWarps), 0, stream>>>(p);
+  return cudaGetLastError();
 }
 
 template <typename S>
-void launch_any_backward(const ConvShape& shape, const Arguments<S>& p, int64_t parts,
-                         cudaStream_t stream) {
+cudaError_t launch_any_backward(const ConvShape& shape, const Arguments<S>& p, int64_t parts,
+                                cudaStream_t stream) {
   const dim3 block(32, kAnyTokens);
   const int64_t columns = ceil_div<int64_t>(shape.C, 32);
   const dim3 grid(ceil_div<int64_t>(shape.n, kAnyTokens), columns);
   any_gradient_kernel<<<grid, block, 0, stream>>>(p);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
   any_input_kernel<<<grid, block, 0, stream>>>(p);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
   const dim3 taps(ceil_div<int64_t>(shape.K + 1, kAnyTokens), parts, columns);
   any_taps_kernel<<<taps, block, 0, stream>>>(p, int64_t{p.run} * kWarps);
+  return cudaGetLastError();
 }
 
 // Calls launch with K as a constant.
 template <typename Launch>
-void with_width(int64_t K, const Launch& launch) {
+cudaError_t with_width(int64_t K, const Launch& launch) {
   switch (K) {
     case 1:
       return launch(std::integral_constant<int, 1>{});
@@ -353,11 +358,10 @@ cudaError_t conv_forward(const ConvShape& shape, const int2* bounds, const S* x,
     return cudaGetLastError();
   }
   const bool wide = is_wide<S>(shape) && is_wide(x, x_row) && is_wide(y, y_row);
-  with_width(shape.K, [&](auto K) {
-    wide ? launch_forward<K, kForwardValues<K, S>>(shape, p, stream)
-         : launch_forward<K, 1>(shape, p, stream);
+  return with_width(shape.K, [&](auto K) {
+    return wide ? launch_forward<K, kForwardValues<K, S>>(shape, p, stream)
+                : launch_forward<K, 1>(shape, p, stream);
   });
-  return cudaGetLastError();
 }
 
 int64_t conv_backward_workspace(const ConvShape& shape) {
@@ -380,17 +384,16 @@ cudaError_t conv_backward(const ConvShape& shape, const int2* bounds, const S* x
     const Cut cut = cut_backward(shape);
     parts = cut.parts, p.run = cut.run, p.partial = workspace;
     p.g = workspace + parts * (shape.K + 1) * shape.C;
-    if (shape.K > kWidest) {
-      launch_any_backward(shape, p, parts, stream);
-    } else {
-      const bool wide =
-          is_wide<S>(shape) && is_wide(x, x_row) && is_wide(dy, dy_row) && is_wide(dx, dx_row);
-      with_width(shape.K, [&](auto K) {
-        wide ? launch_backward<K, kBackwardValues<K>>(shape, p, parts, stream)
-             : launch_backward<K, 1>(shape, p, parts, stream);
-      });
-    }
-    if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
+    const bool wide =
+        is_wide<S>(shape) && is_wide(x, x_row) && is_wide(dy, dy_row) && is_wide(dx, dx_row);
+    const cudaError_t error =
+        shape.K > kWidest
+            ? launch_any_backward(shape, p, parts, stream)
+            : with_width(shape.K, [&](auto K) {
+                return wide ? launch_backward<K, kBackwardValues<K>>(shape, p, parts, stream)
+                            : launch_backward<K, 1>(shape, p, parts, stream);
+              });
+    if (error != cudaSuccess) return error;
   }
   const int64_t values = (shape.K + 1) * shape.C;
   sum_parts_kernel<<<ceil_div<int64_t>(values, 32), dim3(32, kSlices), 0, stream>>>(

@@ -20,15 +20,6 @@ struct Arguments {
   float* g;        // (n, C), for any width only: the gradient before SiLU
 };
 
-// Two approximations of about an ulp each in place of a division with all its cases: 0 and 1 far
-// out, never NaN for a number.
-__device__ __forceinline__ float quick_sigmoid(float v) {
-  float e, s;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(v * -1.44269504f));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(s) : "f"(1.0f + e));
-  return s;
-}
-
 // The derivative of v sigmoid(v), given both.
 __device__ __forceinline__ float silu_slope(float v, float sigmoid) {
   return fmaf(v * sigmoid, 1.0f - sigmoid, sigmoid);
@@ -52,7 +43,7 @@ __global__ void any_forward_kernel(const Arguments<S> p) {
   const int c = blockIdx.y * 32 + threadIdx.x;
   if (t >= p.n || c >= p.C) return;
   const float u = before_silu(p, t, c);
-  p.y[t * p.y_row + c] = narrow<S>(c < p.silu ? u * quick_sigmoid(u) : u);
+  p.y[t * p.y_row + c] = narrow<S>(c < p.silu ? u * sigmoid(u) : u);
 }
 
 template <typename S>
@@ -63,7 +54,7 @@ __global__ void any_gradient_kernel(const Arguments<S> p) {
   float g = widen(p.dy[t * p.dy_row + c]);
   if (c < p.silu) {
     const float u = before_silu(p, t, c);
-    g *= silu_slope(u, quick_sigmoid(u));
+    g *= silu_slope(u, sigmoid(u));
   }
   p.g[int64_t{t} * p.C + c] = g;
 }

@@ -9,7 +9,7 @@
 #include <cfloat>
 
 #include "kernels/cuda/cross_entropy.h"
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/partial_sums.cuh"
 
 namespace hydramix::cuda {
 namespace {
@@ -220,15 +220,6 @@ __global__ void __launch_bounds__(32 * kStripRows)
   }
 }
 
-__global__ void add_parts_kernel(int parts, int columns, const float* from, float* sums) {
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= columns) return;
-  float total = 0;
-#pragma unroll 8
-  for (int i = 0; i < parts; ++i) total += from[static_cast<int64_t>(i) * columns + column];
-  sums[column] += total;
-}
-
 constexpr int kLossThreads = 1024;
 
 __global__ void __launch_bounds__(kLossThreads)
@@ -289,10 +280,7 @@ cudaError_t add_column_sums(int64_t rows, int columns, const S* values, int64_t 
         <<<grid(1), threads, 0, stream>>>(rows, columns, values, row, part_rows, workspace);
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) return error;
-  const int block = 128;
-  add_parts_kernel<<<static_cast<unsigned>(ceil_div(columns, block)), block, 0, stream>>>(
-      static_cast<int>(parts), columns, workspace, sums);
-  return cudaGetLastError();
+  return launch_add_parts<true, float>(workspace, parts, columns, sums, nullptr, stream);
 }
 
 cudaError_t add_loss_sums(int64_t rows, const float* loss, const uint8_t* correct, double* loss_sum,

@@ -93,7 +93,8 @@ inline bool is_wide(const S* pointer, int64_t stride) {
 }
 
 // The sum over a warp, in every lane. The order of additions is fixed, here as everywhere.
-__device__ __forceinline__ float warp_sum(float v) {
+template <typename T>
+__device__ __forceinline__ T warp_sum(T v) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
   return v;
@@ -121,8 +122,14 @@ __device__ __forceinline__ T block_sum(T v) {
   return v;
 }
 
-// 0 where the exponential overflows. An exact division would branch for every value.
-__device__ __forceinline__ float sigmoid(float v) { return __fdividef(1.0f, 1.0f + __expf(-v)); }
+// Two approximations of about an ulp each in place of a division with all its cases: 0 and 1 far
+// out, never NaN for a number.
+__device__ __forceinline__ float sigmoid(float v) {
+  float e, s;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(v * -1.44269504f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(s) : "f"(1.0f + e));
+  return s;
+}
 
 template <typename I>
 __host__ __device__ constexpr I ceil_div(I a, I b) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gated RMS norm. Bound by memory: with n rows of C = Z channels in bfloat16 the forward pass
-// moves 6 n C bytes and the backward pass 10 n C, or 12 n C if it writes the output again; on an
-// H200 (4.2 TB/s) that is 72, 120 and 144 us for n = 32768 and C = 1536.
+// moves 6 n C bytes and the backward pass 10 n C; on an H200 (4.2 TB/s) that is 72 and 120 us for
+// n = 32768 and C = 1536.
 #include "kernels/cuda/norm_lines.cuh"
 
 namespace hydramix::cuda {
@@ -9,17 +9,16 @@ namespace {
 
 __device__ __forceinline__ float silu(float z) { return z * sigmoid(z); }
 
-// What one channel of a row adds to the gradients, and its output.
+// What one channel of a row adds to the gradients.
 struct Gradients {
-  float dy, dz, dweight, out;
+  float dy, dz, dweight;
 };
 // pull = mean(dout gate weight y) scale, a number of the row.
 __device__ __forceinline__ Gradients gradients(float y, float z, float weight, float dout,
                                                float scale, float pull) {
   const float s = sigmoid(z), gate = z * s, slope = s * (1.0f + z * (1.0f - s));
   const float normed = y * scale, gated = dout * gate;
-  return {scale * (gated * weight - normed * pull), dout * normed * weight * slope, gated * normed,
-          normed * weight * gate};
+  return {scale * (gated * weight - normed * pull), dout * normed * weight * slope, gated * normed};
 }
 // A row so large that its squares overflow has a scale of 0 and no gradient; 0 times inf would be
 // NaN.
@@ -118,17 +117,16 @@ __global__ void __launch_bounds__(max_threads(N), N == 8 ? 2 : 1)
       const int c = channel<V>(k);
       if (c >= C) continue;
       row.z[k].forget();
-      float dy[V], dz[V], out[V];
+      float dy[V], dz[V];
 #pragma unroll
       for (int i = 0; i < V; ++i) {
         const Gradients g =
             gradients(row.y[k][i], row.z[k][i], weight[k][i], row.dout[k][i], scale, pull);
-        dy[i] = g.dy, dz[i] = g.dz, out[i] = g.out;
+        dy[i] = g.dy, dz[i] = g.dz;
         dweight[k][i] += g.dweight;
       }
       store<V>(p.dy.data + r * p.dy.stride + c, dy);
       store<V>(p.dz.data + r * p.dz.stride + c, dz);
-      if (p.out.data != nullptr) store<V>(p.out.data + r * p.out.stride + c, out);
     }
   }
   write_partial(dweight, other_lines, p.workspace + static_cast<int64_t>(blockIdx.x) * C, C);
@@ -184,19 +182,20 @@ __global__ void __launch_bounds__(512) gated_backward_any(const GatedNormBackwar
         dz += g.dz;
         dweight[at] += g.dweight;
         p.dy.data[r * p.dy.stride + at] = narrow<S>(g.dy);
-        if (p.out.data != nullptr) p.out.data[r * p.out.stride + at] = narrow<S>(g.out);
       }
       p.dz.data[r * p.dz.stride + c] = narrow<S>(dz);
     }
   }
 }
 
+template <typename S>
+cudaError_t sum_partial_rows(const GatedNormBackward<S>& p, int rows, cudaStream_t stream) {
+  return launch_add_parts<false, float>(p.workspace, rows, p.C, p.dweight, nullptr, stream);
+}
+
 template <typename S, int N>
 cudaError_t launch_forward(const GatedNormForward<S>& p, cudaStream_t stream) {
-  const int64_t line = line_threads(p.C, N);
-  const int blocks = forward_blocks(p.rows, gated_forward<S, N>, line);
-  gated_forward<S, N><<<blocks, static_cast<unsigned>(line), 0, stream>>>(p);
-  return cudaGetLastError();
+  return launch_forward_lines(gated_forward<S, N>, p, line_threads(p.C, N), stream);
 }
 
 template <typename S, int N>
@@ -205,7 +204,8 @@ cudaError_t launch_backward(const GatedNormBackward<S>& p, cudaStream_t stream) 
   const int blocks = blocks_for(p.rows, block, kPartialRows);
   const size_t shared = sizeof(float) * N * block.x * (block.y - 1);
   gated_backward<S, N><<<blocks, block, shared, stream>>>(p);
-  return launch_sum_partial_rows(p.workspace, blocks, p.C, p.dweight, nullptr, stream);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
+  return sum_partial_rows(p, blocks, stream);
 }
 
 }  // namespace
@@ -222,18 +222,16 @@ cudaError_t gated_norm_forward(const GatedNormForward<S>& p, cudaStream_t stream
     if (values == 16) return launch_forward<S, 16>(p, stream);
     if (values == 24) return launch_forward<S, 24>(p, stream);
   }
-  const int64_t line = std::min<int64_t>(line_threads(p.C, 1), 512);
-  const int blocks = forward_blocks(p.rows, gated_forward_any<S>, line);
-  gated_forward_any<S><<<blocks, static_cast<unsigned>(line), 0, stream>>>(p);
-  return cudaGetLastError();
+  return launch_forward_lines(gated_forward_any<S>, p, std::min<int64_t>(line_threads(p.C, 1), 512),
+                              stream);
 }
 
 template <typename S>
 cudaError_t gated_norm_backward(const GatedNormBackward<S>& p, cudaStream_t stream) {
-  if (p.rows == 0) return launch_sum_partial_rows(p.workspace, 0, p.C, p.dweight, nullptr, stream);
+  if (p.rows == 0) return sum_partial_rows(p, 0, stream);
   if (p.Z == p.C && p.C % kWide<S> == 0 && is_wide_or_none(p.y) && is_wide_or_none(p.z) &&
       is_wide(p.weight, 0) && is_wide_or_none(p.dout) && is_wide_or_none(p.dy) &&
-      is_wide_or_none(p.dz) && is_wide_or_none(p.out) && is_wide(p.workspace, 0)) {
+      is_wide_or_none(p.dz) && is_wide(p.workspace, 0)) {
     const int values = values_per_thread(p.C, 8);
     if (values == 8) return launch_backward<S, 8>(p, stream);
     if (values == 16) return launch_backward<S, 16>(p, stream);
@@ -241,7 +239,8 @@ cudaError_t gated_norm_backward(const GatedNormBackward<S>& p, cudaStream_t stre
   const dim3 block(static_cast<unsigned>(std::min<int64_t>(line_threads(p.Z, 1), 512)));
   const int blocks = blocks_for(p.rows, block, kPartialRows);
   gated_backward_any<S><<<blocks, block, 0, stream>>>(p);
-  return launch_sum_partial_rows(p.workspace, blocks, p.C, p.dweight, nullptr, stream);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
+  return sum_partial_rows(p, blocks, stream);
 }
 
 #define HYDRAMIX_GATED_NORM(S)                                                          \

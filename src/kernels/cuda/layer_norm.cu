@@ -257,12 +257,14 @@ __global__ void __launch_bounds__(512) layer_backward_any(const LayerNormBackwar
   }
 }
 
+template <typename R, typename S>
+cudaError_t sum_partial_rows(const LayerNormBackward<R, S>& p, int rows, cudaStream_t stream) {
+  return launch_add_parts<false, float>(p.workspace, rows, p.C, p.dweight, p.dbias, stream);
+}
+
 template <typename R, typename S, int N>
 cudaError_t launch_forward(const LayerNormForward<R, S>& p, cudaStream_t stream) {
-  const int64_t line = line_threads(p.C, N);
-  const int blocks = forward_blocks(p.rows, layer_forward<R, S, N>, line);
-  layer_forward<R, S, N><<<blocks, static_cast<unsigned>(line), 0, stream>>>(p);
-  return cudaGetLastError();
+  return launch_forward_lines(layer_forward<R, S, N>, p, line_threads(p.C, N), stream);
 }
 
 template <typename R, typename S, int N>
@@ -271,7 +273,8 @@ cudaError_t launch_backward(const LayerNormBackward<R, S>& p, cudaStream_t strea
   const int blocks = blocks_for(p.rows, block, kPartialRows);
   const size_t shared = 2 * sizeof(float) * N * block.x * (block.y - 1);
   layer_backward<R, S, N><<<blocks, block, shared, stream>>>(p);
-  return launch_sum_partial_rows(p.workspace, blocks, p.C, p.dweight, p.dbias, stream);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
+  return sum_partial_rows(p, blocks, stream);
 }
 
 }  // namespace
@@ -289,15 +292,13 @@ cudaError_t layer_norm_forward(const LayerNormForward<R, S>& p, cudaStream_t str
     if (values == 16) return launch_forward<R, S, 16>(p, stream);
     if (values == 24) return launch_forward<R, S, 24>(p, stream);
   }
-  const int64_t line = std::min<int64_t>(line_threads(p.C, 1), 512);
-  const int blocks = forward_blocks(p.rows, layer_forward_any<R, S>, line);
-  layer_forward_any<R, S><<<blocks, static_cast<unsigned>(line), 0, stream>>>(p);
-  return cudaGetLastError();
+  return launch_forward_lines(layer_forward_any<R, S>, p,
+                              std::min<int64_t>(line_threads(p.C, 1), 512), stream);
 }
 
 template <typename R, typename S>
 cudaError_t layer_norm_backward(const LayerNormBackward<R, S>& p, cudaStream_t stream) {
-  if (p.rows == 0) return launch_sum_partial_rows(p.workspace, 0, p.C, p.dweight, p.dbias, stream);
+  if (p.rows == 0) return sum_partial_rows(p, 0, stream);
   if (p.C % kWideOf<R, S> == 0 && is_wide_or_none(p.a) && is_wide_or_none(p.b) &&
       is_wide(p.weight, 0) && is_wide_or_none(p.dout) && is_wide_or_none(p.dout_residual) &&
       is_wide_or_none(p.dsum) && is_wide_or_none(p.da) && is_wide_or_none(p.db) &&
@@ -309,7 +310,8 @@ cudaError_t layer_norm_backward(const LayerNormBackward<R, S>& p, cudaStream_t s
   const dim3 block(static_cast<unsigned>(std::min<int64_t>(line_threads(p.C, 1), 512)));
   const int blocks = blocks_for(p.rows, block, kPartialRows);
   layer_backward_any<R, S><<<blocks, block, 0, stream>>>(p);
-  return launch_sum_partial_rows(p.workspace, blocks, p.C, p.dweight, p.dbias, stream);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
+  return sum_partial_rows(p, blocks, stream);
 }
 
 #define HYDRAMIX_LAYER_NORM(R, S)                                                             \

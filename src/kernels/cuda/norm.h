@@ -41,7 +41,6 @@ struct GatedNormBackward {
   StridedRows<const S> dout;  // (rows, C)
   StridedRows<S> dy;          // (rows, C)
   StridedRows<S> dz;          // (rows, Z)
-  StridedRows<S> out;         // (rows, C): the output once more, or none
   float* dweight;             // (C), overwritten
   float* workspace;           // gated_norm_workspace(C) floats
 };

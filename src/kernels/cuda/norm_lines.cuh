@@ -8,12 +8,13 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/norm.h"
+#include "kernels/cuda/partial_sums.cuh"
+#include "kernels/cuda/reference_gpu.h"
 
 namespace hydramix::cuda {
 
-// Blocks of a backward pass: two for each multiprocessor of an H200. A constant, so that gradients
-// of weights have the same bits on every GPU; each block writes one row of partial sums.
-constexpr int kPartialRows = 264;
+// Blocks of a backward pass; each writes one row of partial sums.
+constexpr int kPartialRows = 2 * kReferenceProcessors;
 constexpr int kMaxLines = 4, kMaxWarps = 16;  // of a block, of a line
 
 // Threads of a block at most, and thereby of a line, with N values each.
@@ -163,32 +164,6 @@ __device__ __forceinline__ void write_partial(float (&sums)[K][V], float* shared
         }
 }
 
-// Sums over the rows of partial (rows, width): columns [0, C) to first, those behind them to
-// second. Blocks of 32 x 32 threads.
-static __global__ void sum_partial_rows(const float* partial, int rows, int64_t width, float* first,
-                                        float* second, int64_t C) {
-  __shared__ float sums[32][33];
-  const int64_t from = static_cast<int64_t>(blockIdx.x) * 32;
-  float sum = 0;
-  if (from + threadIdx.x < width)
-    for (int r = static_cast<int>(threadIdx.y); r < rows; r += 32)
-      sum += partial[r * width + from + threadIdx.x];
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  sum = warp_sum(sums[threadIdx.x][threadIdx.y]);
-  const int64_t column = from + threadIdx.y;
-  if (threadIdx.x == 0 && column < width) (column < C ? first[column] : second[column - C]) = sum;
-}
-
-// second: null where the width is C, otherwise the width is 2 C.
-inline cudaError_t launch_sum_partial_rows(const float* partial, int rows, int64_t C, float* first,
-                                           float* second, cudaStream_t stream) {
-  const int64_t width = second == nullptr ? C : 2 * C;
-  sum_partial_rows<<<static_cast<unsigned>(ceil_div<int64_t>(width, 32)), dim3(32, 32), 0,
-                     stream>>>(partial, rows, width, first, second, C);
-  return cudaGetLastError();
-}
-
 // Threads of a line whose threads hold N values of C, or touch them one by one (values 1).
 inline int64_t line_threads(int64_t C, int values) {
   return ceil_div<int64_t>(C, 32 * values) * 32;
@@ -213,15 +188,23 @@ inline int blocks_for(int64_t rows, const dim3& block, int most) {
   return static_cast<int>(std::min<int64_t>(ceil_div<int64_t>(rows, block.y), most));
 }
 
-// Blocks of one line each, for a forward pass: as many as run at once, since a few left over would
-// run almost alone. Its results do not depend on them.
-template <typename Kernel>
-int forward_blocks(int64_t rows, Kernel* kernel, int64_t line) {
+// Launches a forward pass in blocks of one line each: as many as run at once, since a few left over
+// would run almost alone. Its results do not depend on them.
+template <typename Kernel, typename Pass>
+cudaError_t launch_forward_lines(Kernel* kernel, const Pass& p, int64_t line, cudaStream_t stream) {
   int device = 0, processors = 0, resident = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, static_cast<int>(line), 0);
-  return static_cast<int>(std::clamp<int64_t>(processors * resident, 1, rows));
+  if (const auto e = cudaGetDevice(&device); e != cudaSuccess) return e;
+  if (const auto e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+      e != cudaSuccess)
+    return e;
+  if (const auto e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel,
+                                                                   static_cast<int>(line), 0);
+      e != cudaSuccess)
+    return e;
+  const auto blocks =
+      static_cast<unsigned>(std::clamp<int64_t>(int64_t{processors} * resident, 1, p.rows));
+  kernel<<<blocks, static_cast<unsigned>(line), 0, stream>>>(p);
+  return cudaGetLastError();
 }
 
 template <typename T>

@@ -12,12 +12,13 @@
 #include <algorithm>
 
 #include "kernels/cuda/plain_scan_parts.cuh"
+#include "kernels/cuda/reference_gpu.h"
 
 namespace hydramix::cuda::plain {
 namespace {
 
 constexpr int kWarps = kThreads / 32;
-constexpr int kEnoughBlocks = 512;  // to keep a large GPU busy
+constexpr int kEnoughBlocks = 4 * kReferenceProcessors;  // to keep a large GPU busy
 
 // One quarter of a tile's matrix, for a run of heads of one group.
 template <typename S>

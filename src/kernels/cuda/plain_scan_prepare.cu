@@ -228,6 +228,7 @@ cudaError_t finish(const Problem<S>& p, const Gathered& gathered, double* totals
                    const PlainScanGradients<S>& out, cudaStream_t stream) {
   const Finish<S> f{p, gathered, totals, out, chunks(p.shape.N)};
   finish_kernel<<<dim3(p.layout.tiles, ceil_div(p.shape.H, kWarps)), kThreads, 0, stream>>>(f);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
   total_kernel<<<dim3(p.shape.H, 3), kThreads, 0, stream>>>(f);
   return cudaGetLastError();
 }

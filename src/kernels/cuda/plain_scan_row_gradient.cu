@@ -175,9 +175,11 @@ cudaError_t row_gradient(const Problem<S>& p, Rows<S> dy, const float* states, c
   if (p.layout.states)
     whole_kernel<<<dim3(p.layout.tiles, p.shape.H, 2), kThreads, 0, stream>>>(p, states, dstates,
                                                                               gathered.wholes);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
   const RowArguments<S> a{p, dy, states, dstates, gathered, out};
   const dim3 grid(2 * p.layout.tiles, chunks(p.shape.N), 2 * p.shape.G);
   row_gradient_kernel<S, true><<<grid, kThreads, 0, stream>>>(a);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
   row_gradient_kernel<S, false><<<grid, kThreads, 0, stream>>>(a);
   return cudaGetLastError();
 }

@@ -109,6 +109,7 @@ cudaError_t make_states(const Problem<S>& p, bool gradient, Rows<S> u, float* st
   const Arguments<S> a{p, gradient, u, states};
   const int blocks = chunks(p.shape.P) * chunks(p.shape.N);
   tile_states_kernel<<<dim3(p.layout.tiles, p.shape.H, 2 * blocks), kThreads, 0, stream>>>(a);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
   const int walks = ceil_div(p.shape.P * p.shape.N, kThreads);
   walk_kernel<<<dim3(walks, p.shape.H, 2), kThreads, 0, stream>>>(a);
   return cudaGetLastError();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "kernels/cuda/reference_gpu.h"
 #include "kernels/cuda/scan_parts.cuh"
 #include "kernels/cuda/workspace.h"
 
@@ -77,7 +78,7 @@ static int attribute(cudaDeviceAttr what, std::atomic<int> (&known)[64], int oth
 
 int multiprocessors() {
   static std::atomic<int> known[64];
-  return attribute(cudaDevAttrMultiProcessorCount, known, 132);
+  return attribute(cudaDevAttrMultiProcessorCount, known, kReferenceProcessors);
 }
 
 int shared_memory() {

@@ -224,6 +224,7 @@ cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const 
   });
   if (error != cudaSuccess || !layout.carries) return error;
   carry_kernel<<<dim3(ceil_div(parts.state(), 128), parts.count, 2), 128, 0, stream>>>(a);
+  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
   add_kernel<<<dim3(layout.tiles, parts.count, 2), 128, 0, stream>>>(a);
   return cudaGetLastError();
 }

@@ -11,6 +11,7 @@
 // all heads are through, d(c . b) gives the tile's gradients of b and of the looked-at c.
 //
 // Floor: x and dy are read, dx is written, 6 bytes a channel.
+#include "kernels/cuda/reference_gpu.h"
 #include "kernels/cuda/scan_parts.cuh"
 
 namespace hydramix::cuda {
@@ -425,8 +426,8 @@ int tile_gradient_shared(const Parts& parts) {
 
 int tile_gradient_runs(const ScanShape& shape, const ScanLayout& layout) {
   const Parts parts(shape);
-  return best_runs(static_cast<int64_t>(layout.tiles) * parts.G, parts.per_group, multiprocessors(),
-                   /*overhead=*/3);
+  return best_runs(static_cast<int64_t>(layout.tiles) * parts.G, parts.per_group,
+                   kReferenceProcessors, /*overhead=*/3);
 }
 
 cudaError_t scan_tile_gradient(const ScanShape& shape, const ScanLayout& layout,

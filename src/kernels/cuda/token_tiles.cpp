@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/reference_gpu.h"
 #include "kernels/cuda/scan.h"
 
 namespace hydramix::cuda {
 namespace {
 
-// Blocks that an H100 or H200 runs at once: three on each multiprocessor.
-constexpr int64_t kWalksAtOnce = 396;
+constexpr int64_t kWalksAtOnce = 3 * kReferenceProcessors;  // three blocks on each
 constexpr int kShortestSegment = 4;
 
 }  // namespace

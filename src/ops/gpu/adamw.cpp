@@ -40,8 +40,7 @@ void AdamWPass::step(const Buffers& b, const Step& step) {
                     {ends_.data_ptr<int64_t>(), decays_.data_ptr<uint8_t>(),
                      static_cast<int>(ends_.numel())},
                     reinterpret_cast<const cuda::AdamWStep*>(numbers.data_ptr<float>()),
-                    squares_.data_ptr<double>(), static_cast<float>(step.clip),
-                    /*zero_gradient=*/false, stream()),
+                    squares_.data_ptr<double>(), static_cast<float>(step.clip), stream()),
         "adamw");
 }
 

@@ -125,8 +125,7 @@ Tensor gated_norm_backward(const Tensor& y, const Tensor& z, const Tensor& weigh
     check(cuda::gated_norm_backward<S>(
               {y.size(0), y.size(1), z.size(1), static_cast<float>(eps), rows_of<const S>(y),
                rows_of<const S>(z), weight.data_ptr<float>(), rows_of<const S>(dout),
-               rows_of<S>(dy), rows_of<S>(dz), rows_of<S>(Tensor()), dweight.data_ptr<float>(),
-               work.data_ptr<float>()},
+               rows_of<S>(dy), rows_of<S>(dz), dweight.data_ptr<float>(), work.data_ptr<float>()},
               stream()),
           "gated norm");
     return 0;

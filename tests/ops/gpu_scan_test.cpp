@@ -7,12 +7,18 @@
 #include "ops/semiseparable.h"
 #include "support/gpu.h"
 
+#ifdef HYDRAMIX_GPU
+#include "kernels/cuda/scan.h"
+#include "ops/gpu/token_table.h"
+#endif
+
 namespace hydramix {
 namespace {
 
 using test::described;
 using test::expect_exact;
 using test::expect_exact_in_both;
+using test::kGpu;
 using test::Memory;
 using test::normal;
 using test::offsets_of;
@@ -149,6 +155,36 @@ TEST_F(GpuScan, LimitsOfDt) {
     expect_exact_in_both(scan({.lengths = {140}, .P = 32, .N = N, .dt_low = 0.1, .dt_high = 0.3}),
                          described({N}));
 }
+
+#ifdef HYDRAMIX_GPU
+// With as much shared memory as an A100 has, inference is the same as with more, bit for bit; what
+// has gradients goes without tensor cores.
+TEST_F(GpuScan, SmallerGpus) {
+  const auto op = scan({.lengths = {300, 20}});
+  Tensors in;
+  for (const auto& input : op.inputs)
+    in.push_back(input.value.to(kGpu, input.stored ? torch::kBFloat16 : torch::kFloat32));
+  const auto infer = [&] {
+    const torch::NoGradGuard no_grad;
+    return op.run(in);
+  };
+  const auto expected = infer();
+  cuda::limit_shared_memory(163 << 10);
+  EXPECT_TRUE(torch::equal(infer(), expected));
+  expect_exact(op, torch::kBFloat16, "163 KiB");
+  cuda::limit_shared_memory(227 << 10);
+}
+
+TEST_F(GpuScan, TooManyTokensAreRefused) {
+  try {
+    gpu::token_table({0, int64_t{1} << 30}, kGpu);
+    FAIL() << "was not refused";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("fewer than 2^30 tokens"), std::string::npos)
+        << error.what();
+  }
+}
+#endif
 
 TEST_F(GpuScan, ColumnsOfWiderTensors) {
   for (const auto memory : {Memory::kColumns, Memory::kMisaligned})

@@ -8,6 +8,10 @@
 #include "ops/gpu/token_table.h"
 #include "support/gpu.h"
 
+#ifdef HYDRAMIX_GPU
+#include <c10/cuda/CUDAGuard.h>
+#endif
+
 namespace hydramix {
 namespace {
 
@@ -71,6 +75,27 @@ TEST_F(GpuStreams, ATableServesOtherStreams) {
     }
   }
 }
+
+#ifdef HYDRAMIX_GPU
+// What a stream made serves others when that stream is no more.
+TEST_F(GpuStreams, AStreamMayGoBeforeWhatItMade) {
+  const std::vector<int64_t> offsets{0, 5, 90000};
+  const auto weight = torch::randn({512, 512}, kGpu).requires_grad_();
+  cudaStream_t own = nullptr;
+  ASSERT_EQ(cudaSuccess, cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+  {
+    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromExternal(own, 0));
+    gpu::token_table(offsets, kGpu);
+    gpu::rounded(weight);
+  }
+  ASSERT_EQ(cudaSuccess, cudaStreamSynchronize(own));
+  ASSERT_EQ(cudaSuccess, cudaStreamDestroy(own));
+  const gpu::OwnStream stream(kGpu);
+  const auto places = gpu::token_table(offsets, kGpu)->places().cpu();
+  EXPECT_TRUE(torch::equal(places.narrow(0, 5, 89995), torch::arange(89995)));
+  EXPECT_TRUE(torch::equal(gpu::rounded(weight).cpu(), weight.detach().cpu().to(torch::kBFloat16)));
+}
+#endif
 
 // Each thread records and replays on a stream of its own while the others do.
 TEST_F(GpuStreams, ThreadsRecordBesideOneAnother) {

@@ -14,7 +14,7 @@
 namespace hydramix::cuda {
 
 struct ScanProblem {
-  std::vector<int64_t> lengths;
+  std::vector<int64_t> lengths = {};
   int H = 2, P = 64, G = 1, N = 64, shift = 1;
   bool on[2] = {true, true};
   double dt_mean = -2, dt_spread = 1, A_low = 0.5, A_high = 8;

@@ -14,6 +14,7 @@
 #include "kernels/cuda/conv_any.cuh"
 #include "kernels/cuda/conv_walk.cuh"
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/limits.h"
 #include "kernels/cuda/reference_gpu.h"
 
 namespace hydramix::cuda {
@@ -321,9 +322,8 @@ cudaError_t with_width(int64_t K, const Launch& launch) {
 constexpr int64_t kWidest = 8;
 
 bool is_shape(const ConvShape& s) {
-  constexpr int64_t kMost = int64_t{1} << 30;
-  return s.n >= 0 && s.n < kMost && s.C >= 0 && s.C < kMost && s.K >= 1 && s.K < kMost &&
-         s.centre >= 0 && s.centre < s.K && s.silu >= 0 && s.silu <= s.C;
+  return s.n >= 0 && s.n < kMostTokens && s.C >= 0 && s.C < kMostTokens && s.K >= 1 &&
+         s.K < kMostTokens && s.centre >= 0 && s.centre < s.K && s.silu >= 0 && s.silu <= s.C;
 }
 
 template <typename S>

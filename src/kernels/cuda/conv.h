@@ -14,7 +14,7 @@
 namespace hydramix::cuda {
 
 struct ConvShape {
-  int64_t n, C;       // tokens of all sequences end to end, channels; both < 2^30
+  int64_t n, C;       // tokens of all sequences end to end, channels; both < kMostTokens (limits.h)
   int64_t K, centre;  // 0 <= centre < K; widths up to 8 are quick
   int64_t silu;       // channels [0, silu) pass SiLU
 };

@@ -9,6 +9,7 @@
 #include <cfloat>
 
 #include "kernels/cuda/cross_entropy.h"
+#include "kernels/cuda/limits.h"
 #include "kernels/cuda/partial_sums.cuh"
 
 namespace hydramix::cuda {
@@ -242,6 +243,7 @@ __global__ void __launch_bounds__(kLossThreads)
 
 template <typename S>
 cudaError_t cross_entropy(const CrossEntropyRows<S>& p, cudaStream_t stream) {
+  if (p.rows >= kMostTokens) return cudaErrorInvalidValue;
   if (p.rows == 0 || p.columns == 0) return cudaSuccess;
   constexpr int W = kWide<S>;
   constexpr int kMost = kHeldColumns / W, kFew = kMost / 4;

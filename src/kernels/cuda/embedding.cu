@@ -12,6 +12,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/limits.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -227,6 +228,7 @@ cudaError_t add_joins(const EmbeddingGradient<S>& p, const Workspace& w, cudaStr
 cudaError_t embedding_gradient_workspace(int64_t tokens, int64_t ids_end, int columns,
                                          std::size_t& bytes) {
   Workspace w{};
+  if (tokens >= kMostTokens) return cudaErrorInvalidValue;
   const cudaError_t error =
       tokens == 0 ? cudaSuccess : lay_out(nullptr, tokens, ids_end, columns, w);
   bytes = w.bytes;
@@ -236,6 +238,7 @@ cudaError_t embedding_gradient_workspace(int64_t tokens, int64_t ids_end, int co
 template <typename S>
 cudaError_t embedding_gradient(const EmbeddingGradient<S>& p, void* workspace,
                                cudaStream_t stream) {
+  if (p.tokens >= kMostTokens) return cudaErrorInvalidValue;
   if (p.tokens == 0 || p.columns == 0) return cudaSuccess;
   Workspace w{};
   cudaError_t error = lay_out(workspace, p.tokens, p.ids_end, p.columns, w);

@@ -13,7 +13,7 @@ namespace hydramix::cuda {
 
 template <typename S>
 struct EmbeddingGradient {
-  int64_t tokens = 0;   // below 2^31
+  int64_t tokens = 0;   // below kMostTokens (limits.h)
   int64_t ids_end = 0;  // rows of the table; below 2^31
   int columns = 0;
   const int64_t* ids = nullptr;  // (tokens); one outside [0, ids_end) does not count

@@ -4,6 +4,7 @@
 // Work, in multiplications per token and head, for both directions: forward kTile P for the matrix
 // and 4 P N for states, backward twice as many. 16384 tokens of 24 heads of 64 x 64 are 10 G
 // forward and 19 G backward, of which an H200 does at most 33 in a millisecond: that is the floor.
+#include "kernels/cuda/limits.h"
 #include "kernels/cuda/plain_scan_parts.cuh"
 #include "kernels/cuda/workspace.h"
 
@@ -96,6 +97,7 @@ template <typename S>
 cudaError_t plain_scan_forward(const ScanShape& shape, const ScanLayout& layout,
                                const PlainScanInputs<S>& in, void* saved, void* scratch, S* y,
                                int64_t y_row, cudaStream_t stream) {
+  if (layout.n >= kMostTokens) return cudaErrorInvalidValue;
   if (layout.n == 0) return cudaSuccess;
   const Saved kept(shape, layout, saved);
   Pieces pieces(scratch);
@@ -112,6 +114,7 @@ cudaError_t plain_scan_backward(const ScanShape& shape, const ScanLayout& layout
                                 const PlainScanInputs<S>& in, const void* saved, void* scratch,
                                 const S* dy, int64_t dy_row, const PlainScanGradients<S>& out,
                                 cudaStream_t stream) {
+  if (layout.n >= kMostTokens) return cudaErrorInvalidValue;
   if (layout.n == 0) return zero({out.dt_bias, out.A, out.diagonal}, shape.H, stream);
   const Saved kept(shape, layout, const_cast<void*>(saved));
   const Scratch work(shape, layout, scratch);

@@ -2,7 +2,9 @@
 // The order of the scan's passes, and where each finds its memory.
 #include <algorithm>
 #include <atomic>
+#include <climits>
 
+#include "kernels/cuda/limits.h"
 #include "kernels/cuda/reference_gpu.h"
 #include "kernels/cuda/scan_parts.cuh"
 #include "kernels/cuda/workspace.h"
@@ -81,19 +83,29 @@ int multiprocessors() {
   return attribute(cudaDevAttrMultiProcessorCount, known, kReferenceProcessors);
 }
 
-int shared_memory() {
+static std::atomic<int> shared_memory_limit = INT_MAX;
+void limit_shared_memory(int bytes) { shared_memory_limit = bytes; }
+
+static int shared_memory() {
   static std::atomic<int> known[64];
-  return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, known, 0);
+  return std::min<int>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, known, 0),
+                       shared_memory_limit);
 }
 
-bool scan_fits(const ScanShape& s) {
+bool scan_fits(const ScanShape& s, bool gradients, int shared_bytes) {
   const bool states = s.N == 16 || s.N == 32 || s.N == 64 || s.N == 128;
   // Without a shift both directions have a diagonal, and one matrix cannot hold two.
   if (s.P % 32 != 0 || s.P <= 0 || !states || s.G <= 0 || s.H % s.G != 0 ||
       (s.shift == 0 && s.on[0] && s.on[1]))
     return false;
   const Parts parts(s);
-  return std::max(tile_gradient_shared(parts), state_gradient_shared(parts)) <= shared_memory();
+  if (std::max(states_shared(parts), output_shared(parts)) > shared_bytes) return false;
+  return !gradients ||
+         std::max(tile_gradient_shared(parts), state_gradient_shared(parts)) <= shared_bytes;
+}
+
+bool scan_fits(const ScanShape& shape, bool gradients) {
+  return scan_fits(shape, gradients, shared_memory());
 }
 
 std::size_t scan_saved_bytes(const ScanShape& shape, const ScanLayout& layout) {
@@ -114,6 +126,7 @@ std::size_t scan_backward_bytes(const ScanShape& shape, const ScanLayout& layout
 cudaError_t scan_forward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                          void* saved, void* scratch, BFloat16* y, int64_t y_row,
                          cudaStream_t stream, const PassObserver& passed) {
+  if (layout.n >= kMostTokens) return cudaErrorInvalidValue;
   if (layout.n == 0) return cudaSuccess;
   const Saved kept(shape, layout, saved);
   if (const auto e = scan_prepare(shape, layout, in, kept.decays, stream); e != cudaSuccess)
@@ -143,6 +156,7 @@ cudaError_t scan_backward(const ScanShape& shape, const ScanLayout& layout, cons
                           const void* saved, void* scratch, const BFloat16* dy, int64_t dy_row,
                           const ScanGradients& out, cudaStream_t stream,
                           const PassObserver& passed) {
+  if (layout.n >= kMostTokens) return cudaErrorInvalidValue;
   if (layout.n == 0) return zero({out.dt_bias, out.A, out.diagonal}, shape.H, stream);
   const Saved kept(shape, layout, const_cast<void*>(saved));
   Scratch work(shape, layout, scratch);

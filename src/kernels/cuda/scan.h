@@ -32,7 +32,7 @@ struct ScanLayout {
   const int2* bounds;  // (n) of a token's sequence: its first token, and one past its last
   const int* begins;   // (tiles + 1) tile k is the tokens begins[k] .. begins[k + 1] - 1; the last
                        // ones may be empty
-  int64_t n = 0;
+  int64_t n = 0;       // fewer than kMostTokens (limits.h)
   int tiles = 0;
   int segment = 1;       // tiles that one block walks through to make states
   bool states = false;   // some sequence is in more than one tile
@@ -94,9 +94,13 @@ struct PassObserver {
   }
 };
 
-// Whether the kernels for tensor cores take these sizes on the current device: P a multiple of 32,
-// N 16, 32, 64 or 128, and the device has shared memory enough (Hopper has).
-bool scan_fits(const ScanShape& shape);
+// Whether the kernels for tensor cores take these sizes: P a multiple of 32, N 16, 32, 64 or 128,
+// and a block may have shared memory enough for what a forward pass needs or, with `gradients`,
+// also a backward pass (Hopper always has). Of the current device where it is not said how much.
+bool scan_fits(const ScanShape& shape, bool gradients, int shared_bytes);
+bool scan_fits(const ScanShape& shape, bool gradients);
+// From now on as on a device whose blocks have no more shared memory than this: for tests.
+void limit_shared_memory(int bytes);
 
 // Bytes of what a backward pass wants to see again: decays, and states where there are any.
 std::size_t scan_saved_bytes(const ScanShape& shape, const ScanLayout& layout);

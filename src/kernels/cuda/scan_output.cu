@@ -227,6 +227,16 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
 
 }  // namespace
 
+int output_shared(const Parts& parts) {
+  int bytes = 0;
+  with_sizes(parts, [&](auto p, auto n) {
+    // And reach, entry and delta of each stage, never.
+    bytes = Plan<decltype(p)::value, decltype(n)::value, true>::kBytes + 4 * (2 * 5 * kTile + 16);
+    return cudaSuccess;
+  });
+  return bytes;
+}
+
 cudaError_t scan_output(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                         const Decays& decays, const BFloat16* states, BFloat16* y, int64_t y_row,
                         cudaStream_t stream) {

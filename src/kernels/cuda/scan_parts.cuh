@@ -281,9 +281,8 @@ inline int best_runs(int64_t blocks, int parts, int slots, double overhead) {
   return best;
 }
 
+// Of the current device; for what does not change a result.
 int multiprocessors();
-// Bytes of shared memory that a block may have at most.
-int shared_memory();
 
 // Calls f(Int<P>, Int<N>) for the sizes of `parts`.
 template <int V>
@@ -327,9 +326,11 @@ struct StatePass {
   float* totals;  // (2, segments, parts): log of the decay of a segment
   float* before;  // (2, tiles, parts): ... of what of a segment is before a tile
 };
+int states_shared(const Parts& parts);  // bytes of a block, here and below
 cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const Decays& decays,
                         const StatePass& pass, cudaStream_t stream);
 
+int output_shared(const Parts& parts);
 cudaError_t scan_output(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
                         const Decays& decays, const BFloat16* states, BFloat16* y, int64_t y_row,
                         cudaStream_t stream);
@@ -348,7 +349,6 @@ __host__ __device__ inline float* place(const Gathered& g, const Parts& parts, i
   return g.places + (static_cast<int64_t>(kind) * parts.count + part) * n;
 }
 int tile_gradient_runs(const ScanShape& shape, const ScanLayout& layout);
-// What a block needs, beyond which no other kernel goes.
 int tile_gradient_shared(const Parts& parts);
 int state_gradient_shared(const Parts& parts);
 cudaError_t scan_tile_gradient(const ScanShape& shape, const ScanLayout& layout,

@@ -208,7 +208,14 @@ __global__ void __launch_bounds__(128) add_kernel(const Arguments a) {
   }
 }
 
+// Of two stages.
+constexpr int stages_of(int P, int N) { return 2 * 2 * kTile * (P + N); }
+
 }  // namespace
+
+int states_shared(const Parts& parts) {
+  return stages_of(parts.P, parts.N) + 4 * 2 * kTile;  // and weights of each stage
+}
 
 cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const Decays& decays,
                         const StatePass& pass, cudaStream_t stream) {
@@ -217,7 +224,7 @@ cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const 
                     layout.carries};
   const auto error = with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
-    constexpr int bytes = 2 * (Tile<P>::bytes(kTile) + Tile<N>::bytes(kTile));
+    constexpr int bytes = stages_of(P, N);
     if (const auto e = allow_shared(walk_kernel<P, N>, bytes); e != cudaSuccess) return e;
     walk_kernel<P, N><<<dim3(parts.count, layout.segments(), 2), 2 * P, bytes, stream>>>(a);
     return cudaGetLastError();

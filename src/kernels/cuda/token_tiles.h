@@ -16,7 +16,7 @@ struct TokenTiles {
   std::vector<int> begins;   // (tiles + 1)
   bool states = false;       // some sequence is in more than one tile
 
-  // offsets: 0, ..., n, where sequences begin. At most 2^31 - 1 tokens.
+  // offsets: 0, ..., n, where sequences begin. Fewer than kMostTokens (limits.h).
   explicit TokenTiles(const std::vector<int64_t>& offsets);
 
   int tiles() const { return static_cast<int>(begins.size()) - 1; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/embedding.h"
 
+#include "kernels/cuda/limits.h"
 #include "ops/gpu/launch.h"
 #include "ops/gpu/ops.h"
 #include "ops/kernel_tensors.h"
@@ -24,6 +25,9 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
     const auto ids = ctx->get_saved_variables()[0];
     const int64_t C = outputs[0].size(-1);
     const auto dy = outputs[0].reshape({-1, C}).contiguous();
+    HYDRAMIX_CHECK(dy.size(0) < cuda::kMostTokens,
+                   "embedding: a call on a GPU takes fewer than 2^30 tokens; got ", dy.size(0),
+                   ". Split the batch.");
     const c10::cuda::CUDAGuard guard(dy.device());
     const auto dtable = torch::zeros({ctx->saved_data["rows"].toInt(), C}, dy.options());
     cuda::EmbeddingGradient<float> p;

@@ -67,7 +67,7 @@ struct Results {
   Tensor out, y, delta, saved;
 };
 
-Results run(const Kept& k, const Tensor& w, const GatedScanWeights& weights) {
+Results run(const Kept& k, const Tensor& w, const GatedScanWeights& weights, bool gradients) {
   const Columns parts(w, k);
   const auto convolved = torch::empty({w.size(0), k.convolved()}, w.options());
   conv_forward(k.conv(), parts.conv, weights.conv_weight, weights.conv_bias, convolved);
@@ -75,7 +75,9 @@ Results run(const Kept& k, const Tensor& w, const GatedScanWeights& weights) {
   Results r;
   r.delta = torch::mm(v.flat, rounded(weights.fc_D).t());  // (n, H)
   r.y = torch::empty({w.size(0), k.shape.H, k.shape.P}, w.options());
-  r.saved = scan_forward(call_of(k, parts, v, r.delta, weights), r.y);
+  auto call = call_of(k, parts, v, r.delta, weights);
+  call.gradients = gradients;
+  r.saved = scan_forward(call, r.y);
   r.out = torch::empty({w.size(0), k.inner()}, w.options());
   gated_norm_forward(r.y.flatten(1), parts.z, weights.norm, k.shape.eps, r.out);
   return r;
@@ -91,7 +93,7 @@ class GatedScanFunction : public torch::autograd::Function<GatedScanFunction> {
                         const Tensor& conv_weight, const Tensor& conv_bias, const Tensor& dt_bias,
                         const Tensor& A, const Tensor& D, const Tensor& fc_D, const Tensor& norm) {
     variable_list in{w, conv_weight, conv_bias, dt_bias, A, D, fc_D, norm};
-    const auto r = run(kept, w, weights_of(in));
+    const auto r = run(kept, w, weights_of(in), /*gradients=*/true);
     in.insert(in.end(), {r.y, r.delta, r.saved});
     ctx->save_for_backward(in);
     ctx->saved_data["kept"] = hold(kept);
@@ -151,7 +153,7 @@ bool gated_scan_takes(const Tensor& w, const GatedScanShape& s) {
   // Rows and every part of them begin at a multiple of 16 bytes.
   if (!w.is_cuda() || w.scalar_type() != torch::kBFloat16 || w.size(1) % 8 != 0) return false;
   const c10::cuda::CUDAGuard guard(w.device());
-  return cuda::scan_fits(shape);
+  return cuda::scan_fits(shape, torch::GradMode::is_enabled());
 }
 
 Tensor gated_scan(const Tensor& w, const GatedScanWeights& weights, const GatedScanShape& shape,
@@ -166,7 +168,7 @@ Tensor gated_scan(const Tensor& w, const GatedScanWeights& weights, const GatedS
     *t = t->contiguous();
   if (!wants_gradient(
           {rows, all.conv_weight, all.conv_bias, all.dt_bias, all.A, all.D, all.fc_D, all.norm}))
-    return run(kept, rows, all).out;
+    return run(kept, rows, all, /*gradients=*/false).out;
   return GatedScanFunction::apply(kept, rows, all.conv_weight, all.conv_bias, all.dt_bias, all.A,
                                   all.D, all.fc_D, all.norm);
 }

@@ -29,7 +29,8 @@ struct GatedScanShape {
   ScanSettings scan;
 };
 
-// Whether there is such an operation for these sizes and this w (n, width).
+// Whether there is such an operation for these sizes and this w (n, width); with gradients, unless
+// they are switched off now.
 bool gated_scan_takes(const torch::Tensor& w, const GatedScanShape& shape);
 
 // w (n, 2 H P + 4 G N + 2 H) bfloat16 -> (n, H P). Weights are float32.

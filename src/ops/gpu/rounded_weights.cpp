@@ -4,7 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "ops/gpu/last_stream.h"
+#include "ops/gpu/last_write.h"
 
 namespace hydramix::gpu {
 namespace {
@@ -16,7 +16,7 @@ struct Entry {
   int64_t version;
   const void* data;
   torch::Tensor copy;
-  LastStream stream;  // that wrote the copy, or read it behind who did
+  LastWrite write;  // of the copy
 };
 
 std::mutex mutex;
@@ -29,7 +29,7 @@ void keep(const torch::Tensor& weight, const torch::Tensor& copy) {
   if (!entries.contains(key))  // new weights, of a new model as a rule: the old one's may be dead
     std::erase_if(entries, [](const auto& entry) { return entry.second.weight.expired(); });
   entries.insert_or_assign(key, Entry{Weak(weight.getIntrusivePtr()), weight._version(),
-                                      weight.data_ptr(), copy, LastStream(weight.device())});
+                                      weight.data_ptr(), copy, LastWrite(weight.device())});
 }
 
 }  // namespace
@@ -46,12 +46,13 @@ torch::Tensor rounded(const torch::Tensor& weight) {
   const auto found = entries.find(weight.unsafeGetTensorImpl());
   if (found != entries.end() && !found->second.weight.expired() &&
       found->second.data == weight.data_ptr()) {
-    found->second.stream.join();
+    found->second.write.join();
     // Rounded anew where it was: a recorded step reads it there. Not counted as a write, since all
     // copies may be parts of one tensor, and those rounded before are waiting for backward passes.
     if (found->second.version != weight._version()) {
       found->second.copy.variable_data().copy_(value);
       found->second.version = weight._version();
+      found->second.write.record();
     }
     return found->second.copy;
   }

@@ -33,7 +33,8 @@ cuda::ScanShape shape_of(const ScanCall& call) {
 
 // Whether tensor cores do it; otherwise it is done without them.
 bool scan_is_quick(const ScanCall& call) {
-  return call.x.scalar_type() == torch::kBFloat16 && cuda::scan_fits(shape_of(call));
+  return call.x.scalar_type() == torch::kBFloat16 &&
+         cuda::scan_fits(shape_of(call), call.gradients);
 }
 
 cuda::PassObserver observer_of(const ScanCall& call) {
@@ -226,7 +227,9 @@ Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDire
     return ScanFunction::apply(kept, in[kX], in[kDtF], in[kBF], in[kCF], in[kDtB], in[kBB], in[kCB],
                                in[kDtBias], in[kA], in[kDelta]);
   const auto y = torch::empty(x.sizes(), x.options());
-  scan_forward(call_of(in, settings, kept.table), y);
+  auto call = call_of(in, settings, kept.table);
+  call.gradients = false;
+  scan_forward(call, y);
   return y;
 }
 

@@ -17,6 +17,7 @@ struct ScanCall {
   torch::Tensor diagonal;           // (H) float32, or undefined
   torch::Tensor delta;              // (n, H), or undefined
   ScanSettings settings;
+  bool gradients = true;  // a backward pass may follow
   std::shared_ptr<const TokenTable> table;
   // Called after each pass on tensor cores has been launched, with its name; for timing.
   std::function<void(const char*)> passed;

@@ -5,9 +5,10 @@
 #include <mutex>
 
 #include "hydramix/error.h"
+#include "kernels/cuda/limits.h"
 #include "kernels/cuda/scan.h"
 #include "kernels/cuda/token_tiles.h"
-#include "ops/gpu/last_stream.h"
+#include "ops/gpu/last_write.h"
 
 namespace hydramix::gpu {
 namespace {
@@ -19,7 +20,7 @@ struct Entry {
   std::vector<int64_t> offsets;
   torch::Device device;
   std::shared_ptr<const TokenTable> table;
-  LastStream stream;
+  LastWrite write;
 };
 
 std::mutex kept_mutex;
@@ -27,6 +28,12 @@ std::mutex kept_mutex;
 std::list<Entry>& kept = *new std::list<Entry>;
 
 thread_local std::shared_ptr<const TokenTable> put_in_place;
+
+int64_t checked(int64_t tokens) {
+  HYDRAMIX_CHECK(tokens < cuda::kMostTokens, "a call on a GPU takes fewer than 2^30 tokens; got ",
+                 tokens, ". Split the batch.");
+  return tokens;
+}
 
 // Two neighbouring tiles hold more than a tile together.
 int64_t most_tiles(int64_t tokens) { return 2 * tokens / cuda::kTile + 1; }
@@ -38,7 +45,7 @@ torch::TensorOptions integers(torch::Device device) {
 }  // namespace
 
 TokenTable::TokenTable(const std::vector<int64_t>& offsets, torch::Device device)
-    : tokens_(offsets.back()),
+    : tokens_(checked(offsets.back())),
       any_(false),
       tiles_(std::make_shared<cuda::TokenTiles>(offsets)),
       bounds_(torch::empty({tokens_, 2}, integers(device))),
@@ -47,7 +54,7 @@ TokenTable::TokenTable(const std::vector<int64_t>& offsets, torch::Device device
 }
 
 TokenTable::TokenTable(int64_t tokens, torch::Device device)
-    : tokens_(tokens),
+    : tokens_(checked(tokens)),
       any_(true),
       bounds_(torch::empty({tokens, 2}, integers(device))),
       begins_(torch::empty({most_tiles(tokens) + 1}, integers(device))) {}
@@ -103,18 +110,15 @@ cuda::ScanLayout TokenTable::layout(int walks) const {
 std::shared_ptr<const TokenTable> token_table(const std::vector<int64_t>& offsets,
                                               torch::Device device) {
   if (put_in_place && put_in_place->tokens() == offsets.back()) return put_in_place;
-  HYDRAMIX_CHECK(offsets.back() < (int64_t{1} << 31) - cuda::kTile,
-                 "a call on a GPU takes fewer than 2^31 tokens; got ", offsets.back(),
-                 ". Split the batch.");
   const std::lock_guard lock(kept_mutex);
   for (auto entry = kept.begin(); entry != kept.end(); ++entry)
     if (entry->device == device && entry->offsets == offsets) {
       kept.splice(kept.begin(), kept, entry);
-      if (entry->stream.join()) entry->table->keep_for_current_stream();
+      if (entry->write.join()) entry->table->keep_for_current_stream();
       return entry->table;
     }
   kept.push_front(
-      {offsets, device, std::make_shared<TokenTable>(offsets, device), LastStream(device)});
+      {offsets, device, std::make_shared<TokenTable>(offsets, device), LastWrite(device)});
   if (kept.size() > kKept) kept.pop_back();
   return kept.front().table;
 }

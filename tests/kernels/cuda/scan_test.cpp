@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/limits.h"
 #include "kernels/cuda/token_tiles.h"
 #include "support/cuda.h"
 #include "support/scan_reference.h"
@@ -11,18 +12,31 @@
 namespace hydramix::cuda {
 namespace {
 
-// Whether the largest of the sizes below fits; a smaller GPU takes the general kernels.
-bool fits() { return scan_fits({1, 64, 1, 128, 1, {true, true}, 0, INFINITY, false, false}); }
-
-#define SKIP_WITHOUT_TENSOR_CORES() \
-  SKIP_WITHOUT_GPU();               \
-  if (!fits()) GTEST_SKIP() << "this GPU's shared memory is too small for these kernels"
-
 using B16 = __nv_bfloat16;
 
 using Problem = ScanProblem;
 using Values = ScanValues;
 using Results = ScanResults;
+
+ScanShape shape_of(const Problem& p) {
+  return {p.H,
+          p.P,
+          p.G,
+          p.N,
+          p.shift,
+          {p.on[0], p.on[1]},
+          static_cast<float>(p.dt_low),
+          static_cast<float>(p.dt_high),
+          false,
+          false};
+}
+
+// Whether the largest of the sizes below fits; a smaller GPU takes the general kernels.
+bool fits() { return scan_fits(shape_of({.H = 1, .N = 128}), /*gradients=*/true); }
+
+#define SKIP_WITHOUT_TENSOR_CORES() \
+  SKIP_WITHOUT_GPU();               \
+  if (!fits()) GTEST_SKIP() << "this GPU's shared memory is too small for these kernels"
 
 struct Outcome {
   Results results;
@@ -62,17 +76,8 @@ Outcome on_device(const Problem& p, const Values& v) {
   layout.states = tiles.states || p.empty_tiles > 0;
   layout.segment = p.segment > 0 ? p.segment : tiles.segment(2 * H * P / (P % 64 == 0 ? 64 : 32));
   layout.carries = tiles.carries(layout.segment) || p.empty_tiles > 0;
-  const ScanShape shape{H,
-                        P,
-                        G,
-                        N,
-                        p.shift,
-                        {p.on[0], p.on[1]},
-                        static_cast<float>(p.dt_low),
-                        static_cast<float>(p.dt_high),
-                        false,
-                        false};
-  EXPECT_TRUE(scan_fits(shape));
+  const ScanShape shape = shape_of(p);
+  EXPECT_TRUE(scan_fits(shape, /*gradients=*/true));
   ScanInputs in;
   ScanGradients out;
   in.x = input.data();
@@ -216,7 +221,7 @@ class CudaScanSizes : public ::testing::TestWithParam<std::tuple<int, int>> {};
 TEST_P(CudaScanSizes, AreThatOfTheLoop) {
   SKIP_WITHOUT_GPU();
   const auto [P, N] = GetParam();
-  if (!scan_fits({2, P, 1, N, 1, {true, true}, 0, INFINITY, false, false}))
+  if (!scan_fits(shape_of({.H = 2, .P = P, .N = N}), /*gradients=*/true))
     GTEST_SKIP() << "this GPU's shared memory is too small for these kernels";
   expect_close({.lengths = {150, 77}, .H = 2, .P = P, .N = N},
                ("P " + std::to_string(P) + " N " + std::to_string(N)).c_str());
@@ -287,6 +292,46 @@ TEST(CudaScan, AMillionTokens) {
   double size = 0;
   for (const double value : y) size += value * value;
   EXPECT_LT(std::abs(one - other), 1e-3 * std::sqrt(size * static_cast<double>(n * p.P)));
+}
+
+// Bytes of shared memory that a block may have at most.
+constexpr int kOnHopper = 227 << 10, kOnA100 = 163 << 10, kOnSmall = 99 << 10;
+
+TEST(CudaScanFits, InferenceNeedsLessThanTraining) {
+  const auto fits = [](int P, int N, bool gradients, int bytes) {
+    return scan_fits(shape_of({.P = P, .N = N}), gradients, bytes);
+  };
+  for (const int N : {16, 32, 64, 128})
+    for (const int P : {32, 64, 96, 128})
+      for (const bool gradients : {false, true})
+        EXPECT_TRUE(fits(P, N, gradients, kOnHopper)) << P << " x " << N;
+  EXPECT_TRUE(fits(64, 64, /*gradients=*/false, kOnA100));
+  EXPECT_FALSE(fits(64, 64, /*gradients=*/true, kOnA100));
+  EXPECT_TRUE(fits(64, 32, /*gradients=*/true, kOnA100));
+  EXPECT_TRUE(fits(64, 32, /*gradients=*/false, kOnSmall));
+  EXPECT_FALSE(fits(64, 32, /*gradients=*/true, kOnSmall));
+  EXPECT_FALSE(fits(64, 64, /*gradients=*/false, kOnSmall));
+  EXPECT_FALSE(fits(64, 48, /*gradients=*/false, kOnHopper)) << "no such state";
+}
+
+TEST(CudaScanFits, TheLimitOfTheDeviceCanBeLowered) {
+  SKIP_WITHOUT_TENSOR_CORES();
+  const ScanShape shape = shape_of({});
+  EXPECT_TRUE(scan_fits(shape, /*gradients=*/true));
+  limit_shared_memory(kOnA100);
+  EXPECT_TRUE(scan_fits(shape, /*gradients=*/false));
+  EXPECT_FALSE(scan_fits(shape, /*gradients=*/true));
+  limit_shared_memory(kOnHopper);
+  EXPECT_TRUE(scan_fits(shape, /*gradients=*/true));
+}
+
+TEST(CudaScanFits, TooManyTokensAreRefused) {
+  ScanLayout layout{};
+  layout.n = kMostTokens;
+  EXPECT_EQ(cudaErrorInvalidValue,
+            scan_forward(shape_of({}), layout, {}, nullptr, nullptr, nullptr, 0, nullptr));
+  EXPECT_EQ(cudaErrorInvalidValue,
+            scan_backward(shape_of({}), layout, {}, nullptr, nullptr, nullptr, 0, {}, nullptr));
 }
 
 }  // namespace

@@ -150,6 +150,39 @@ TEST_F(GpuScan, EveryKind) {
                              described({shift, directions, per_token}));
 }
 
+// Through autograd: a sequence that is not finite leaves the others of its batch as they are.
+TEST_F(GpuScan, WhatIsNotFiniteStaysInItsSequence) {
+  const std::vector<int64_t> lengths{30, 50, 200, 20};
+  const auto op = scan({.lengths = lengths});
+  const auto offsets = offsets_of(lengths);
+  for (const auto type : {torch::kBFloat16, torch::kFloat32})
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      // The output, and gradients of what has a row for each token, without the rows of sequence s.
+      const auto others = [&](bool spoilt) {
+        Tensors in, results;
+        for (const auto& input : op.inputs) {
+          auto value = input.value.to(kGpu, input.stored ? type : torch::kFloat32).clone();
+          if (spoilt && input.name == "x")
+            value.narrow(0, offsets[s], lengths[s]).fill_(std::numeric_limits<double>::infinity());
+          in.push_back(value.requires_grad_());
+        }
+        const auto y = op.run(in);
+        y.sum().backward();
+        results.push_back(y.detach());
+        for (const auto& leaf : in)
+          if (leaf.size(0) == offsets.back()) results.push_back(leaf.grad());
+        for (auto& t : results)
+          t = torch::cat({t.narrow(0, 0, offsets[s]),
+                          t.narrow(0, offsets[s + 1], offsets.back() - offsets[s + 1])});
+        return results;
+      };
+      const auto expected = others(false), got = others(true);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(torch::equal(got[i], expected[i]))
+            << "result " << i << ", sequence " << s << (type == torch::kFloat32 ? ", float32" : "");
+    }
+}
+
 TEST_F(GpuScan, LimitsOfDt) {
   for (const int64_t N : {16, 11})
     expect_exact_in_both(scan({.lengths = {140}, .P = 32, .N = N, .dt_low = 0.1, .dt_high = 0.3}),

@@ -83,6 +83,14 @@ __device__ __forceinline__ uint32_t multiply_pair(uint32_t a, uint32_t b) {
   return r;
 }
 
+// Notes in `seen`, zero at first, whether either half of a word is not finite.
+__device__ __forceinline__ void note(uint32_t& seen, uint32_t word) {
+  asm("{.reg .b32 zero; mov.b32 zero, 0; fma.rn.bf16x2 %0, %1, zero, %0;}\n"
+      : "+r"(seen)
+      : "r"(word));
+}
+__device__ __forceinline__ bool not_finite(uint32_t seen) { return (seen & 0x7fff7fffu) != 0; }
+
 // 2^v; 0 below -126.
 __device__ __forceinline__ float power_of_two(float v) {
   float r;

@@ -28,6 +28,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   __shared__ Log sums[2][kBlock], reaches[2][kBlock];
   __shared__ double columns[kWarps][2][kBlock];
   __shared__ float dts[2][kBlock];
+  __shared__ Window sequences[kBlock];  // of rows i: terms of other sequences are none
   const int P = p.shape.P, H = p.shape.H, shift = p.shape.shift, runs = gathered.runs;
   const int64_t n = p.layout.n;
   const int tile = blockIdx.x / 4, g = blockIdx.y / runs, run = blockIdx.y % runs;
@@ -42,6 +43,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int last = min((run + 1) * length, heads);
   const int64_t square = static_cast<int64_t>(tile) * p.shape.G + g;
   const float* products = p.products.matrices + square * kSquare;
+  for (int r = threadIdx.x; r < kBlock && i0 + r < s.rows; r += kThreads)
+    sequences[r] = sequence_rows(p.layout, s, i0 + r);
   float product[4][4], dproduct[4][4] = {};
 #pragma unroll
   for (int r = 0; r < 4; ++r)
@@ -73,7 +76,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         const int i = i0 + own_row(r), j = j0 + own_column(c);
-        if (i >= s.rows || j >= s.rows) continue;
+        if (i >= s.rows || !sequences[own_row(r)].has(j)) continue;
         if (i == j) gathered.diagonal[h * n + s.begin + j] = dm[r][c];
 #pragma unroll
         for (int d = 0; d < 2; ++d) {

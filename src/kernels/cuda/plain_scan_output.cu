@@ -100,8 +100,9 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
 
   const float* products = p.products.matrix(p.shape.G, tile, g);
   // Entry i, j of the matrix, where row and term are i and j, or j and i.
-  const auto row_of = [&](int r, int k) { return kTransposed ? k : first + r; };
-  const auto column_of = [&](int r, int k) { return kTransposed ? first + r : k; };
+  Window window{0, s.rows};  // of terms
+  const auto row_of = [&](int r, int k) { return kTransposed ? window.low + k : first + r; };
+  const auto column_of = [&](int r, int k) { return kTransposed ? first + r : window.low + k; };
   const auto matrix = operand<!kTransposed>(
       [&](int r, int k) {
         return first + r < s.rows ? products[row_of(r, k) * kTile + column_of(r, k)] : 0.0f;
@@ -114,14 +115,27 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
         return product * decay(reaches[d][i], sums[d][j]) * dts[d][j];
       });
   const auto u = operand<false>([&](int c, int k) {
-    return p0 + c < P ? a.u.data[(s.begin + k) * a.u.row + h * P + p0 + c] : S();
+    return p0 + c < P ? a.u.data[(s.begin + window.low + k) * a.u.row + h * P + p0 + c] : S();
   });
-  float acc[4][4] = {};
-  multiply(stages, s.rows, matrix, u, acc);
+  float acc[4][4] = {}, sums_of_window[4][4];
+  do {
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sums_of_window[r][c] = 0;
+    multiply(stages, window.high - window.low, matrix, u, sums_of_window);
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        if (window.has(first + own_row(r))) acc[r][c] = sums_of_window[r][c];
+  } while (next_window(window, p.layout, s, sums_of_window));
 
   for (int d = 0; d < 2; ++d) {
     if (!p.layout.states || !p.shape.on[d]) continue;
-    if (!(kTransposed ? leaves(p.layout, d, s) : comes_in(p.layout, d, s))) continue;
+    // The rows of the sequence that the state is of.
+    const Window own = crossing(p.layout, kTransposed ? d : 1 - d, s).rows;
+    if (own.low == own.high) continue;
     const auto& in = p.in.direction[d];
     const S* rows = (kTransposed ? in.b : in.c) + g * N;
     const int64_t row = kTransposed ? in.b_row : in.c_row;
@@ -137,7 +151,7 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
       const int i = first + own_row(r);
-      if (i >= s.rows) continue;
+      if (!own.has(i)) continue;
       const float weight = kTransposed
                                ? decay(sums[d][far_token(d, s) - s.begin], sums[d][i]) * dts[d][i]
                                : decay(reaches[d][i], {0, 0});

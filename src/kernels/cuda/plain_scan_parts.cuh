@@ -87,13 +87,30 @@ __device__ __forceinline__ int look(const ScanLayout& layout, int shift, int d, 
   return starts(layout, d, t) ? -1 : d == 0 ? t - 1 : t + 1;
 }
 
-// Whether a sequence goes on over the border of a tile where direction d comes in (or leaves).
-// Where none does, what a state could bring is zero.
-__device__ __forceinline__ bool comes_in(const ScanLayout& layout, int d, const Span& s) {
-  return s.rows > 0 && !starts(layout, d, d == 0 ? s.begin : s.begin + s.rows - 1);
+// The rows of a tile that are of the sequence of row r.
+__device__ __forceinline__ Window sequence_rows(const ScanLayout& layout, const Span& s, int r) {
+  const int2 bounds = layout.bounds[s.begin + r];
+  return {max(bounds.x - s.begin, 0), min(bounds.y - s.begin, s.rows)};
 }
-__device__ __forceinline__ bool leaves(const ScanLayout& layout, int d, const Span& s) {
-  return comes_in(layout, 1 - d, s);
+
+// A tile that several sequences share is one matrix, with zeros where they meet: if one of them is
+// not finite, 0 times that is NaN in the rows of all. So, if a product with it is not finite, it is
+// done again for one sequence at a time. Whether there is more to do, and with which rows; `window`
+// is the whole tile at first. Every thread calls it.
+__device__ __forceinline__ bool next_window(Window& window, const ScanLayout& layout, const Span& s,
+                                            const float (&sums)[4][4]) {
+  if (window.high - window.low == s.rows) {
+    float seen = 0;
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) seen += 0.0f * sums[r][c];
+    if (!__syncthreads_or(seen != seen) || sequence_rows(layout, s, 0).high == s.rows) return false;
+    window.high = 0;
+  }
+  if (window.high == s.rows) return false;
+  window = sequence_rows(layout, s, window.high);
+  return true;
 }
 
 __device__ __forceinline__ float decay(double log) { return exp2f(static_cast<float>(log)); }

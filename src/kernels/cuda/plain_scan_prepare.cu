@@ -35,20 +35,30 @@ __device__ __forceinline__ Step step_of(const Problem<S>& p, int d, int h, int t
           forgets};
 }
 
-// values: inclusive sums over the tile, in the order of places.
-__device__ __forceinline__ void sum_up(double (&values)[kLaneTokens], int lane) {
+// The place, on the way of direction d, where the sequence of token t begins in the tile.
+__device__ __forceinline__ int first_place(const ScanLayout& layout, int d, const Span& s, int t) {
+  const int2 bounds = layout.bounds[t];
+  return d == 0 ? max(bounds.x - s.begin, 0) : max(s.begin + s.rows - bounds.y, 0);
+}
+
+// values: inclusive sums over the tile, in the order of places, each from place `first` on, where
+// its sequence begins: nothing of another sequence, not even its rounding, is in them.
+__device__ __forceinline__ void sum_up(double (&values)[kLaneTokens],
+                                       const int (&first)[kLaneTokens], int lane) {
+  const int own = lane * kLaneTokens;  // the first place of the lane
 #pragma unroll
-  for (int i = 1; i < kLaneTokens; ++i) values[i] += values[i - 1];
+  for (int i = 1; i < kLaneTokens; ++i)
+    if (first[i] < own + i) values[i] += values[i - 1];
   double before = values[kLaneTokens - 1];
 #pragma unroll
   for (int step = 1; step < 32; step *= 2) {
     const double other = __shfl_up_sync(0xffffffffu, before, step);
-    if (lane >= step) before += other;
+    if (lane >= step && first[kLaneTokens - 1] < own - (step - 1) * kLaneTokens) before += other;
   }
   before = __shfl_up_sync(0xffffffffu, before, 1);
-  if (lane == 0) before = 0;
 #pragma unroll
-  for (int i = 0; i < kLaneTokens; ++i) values[i] += before;
+  for (int i = 0; i < kLaneTokens; ++i)
+    if (first[i] < own) values[i] += before;
 }
 
 __device__ __forceinline__ double warp_total(double v) {
@@ -64,20 +74,25 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(const Problem<S> p) {
   if (d > 1 || !p.shape.on[d]) return;
   double rates[kLaneTokens], *sums = p.steps.sums_of(d, h);
   float* dts = p.steps.dts_of(d, h);
+  int first[kLaneTokens];
 #pragma unroll
   for (int i = 0; i < kLaneTokens; ++i) {
     const int q = lane * kLaneTokens + i;
-    rates[i] = 0;
+    rates[i] = first[i] = 0;
     if (q >= s.rows) continue;
+    first[i] = first_place(p.layout, d, s, token(d, s, q));
     const Step step = step_of(p, d, h, token(d, s, q));
     rates[i] = step.rate;
     dts[token(d, s, q)] = static_cast<float>(step.dt);
   }
-  sum_up(rates, lane);
+  sum_up(rates, first, lane);
 #pragma unroll
   for (int i = 0; i < kLaneTokens; ++i) {
     const int q = lane * kLaneTokens + i;
     if (q >= s.rows) continue;
+    // A sequence begins where the ones before it could have decayed to at most: whatever they are,
+    // the decay from one of them to this one is zero.
+    rates[i] += kForget * first[i];
     sums[token(d, s, q)] = rates[i];
     if (q == s.rows - 1) p.steps.whole(d, blockIdx.x, h) = exp2(rates[i]);
   }
@@ -137,28 +152,35 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(const Finish<S> f) {
   }
   for (int d = 0; d < 2; ++d) {
     if (!p.shape.on[d]) continue;
-    const bool entered = p.layout.states && comes_in(p.layout, d, s);
-    const bool left = p.layout.states && leaves(p.layout, d, s);
+    // The rows of the sequence that comes in over a border, and of the one that leaves.
+    Window entering{0, 0}, leaving_rows{0, 0};
+    if (p.layout.states && s.rows > 0) {
+      entering = crossing(p.layout, 1 - d, s).rows;
+      leaving_rows = crossing(p.layout, d, s).rows;
+    }
     const float* dts = p.steps.dts_of(d, h);
     // From the far border back: the gradient of a_q is that of all sums from q on. sum_q is wanted
     // by the reach of the place behind it (or its own, without a shift), by its entry, and at the
     // far border by everything that leaves the tile.
     double later[kLaneTokens], entry[kLaneTokens], leaving = 0;
+    int first[kLaneTokens];
 #pragma unroll
     for (int i = 0; i < kLaneTokens; ++i) {
       const int q = s.rows - 1 - (lane * kLaneTokens + i), looking = q + p.shape.shift;
-      later[i] = entry[i] = 0;
+      later[i] = entry[i] = first[i] = 0;
       if (q < 0) continue;
       const int t = token(d, s, q);
+      first[i] = first_place(p.layout, 1 - d, s, t);
       entry[i] = gathered_at(f.gathered.entries, p.steps, d, h, s, t - s.begin, d);
-      const double out = left ? dot_at(f, 2 * d, h, t) : 0.0;
-      leaving += dts[t] * out;
+      const bool goes = leaving_rows.has(t - s.begin);
+      const double out = goes ? dot_at(f, 2 * d, h, t) : 0.0;
+      leaving += goes ? dts[t] * out : 0.0;
       later[i] = -dts[t] * (entry[i] + out);
       entry[i] += out;
-      if (looking < s.rows) {
-        const int from = token(d, s, looking);
+      const int from = token(d, s, looking);
+      if (looking < s.rows && (p.shape.shift == 0 || !starts(p.layout, d, from))) {
         later[i] += gathered_at(f.gathered.reaches, p.steps, d, h, s, from - s.begin, 1 - d);
-        if (entered) later[i] += dot_at(f, 2 * d + 1, h, from);
+        if (entering.has(from - s.begin)) later[i] += dot_at(f, 2 * d + 1, h, from);
         // What does not decay: of dt, but of no decay.
         entry[i] += p.shape.shift == 1
                         ? f.gathered.neighbours[p.steps.at(d, h) + t]
@@ -171,7 +193,7 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(const Finish<S> f) {
       leaving +=
           f.gathered.wholes[(static_cast<int64_t>(d) * p.layout.tiles + tile) * p.shape.H + h];
     if (lane == 0) later[0] += leaving;
-    sum_up(later, lane);
+    sum_up(later, first, lane);
 #pragma unroll
     for (int i = 0; i < kLaneTokens; ++i) {
       const int q = s.rows - 1 - (lane * kLaneTokens + i);

@@ -85,13 +85,26 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
         sum += matrices[run * run_size + i * kTile + j];
     return sum;
   };
+  Window window{0, s.rows};  // of terms
   const auto matrix = operand<!kOfB>([&](int r, int k) {
     if (first + r >= s.rows) return 0.0f;
-    return kOfB ? dproduct(k, first + r) : dproduct(first + r, k);
+    return kOfB ? dproduct(window.low + k, first + r) : dproduct(first + r, window.low + k);
   });
-  const auto others = operand<false>([&](int c, int k) { return kOfB ? c_at(k, c) : b_at(k, c); });
-  float acc[4][4] = {};
-  multiply(stages, s.rows, matrix, others, acc);
+  const auto others = operand<false>(
+      [&](int c, int k) { return kOfB ? c_at(window.low + k, c) : b_at(window.low + k, c); });
+  float acc[4][4] = {}, sums_of_window[4][4];
+  do {
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sums_of_window[r][c] = 0;
+    multiply(stages, window.high - window.low, matrix, others, sums_of_window);
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        if (window.has(first + own_row(r))) acc[r][c] = sums_of_window[r][c];
+  } while (next_window(window, p.layout, s, sums_of_window));
   if (shift == 0)
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
@@ -103,7 +116,9 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
                      widen(kOfB ? c_at(row, own_column(c)) : b_at(row, own_column(c)));
     }
 
-  if (p.layout.states && (kOfB ? leaves(p.layout, d, s) : comes_in(p.layout, d, s))) {
+  // The rows of the sequence that the state is of.
+  const Window mine = crossing(p.layout, kOfB ? d : 1 - d, s).rows;
+  if (p.layout.states && mine.low < mine.high) {
     float own[4][4];
 #pragma unroll
     for (int r = 0; r < 4; ++r)
@@ -130,17 +145,17 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
         const int row = first + own_row(r), t = s.begin + row;
-        float weight = 0, dt = 1, dot = 0;
-        if (row < s.rows) {
-          weight = kOfB ? decay(sums[far_token(d, s)] - sums[t])
-                        : decay(reach_of(sums, d, shift, s, row));
-          if (kOfB) dt = p.steps.dts_of(d, h)[t];
-        }
+        float dot = 0;
+        if (mine.has(row)) {
+          const float weight = kOfB ? decay(sums[far_token(d, s)] - sums[t])
+                                    : decay(reach_of(sums, d, shift, s, row));
+          const float dt = kOfB ? p.steps.dts_of(d, h)[t] : 1.0f;
 #pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          const float v = weight * part[r][c];
-          dot += v * own[r][c];
-          acc[r][c] += v * dt;
+          for (int c = 0; c < 4; ++c) {
+            const float v = weight * part[r][c];
+            dot += v * own[r][c];
+            acc[r][c] += v * dt;
+          }
         }
         dot = half_warp_sum(dot);
         if (threadIdx.x % 16 == 0 && row < s.rows) dots[t] = dot;

@@ -43,9 +43,13 @@ __global__ void __launch_bounds__(kThreads) tile_states_kernel(const Arguments<S
   const int64_t v_row = a.gradient ? p.in.direction[d].c_row : p.in.direction[d].b_row;
 
   float acc[4][4] = {};
-  if (a.gradient ? comes_in(p.layout, d, s) : leaves(p.layout, d, s)) {
+  // Only the rows of the sequence that goes on: others, even if they are not finite, must not touch
+  // the state.
+  const int way = a.gradient ? 1 - d : d;
+  const Window own = s.rows > 0 ? crossing(p.layout, way, s).rows : Window{0, 0};
+  if (own.low < own.high) {
     const double* sums = p.steps.sums_of(d, h);
-    for (int r = threadIdx.x; r < s.rows; r += kThreads) {
+    for (int r = own.low + threadIdx.x; r < own.high; r += kThreads) {
       const int t = s.begin + r;
       weights[r] = a.gradient ? decay(reach_of(sums, d, p.shape.shift, s, r))
                               : decay(sums[far_token(d, s)] - sums[t]) * p.steps.dts_of(d, h)[t];
@@ -54,13 +58,14 @@ __global__ void __launch_bounds__(kThreads) tile_states_kernel(const Arguments<S
     __syncthreads();
     const auto u = operand<false>(
         [&](int r, int j) {
-          return p0 + r < P ? a.u.data[(s.begin + j) * a.u.row + h * P + p0 + r] : S();
+          return p0 + r < P ? a.u.data[(s.begin + own.low + j) * a.u.row + h * P + p0 + r] : S();
         },
-        [&](S loaded, int, int j) { return widen(loaded) * weights[j]; });
+        [&](S loaded, int, int j) { return widen(loaded) * weights[own.low + j]; });
     const auto rows = operand<false>([&](int c, int j) {
-      return n0 + c < N && tokens[j] >= 0 ? v[tokens[j] * v_row + g * N + n0 + c] : S();
+      const int t = tokens[own.low + j];
+      return n0 + c < N && t >= 0 ? v[t * v_row + g * N + n0 + c] : S();
     });
-    multiply(stages, s.rows, u, rows, acc);
+    multiply(stages, own.high - own.low, u, rows, acc);
   }
   float* to = a.states + index(p.steps, d, tile, h) * P * N;
 #pragma unroll

@@ -21,6 +21,27 @@ __device__ __forceinline__ int far_token(int d, const Span& s) {
   return d == 0 ? s.begin + s.rows - 1 : s.begin;
 }
 
+// Rows [low, high) of a tile.
+struct Window {
+  int low, high;
+  __device__ __forceinline__ bool has(int r) const { return r >= low && r < high; }
+};
+
+// The rows of the sequence that goes on over the border where direction d leaves the tile, none if
+// none does; and whether it also came in over the other one. `bounds` are those of far_token.
+struct Crossing {
+  Window rows;
+  bool passes;
+};
+__device__ __forceinline__ Crossing crossing(int d, const Span& s, int2 bounds) {
+  const bool before = bounds.x<s.begin, behind = bounds.y> s.begin + s.rows;
+  if (!(d == 0 ? behind : before)) return {{0, 0}, false};
+  return {{max(bounds.x - s.begin, 0), min(bounds.y - s.begin, s.rows)}, before && behind};
+}
+__device__ __forceinline__ Crossing crossing(const ScanLayout& layout, int d, const Span& s) {
+  return crossing(d, s, layout.bounds[far_token(d, s)]);
+}
+
 // Token of place q on the way of direction d.
 __device__ __forceinline__ int token(int d, const Span& s, int q) {
   return d == 0 ? s.begin + q : s.begin + s.rows - 1 - q;

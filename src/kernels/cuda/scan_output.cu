@@ -33,8 +33,9 @@ struct Plan {
   static constexpr int kBytes = kStages > 4 * kRows ? kStages : 4 * kRows;
 };
 
+// The rows of a tile that redo.window says.
 template <int P, int N, bool kStates>
-__global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Arguments a) {
+__device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
   using Plan = Plan<P, N, kStates>;
   constexpr int kThreads = 256;
   extern __shared__ __align__(128) uint8_t shared[];
@@ -45,9 +46,9 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
   const int length = ceil_div(a.parts.per_group, a.runs);
   const int first_part = group * a.parts.per_group + run * length;
   const int last_part = min(first_part + length, (group + 1) * a.parts.per_group);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
-  const Span s = tile_span(a.layout, tile);
-  if (s.rows == 0) return;
+  const Span s = redo.tile;
+  const int thread = thread_number();
+  const int warp = thread / 32, lane = thread % 32, g = lane >> 2, c = lane & 3;
   const uint32_t base = shared_address(shared);
   const uint32_t stages = base + 2 * Plan::kRows;
   const int row0 = 16 * warp + g, row1 = row0 + 8;
@@ -57,16 +58,16 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
     columns_at[j] = Tile<P>::offset(lane & 15, 2 * j + (lane >> 4));
     keep(columns_at[j]);
   }
-  if (threadIdx.x < 16) never[threadIdx.x] = kNever;
+  if (thread < 16) never[thread] = kNever;
 
 #pragma unroll
   for (int d = 0; d < 2; ++d) {
     const auto& in = a.in.direction[d];
     const bool on = a.on[d];
     load_rows<N, kThreads>(base + d * Plan::kRows, on ? in.c + group * N : nullptr, in.c_row, s,
-                           a.layout, a.shift == 1 ? d : -1);
+                           redo.window, a.layout, a.shift == 1 ? d : -1, thread);
     load_rows<N, kThreads>(stages + d * Plan::kRows, on ? in.b + group * N : nullptr, in.b_row, s,
-                           a.layout, -1);
+                           redo.window, a.layout, -1, thread);
   }
   commit_copies();
   wait_copies<0>();
@@ -113,19 +114,19 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
   __syncthreads();  // b is read: its place is the stages' from here on
 
   // Thread i looks after row i % 128 of direction i / 128.
-  const RowLogs logs{static_cast<int>(threadIdx.x) / kTile, static_cast<int>(threadIdx.x) % kTile,
-                     a.shift, a.on[threadIdx.x / kTile], s};
+  const RowLogs logs{thread / kTile, thread % kTile, a.shift,
+                     a.on[thread / kTile] && redo.window.has(thread % kTile), s};
 #pragma unroll
   for (int stage = 0; stage < 2; ++stage)
     logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-  const RowCopies<P, kThreads> copies(a.in.x_row);
+  const RowCopies<P, kThreads> copies(a.in.x_row, thread);
   const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
   const auto start_copies = [&](int part, int stage) {
     const int head = part / a.parts.per_head;
     logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
                       a.decays.sums(logs.d, head), a.decays.entries(logs.d, head));
     const uint32_t to = stages + stage * Plan::kStage;
-    copies.start(to, x_rows + part * P, s.rows);
+    copies.start(to, x_rows + part * P, redo.window.low, redo.window.high);
     if constexpr (kStates)
       for (int d = 0; d < 2; ++d)
         if (a.on[d])
@@ -133,7 +134,8 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
               to + Tile<P>::bytes(kTile) + d * Plan::kState,
               a.states +
                   ((static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part) *
-                      (P * N));
+                      (P * N),
+              thread);
     commit_copies();
   };
   const auto delta_of_part = [&](int part) {
@@ -215,14 +217,26 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
     if constexpr (kStates)
 #pragma unroll
       for (int d = 0; d < 2; ++d)
-        if (a.on[d])
+        if (a.on[d] && redo.window.has(d == 0 ? 0 : s.rows - 1))
           add_state_product<P, N>(acc, base + d * Plan::kRows, 16 * warp, power_of_two(r[d][0]),
                                   power_of_two(r[d][1]),
                                   x + Tile<P>::bytes(kTile) + d * Plan::kState, lane);
     __syncthreads();  // everybody has read x: its rows may be written
+    uint32_t seen = 0;
     store_rows<P>(acc, shared + 2 * Plan::kRows + stage * Plan::kStage, 16 * warp,
-                  a.y + s.begin * a.y_row + part * P, a.y_row, s.rows, lane);
+                  a.y + s.begin * a.y_row + part * P, a.y_row, redo.window, lane, seen);
+    redo.add(seen);
   }
+}
+
+template <int P, int N, bool kStates>
+__global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Arguments a) {
+  __shared__ Redo redo;
+  const Span s = tile_span(a.layout, blockIdx.x);
+  if (s.rows == 0) return;
+  redo.begin(s);
+  do output_tile<P, N, kStates>(a, redo);
+  while (redo.next(a.layout, redo.tile));
 }
 
 }  // namespace
@@ -231,7 +245,8 @@ int output_shared(const Parts& parts) {
   int bytes = 0;
   with_sizes(parts, [&](auto p, auto n) {
     // And reach, entry and delta of each stage, never.
-    bytes = Plan<decltype(p)::value, decltype(n)::value, true>::kBytes + 4 * (2 * 5 * kTile + 16);
+    bytes = Plan<decltype(p)::value, decltype(n)::value, true>::kBytes + 4 * (2 * 5 * kTile + 16) +
+            static_cast<int>(sizeof(Redo));
     return cudaSuccess;
   });
   return bytes;

@@ -68,18 +68,56 @@ __device__ __forceinline__ float entry_of(const float* entries, const Span& s, i
   return r < s.rows ? entries[s.begin + r] : kNever;
 }
 
+// A tile that several sequences share is one matrix, with zeros where they meet: if one of them is
+// not finite, 0 times that is NaN in the rows of all. So a block notes whether a result of it is
+// not finite, and if one is, does the tile again for one sequence at a time, as if nothing else was
+// in it. Numbers add up to the same bits either way. In shared memory.
+struct Redo {
+  Span tile;
+  Window window;  // the rows that are there: all of them at first
+  int spoilt;
+
+  __device__ __forceinline__ void begin(const Span& s) {
+    if (threadIdx.x == 0) tile = s, window = {0, s.rows}, spoilt = 0;
+    __syncthreads();
+  }
+  __device__ __forceinline__ void add(uint32_t seen) {
+    if (not_finite(seen)) atomicOr(&spoilt, 1);
+  }
+  // Whether there is more to do, which `window` says then. Every thread calls it.
+  __device__ __forceinline__ bool next(const ScanLayout& layout, const Span& s) {
+    __syncthreads();
+    const Window w = window;
+    const bool all = w.high - w.low == s.rows;
+    if (all ? spoilt == 0 || layout.bounds[s.begin].y >= s.begin + s.rows : w.high == s.rows)
+      return false;
+    __syncthreads();
+    const int low = all ? 0 : w.high;
+    if (threadIdx.x == 0) window = {low, min(layout.bounds[s.begin + low].y - s.begin, s.rows)};
+    __syncthreads();
+    return true;
+  }
+};
+// The number of the thread, to begin a loop over Redo with: what is computed from it is not
+// computed before the loop, where it would be held in registers that the loop needs.
+__device__ __forceinline__ int thread_number() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;\n" : "=r"(thread));
+  return thread;
+}
+
 // reach and entry of one row and direction in shared memory, in the background: what is the same
 // for every head is put there once, the rest comes with the copies of a head.
 struct RowLogs {
   int d, r, shift;
-  bool on;
+  bool on;  // and the row is there
   Span s;
 
   __device__ __forceinline__ bool reach_varies() const {
-    return on && r < s.rows && (shift == 0 || r != (d == 0 ? 0 : s.rows - 1));
+    return on && (shift == 0 || r != (d == 0 ? 0 : s.rows - 1));
   }
   __device__ __forceinline__ void put_fixed(float& reach, float& entry) const {
-    if (!on || r >= s.rows) {
+    if (!on) {
       reach = -kNever;
       entry = kNever;
     } else if (!reach_varies()) {
@@ -91,23 +129,24 @@ struct RowLogs {
     const int t = s.begin + r;
     if (reach_varies())
       copy_async_word(shared_address(&reach), sums + (shift == 0 ? t : d == 0 ? t - 1 : t + 1));
-    if (on && r < s.rows) copy_async_word(shared_address(&entry), entries + t);
+    if (on) copy_async_word(shared_address(&entry), entries + t);
   }
 };
 
-// The rows of a tile into shared memory: token begin + r in row r, zeros behind the last. With
+// The rows of a tile into shared memory: token begin + r in row r, zeros outside the window. With
 // `looks` >= 0 rather the token that row r looks at in that direction: the one before or behind it,
 // or none where its sequence starts.
 template <int W, int kThreads>
 __device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int64_t row_stride,
-                                          const Span& s, const ScanLayout& layout, int looks) {
+                                          const Span& s, const Window& window,
+                                          const ScanLayout& layout, int looks, int thread) {
   constexpr int kCopies = kTile * Tile<W>::kPieces;
 #pragma unroll
   for (int step = 0; step < (kCopies + kThreads - 1) / kThreads; ++step) {
-    const int i = step * kThreads + static_cast<int>(threadIdx.x);
+    const int i = step * kThreads + thread;
     if (kCopies % kThreads != 0 && i >= kCopies) break;
     const int r = i / Tile<W>::kPieces, piece = i % Tile<W>::kPieces;
-    bool valid = from != nullptr && r < s.rows;
+    bool valid = from != nullptr && window.has(r);
     int t = s.begin + r;
     if (valid && looks >= 0) {
       valid = !starts(layout, looks, t);
@@ -123,11 +162,11 @@ __device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int
 template <int W, int kThreads>
 class RowCopies {
  public:
-  __device__ __forceinline__ explicit RowCopies(int64_t row_stride)
-      : row_(static_cast<int>(threadIdx.x) / kPieces),
+  __device__ __forceinline__ RowCopies(int64_t row_stride, int thread)
+      : row_(thread / kPieces),
         step_(kRows * row_stride),
-        within_(row_ * row_stride + static_cast<int>(threadIdx.x) % kPieces * 8),
-        offset_(Tile<W>::offset(row_, static_cast<int>(threadIdx.x) % kPieces)) {}
+        within_(row_ * row_stride + thread % kPieces * 8),
+        offset_(Tile<W>::offset(row_, thread % kPieces)) {}
 
   // `first`: the row of the tile's first token; rows [low, high) of the tile are there.
   __device__ __forceinline__ void start(uint32_t to, const BFloat16* first, int low,
@@ -159,11 +198,11 @@ class RowCopies {
 
 // A state as it lies in memory: 8 x 8 blocks of P x N, the blocks row by row, each 128 bytes.
 template <int P, int N, int kThreads>
-__device__ __forceinline__ void load_state(uint32_t to, const BFloat16* from) {
+__device__ __forceinline__ void load_state(uint32_t to, const BFloat16* from, int thread) {
   constexpr int kCopies = P * N / 8;
 #pragma unroll
   for (int step = 0; step < (kCopies + kThreads - 1) / kThreads; ++step) {
-    const int i = step * kThreads + static_cast<int>(threadIdx.x);
+    const int i = step * kThreads + thread;
     if (kCopies % kThreads != 0 && i >= kCopies) break;
     copy_async(to + i * 16, from + i * 8, true);
   }
@@ -235,25 +274,28 @@ __device__ __forceinline__ void add_state_product(float (&acc)[P / 8][4], uint32
   }
 }
 
-// Rows first .. first + 15 of (rows, P), held by a warp as sums of products, to global memory, by
-// way of the same rows of a tile in shared memory that nobody else reads.
+// Rows first .. first + 15 of (rows, P), held by a warp as sums of products, to global memory,
+// those in the window, by way of the same rows of a tile in shared memory that nobody else reads.
+// Notes in `seen` what is not finite.
 template <int P>
 __device__ __forceinline__ void store_rows(const float (&acc)[P / 8][4], uint8_t* tile, int first,
-                                           BFloat16* to, int64_t row_stride, int rows, int lane) {
+                                           BFloat16* to, int64_t row_stride, const Window& window,
+                                           int lane, uint32_t& seen) {
   const int g = lane >> 2, c = lane & 3;
 #pragma unroll
   for (int j = 0; j < P / 8; ++j) {
-    *reinterpret_cast<uint32_t*>(tile + Tile<P>::pair(first + g, 8 * j + 2 * c)) =
-        pack(acc[j][0], acc[j][1]);
-    *reinterpret_cast<uint32_t*>(tile + Tile<P>::pair(first + g + 8, 8 * j + 2 * c)) =
-        pack(acc[j][2], acc[j][3]);
+    const uint32_t upper = pack(acc[j][0], acc[j][1]), lower = pack(acc[j][2], acc[j][3]);
+    *reinterpret_cast<uint32_t*>(tile + Tile<P>::pair(first + g, 8 * j + 2 * c)) = upper;
+    *reinterpret_cast<uint32_t*>(tile + Tile<P>::pair(first + g + 8, 8 * j + 2 * c)) = lower;
+    note(seen, upper);
+    note(seen, lower);
   }
   __syncwarp();
   constexpr int kPieces = Tile<P>::kPieces;
 #pragma unroll
   for (int i = lane; i < 16 * kPieces; i += 32) {
     const int r = first + i / kPieces, piece = i % kPieces;
-    if (r < rows)
+    if (window.has(r))
       *reinterpret_cast<uint4*>(to + r * row_stride + piece * 8) =
           *reinterpret_cast<const uint4*>(tile + Tile<P>::offset(r, piece));
   }

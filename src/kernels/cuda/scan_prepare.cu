@@ -66,16 +66,17 @@ struct Place {
   }
 };
 
-// values: inclusive sums over the 128 threads of a direction, in their order. Every thread calls
-// it.
-__device__ __forceinline__ void sum_up(float (&values)[kHeads], const Place& at) {
+// values: inclusive sums over the 128 threads of a direction, in their order, each from thread
+// `first` on (of the direction), where its sequence begins: nothing of another sequence, not even
+// its rounding, is in them. Every thread calls it.
+__device__ __forceinline__ void sum_up(float (&values)[kHeads], const Place& at, int first) {
   __shared__ float totals[kHeads][8];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
       const float other = __shfl_up_sync(0xffffffffu, values[h], step);
-      if (at.lane >= step) values[h] += other;
+      if (at.lane >= step && at.q - step >= first) values[h] += other;
     }
     if (at.lane == 31) totals[h][at.warp] = values[h];
   }
@@ -83,9 +84,16 @@ __device__ __forceinline__ void sum_up(float (&values)[kHeads], const Place& at)
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
     float before = 0;
-    for (int w = at.warp & ~3; w < at.warp; ++w) before += totals[h][w];
+    for (int w = at.warp & ~3; w < at.warp; ++w)
+      if ((w & 3) * 32 + 31 >= first) before += totals[h][w];
     values[h] += before;
   }
+}
+
+// The place, on the way of direction d, where the sequence of token t begins in the tile.
+__device__ __forceinline__ int first_place(const Arguments& a, int d, const Span& s, int t) {
+  const int2 bounds = a.layout.bounds[t];
+  return d == 0 ? max(bounds.x - s.begin, 0) : max(s.begin + s.rows - bounds.y, 0);
 }
 
 __global__ void __launch_bounds__(256) prepare_kernel(const Arguments a) {
@@ -99,11 +107,15 @@ __global__ void __launch_bounds__(256) prepare_kernel(const Arguments a) {
     rates[h] = step.rate;
     logs[h] = log2f(step.dt);
   }
-  sum_up(rates, at);
+  // A sequence begins where the ones before it could have decayed to at most: whatever they are,
+  // the decay from one of them to this one is none that a number has.
+  const int first = at.here ? first_place(a, at.d, at.s, at.t) : 0;
+  sum_up(rates, at, first);
   if (!at.here) return;
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
     if (h >= at.heads) break;
+    rates[h] += kReset * static_cast<float>(first);
     a.decays.sums(at.d, at.first_head + h)[at.t] = rates[h];
     a.decays.entries(at.d, at.first_head + h)[at.t] = rates[h] - logs[h];
   }
@@ -149,12 +161,13 @@ __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
   float later[kHeads] = {}, entry[kHeads] = {}, logs[kHeads] = {}, delta[kHeads] = {};
   const bool starts_here = at.here && starts(a.layout, at.d, t);
   if (at.here) {
-    // sums[q] is wanted by the reach of the place behind it (or its own, without a shift), by its
-    // entry, and at the far border by everything that leaves the tile.
+    // sums[q] is wanted by the reach of the place behind it (or its own, without a shift) in its
+    // sequence, by its entry, and at the far border by everything that leaves the tile.
     const int looking = q + a.shape.shift;
     gather(f, at, 2 * at.d + 1, t, entry);
     if (a.layout.states) gather(f, at, 6 + 2 * at.d, t, entry);
-    if (looking < at.s.rows) {
+    if (looking < at.s.rows &&
+        (a.shape.shift == 0 || !starts(a.layout, at.d, token(at.d, at.s, looking)))) {
       gather(f, at, 2 * at.d, token(at.d, at.s, looking), later);
       if (a.layout.states) gather(f, at, 5 + 2 * at.d, token(at.d, at.s, looking), later);
     }
@@ -177,7 +190,7 @@ __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
   if (at.d == 0 && at.q < at.s.rows) gather(f, at, 4, at.s.begin + at.q, delta);
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) later[h] -= entry[h];
-  sum_up(later, at);
+  sum_up(later, at, at.here ? first_place(a, 1 - at.d, at.s, t) : 0);
 
   __shared__ float sums[3][kHeads][8];  // of dt_bias, A and delta, a warp each
 #pragma unroll

@@ -67,32 +67,31 @@ __device__ __forceinline__ void through_state(float (&sum)[N / 8][4], uint32_t t
 }
 
 // total += scale * sum, row by row; what is returned, for either row, is scale * (sum . with),
-// `with` being rows of a tile. Of a row the four lanes of equal g have the whole each.
+// `with` being rows of a tile. Of a row the four lanes of equal g have the whole each. A row that
+// is not `in` is another sequence's than the state, and stays as it is even if that is not finite.
 template <int N>
 __device__ __forceinline__ float2 gather_rows(float (&total)[N / 8][4],
-                                              const float (&sum)[N / 8][4], float scale0,
-                                              float scale1, const uint8_t* with, int row0, int row1,
+                                              const float (&sum)[N / 8][4], const float (&scale)[2],
+                                              const bool (&in)[2], const uint8_t* with, int row0,
                                               int c) {
-  float dot0 = 0, dot1 = 0;
+  float dots[2] = {};
 #pragma unroll
-  for (int j = 0; j < N / 8; ++j) {
-    total[j][0] += scale0 * sum[j][0];
-    total[j][1] += scale0 * sum[j][1];
-    total[j][2] += scale1 * sum[j][2];
-    total[j][3] += scale1 * sum[j][3];
-    const uint32_t w0 =
-        *reinterpret_cast<const uint32_t*>(with + Tile<N>::pair(row0, 8 * j + 2 * c));
-    const uint32_t w1 =
-        *reinterpret_cast<const uint32_t*>(with + Tile<N>::pair(row1, 8 * j + 2 * c));
-    dot0 += sum[j][0] * low(w0) + sum[j][1] * high(w0);
-    dot1 += sum[j][2] * low(w1) + sum[j][3] * high(w1);
-  }
+  for (int r = 0; r < 2; ++r)
+    if (in[r])
+#pragma unroll
+      for (int j = 0; j < N / 8; ++j) {
+        total[j][2 * r] += scale[r] * sum[j][2 * r];
+        total[j][2 * r + 1] += scale[r] * sum[j][2 * r + 1];
+        const uint32_t w =
+            *reinterpret_cast<const uint32_t*>(with + Tile<N>::pair(row0 + 8 * r, 8 * j + 2 * c));
+        dots[r] += sum[j][2 * r] * low(w) + sum[j][2 * r + 1] * high(w);
+      }
 #pragma unroll
   for (int step = 1; step < 4; step *= 2) {
-    dot0 += __shfl_xor_sync(0xffffffffu, dot0, step);
-    dot1 += __shfl_xor_sync(0xffffffffu, dot1, step);
+    dots[0] += __shfl_xor_sync(0xffffffffu, dots[0], step);
+    dots[1] += __shfl_xor_sync(0xffffffffu, dots[1], step);
   }
-  return make_float2(scale0 * dot0, scale1 * dot1);
+  return make_float2(in[0] ? scale[0] * dots[0] : 0.0f, in[1] ? scale[1] * dots[1] : 0.0f);
 }
 
 template <int P, int N>
@@ -120,10 +119,10 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
     const int which = Plan::kDirections == 2 ? i : blockIdx.y;
     const auto& in = a.in.direction[which];
     if (!a.on[which]) continue;
-    load_rows<N, kThreads>(base + 2 * i * Plan::kRows, in.c + group * N, in.c_row, s, a.layout,
-                           a.shift == 1 ? which : -1);
+    load_rows<N, kThreads>(base + 2 * i * Plan::kRows, in.c + group * N, in.c_row, s, {0, s.rows},
+                           a.layout, a.shift == 1 ? which : -1, threadIdx.x);
     load_rows<N, kThreads>(base + (2 * i + 1) * Plan::kRows, in.b + group * N, in.b_row, s,
-                           a.layout, -1);
+                           {0, s.rows}, a.layout, -1, threadIdx.x);
   }
   const auto state_at = [&](int which, int part) {
     return (static_cast<int64_t>(which) * a.layout.tiles + tile) * a.parts.count + part;
@@ -137,7 +136,7 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
 #pragma unroll
     for (int stage = 0; stage < Plan::kStages; ++stage)
       logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-  const RowCopies<P, kThreads> x_copies(a.in.x_row), dy_copies(a.dy_row);
+  const RowCopies<P, kThreads> x_copies(a.in.x_row, threadIdx.x), dy_copies(a.dy_row, threadIdx.x);
   const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
   const BFloat16* dy_rows = a.dy + s.begin * a.dy_row;
   const auto start_copies = [&](int part, int stage) {
@@ -154,14 +153,18 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
       if (!a.on[which]) continue;
       const int64_t at = state_at(which, part) * (P * N);
       const uint32_t state = to + 2 * Plan::kX + 2 * i * Plan::kState;
-      load_state<P, N, kThreads>(state, a.states + at);
-      load_state<P, N, kThreads>(state + Plan::kState, a.dstates + at);
+      load_state<P, N, kThreads>(state, a.states + at, threadIdx.x);
+      load_state<P, N, kThreads>(state + Plan::kState, a.dstates + at, threadIdx.x);
     }
     commit_copies();
   };
 
   const int first = group * a.parts.per_group, last = first + a.parts.per_group;
   const bool on = a.on[d];
+  // Rows of the sequences that come in and that leave, which alone have to do with the states.
+  const Crossing leaving = crossing(a.layout, d, s), entering = crossing(a.layout, 1 - d, s);
+  const bool enters[2] = {entering.rows.has(row0), entering.rows.has(row1)};
+  const bool leaves[2] = {leaving.rows.has(row0), leaving.rows.has(row1)};
   const auto far_of = [&](int part) {
     return on ? a.decays.sums(d, part / a.parts.per_head)[far_token(d, s)] : 0.0f;
   };
@@ -176,18 +179,18 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
     __syncthreads();
     if (Plan::kStages == 2 && part + 1 < last) start_copies(part + 1, stage ^ 1);
     if (part + 1 < last) next_far = far_of(part + 1);
-    const float w0 = power_of_two(reach[stage][d][row0]), w1 = power_of_two(reach[stage][d][row1]);
-    const float u0 = power_of_two(far - entry[stage][d][row0]);
-    const float u1 = power_of_two(far - entry[stage][d][row1]);
+    const float w[2] = {power_of_two(reach[stage][d][row0]), power_of_two(reach[stage][d][row1])};
+    const float u[2] = {power_of_two(far - entry[stage][d][row0]),
+                        power_of_two(far - entry[stage][d][row1])};
 
     const int at = kFirstStage + stage * Plan::kStage;
     const int state = at + 2 * Plan::kX + 2 * own * Plan::kState;
     if (on) {
       float sum[N / 8][4];
       through_state<P, N>(sum, base + at + Plan::kX, 16 * warp, base + state, lane);
-      const float2 dreach = gather_rows<N>(dc, sum, w0, w1, shared + c_at, row0, row1, c);
+      const float2 dreach = gather_rows<N>(dc, sum, w, enters, shared + c_at, row0, c);
       through_state<P, N>(sum, base + at, 16 * warp, base + state + Plan::kState, lane);
-      const float2 dentry = gather_rows<N>(db, sum, u0, u1, shared + b_at, row0, row1, c);
+      const float2 dentry = gather_rows<N>(db, sum, u, leaves, shared + b_at, row0, c);
       if (c == 0) {
         float* reaches = place(a.gathered, a.parts, a.layout.n, 5 + 2 * d, part) + s.begin;
         float* entries = place(a.gathered, a.parts, a.layout.n, 6 + 2 * d, part) + s.begin;
@@ -201,7 +204,8 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
         dot += low(v) * low(dv) + high(v) * high(dv);
       }
       // Of a row four lanes have the same: one of them counts.
-      dot = warp_sum(power_of_two(far) * dot + (c == 0 ? dentry.x + dentry.y : 0.0f));
+      dot = warp_sum((leaving.passes ? power_of_two(far) * dot : 0.0f) +
+                     (c == 0 ? dentry.x + dentry.y : 0.0f));
       if (lane == 0) warp_sums[threadIdx.x / 32] = dot;
     }
     __syncthreads();  // also: all have read x, dy and the states

@@ -61,31 +61,34 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   const BFloat16* u = a.pass.u + part * P;
   const BFloat16* v = a.pass.v[d] + group * N;
   const int looks = !a.pass.gradient || a.shift == 0 ? 0 : d == 0 ? -1 : 1;
+  const int way = walk.up ? 0 : 1;  // the direction of the walk
 
-  const RowCopies<P, kThreads> u_copies(a.pass.u_row);
-  const RowCopies<N, kThreads> v_copies(a.pass.v_row[d]);
+  const RowCopies<P, kThreads> u_copies(a.pass.u_row, threadIdx.x);
+  const RowCopies<N, kThreads> v_copies(a.pass.v_row[d], threadIdx.x);
   const auto span = [&](int i) {
     return i < walk.count ? tile_span(a.layout, walk.tile(i)) : Span{0, 0};
   };
-  const auto start_copies = [&](int i, const Span& s) {
+  // Of the sequence at the border where the walk leaves a tile.
+  const auto bounds = [&](int i, const Span& s) {
+    return i < walk.count ? a.layout.bounds[far_token(way, s)] : make_int2(0, 0);
+  };
+  // Only the rows of the sequence that goes on: those of others have nothing to do with the state,
+  // and must not touch it even if they are not finite. The rows that it looks at are its own.
+  const auto start_copies = [&](int i, const Span& s, const Window& rows) {
     const uint32_t stage = shared_address(shared) + (i & 1) * kStage;
-    u_copies.start(stage, u + s.begin * a.pass.u_row, s.rows);
-    // The tokens that rows look at, whosesoever they are; none before the first or behind the last.
-    const int t = s.begin + looks;
-    v_copies.start(stage + kU, v + t * a.pass.v_row[d], t < 0 ? 1 : 0,
-                   min(s.rows, static_cast<int>(a.layout.n - t)));
+    u_copies.start(stage, u + s.begin * a.pass.u_row, rows.low, rows.high);
+    v_copies.start(stage + kU, v + (s.begin + looks) * a.pass.v_row[d], rows.low, rows.high);
     commit_copies();
   };
   // The logarithm of the weight of each token that this thread looks after.
-  const auto log_weights = [&](const Span& s, float(&w)[kEach]) {
+  const auto log_weights = [&](const Span& s, const Window& rows, float(&w)[kEach]) {
     const float far = sums[far_token(d, s)];
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
       const int r = threadIdx.x + e * kThreads;
-      w[e] = a.pass.gradient ? reach_of(sums, d, a.shift, s, r) : far - entry_of(entries, s, r);
-      // What the first row of a sequence would look at is another's.
-      if (a.pass.gradient && a.shift == 1 && r < s.rows && starts(a.layout, d, s.begin + r))
-        w[e] = -kNever;
+      w[e] = !rows.has(r)      ? -kNever
+             : a.pass.gradient ? reach_of(sums, d, a.shift, s, r)
+                               : far - entry_of(entries, s, r);
     }
     return far;
   };
@@ -97,23 +100,31 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   float state[N / 8][4] = {};  // rows 16 warp + g and + 8, columns 8 j + 2 c and + 1
   float total = 0;             // log of the decay so far
   float w[kEach], decay = 0, next_decay = 0;
-  // Everything a step needs is asked for a step ahead, and where it is two steps ahead.
-  Span next = span(1);
+  bool passes = false;  // whether what is left of the state goes on
+  // Everything a step needs is asked for a step ahead, whose rows those are two steps ahead, and
+  // where they are three.
+  Span next = span(1), later = span(2);
+  int2 next_bounds = bounds(1, next);
   if (walk.count > 0) {
     const Span first = span(0);
-    start_copies(0, first);
-    decay = log_weights(first, w);
+    const Crossing goes_on = crossing(way, first, bounds(0, first));
+    start_copies(0, first, goes_on.rows);
+    decay = log_weights(first, goes_on.rows, w);
+    passes = goes_on.passes;
     store_weights(0, w);
   }
   for (int i = 0; i < walk.count; ++i) {
     wait_copies<0>();
     __syncthreads();
     const int tile = walk.tile(i);
+    const Crossing goes_on = crossing(way, next, next_bounds);
     if (i + 1 < walk.count) {
-      start_copies(i + 1, next);
-      next_decay = log_weights(next, w);
+      start_copies(i + 1, next, goes_on.rows);
+      next_decay = log_weights(next, goes_on.rows, w);
     }
-    next = span(i + 2);
+    next = later;
+    next_bounds = bounds(i + 2, next);
+    later = span(i + 3);
     BFloat16* out = a.pass.states + index(a.parts, a.layout.tiles, d, tile, part) * (P * N);
 #pragma unroll
     for (int j = 0; j < N / 8; ++j) {
@@ -124,13 +135,14 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
     }
     if (a.carries && threadIdx.x == 0)
       a.pass.before[index(a.parts, a.layout.tiles, d, tile, part)] = total;
-    total += decay;
+    total += passes ? decay : -kNever;
 
+    // Where another sequence begins, whatever the state was.
     const float factor = power_of_two(decay);
 #pragma unroll
     for (int j = 0; j < N / 8; ++j)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) state[j][e] *= factor;
+      for (int e = 0; e < 4; ++e) state[j][e] = passes ? state[j][e] * factor : 0.0f;
     const uint32_t tile_u = shared_address(shared) + (i & 1) * kStage, tile_v = tile_u + kU;
     const float* weight = weights[i & 1];
 #pragma unroll
@@ -153,6 +165,7 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
     }
     if (i + 1 < walk.count) store_weights(i + 1, w);
     decay = next_decay;
+    passes = goes_on.passes;
   }
   if (!a.carries) return;
   const int64_t end = index(a.parts, a.layout.segments(), d, blockIdx.y, part);
@@ -180,7 +193,8 @@ __global__ void carry_kernel(const Arguments a) {
     float* end = a.pass.ends + at * a.parts.state() + e;
     const float own = *end;
     *end = carried;
-    carried = carried * power_of_two(a.pass.totals[at]) + own;
+    const float factor = power_of_two(a.pass.totals[at]);
+    carried = factor == 0 ? own : carried * factor + own;
   }
 }
 

@@ -62,6 +62,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   __shared__ float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
   __shared__ float column_sums[2][2 * kBlocks][kTile];  // [direction][warp and half of it]
   __shared__ float delta[Plan::kStages][kTile], never[16];
+  __shared__ Redo redo;
 
   const int tile = blockIdx.x, runs = a.gathered.runs;
   const int group = blockIdx.y / runs, run = blockIdx.y % runs;
@@ -91,323 +92,343 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     return a.on[d] && (d == 0 ? j <= i - a.shift : j >= i + a.shift);
   };
 
-#pragma unroll
-  for (int d = 0; d < 2; ++d) {
-    const auto& in = a.in.direction[d];
-    const bool on = a.on[d];
-    load_rows<N, kThreads>(b_tile(d), on ? in.b + group * N : nullptr, in.b_row, s, a.layout, -1);
-    load_rows<N, kThreads>(c_tile(d), on ? in.c + group * N : nullptr, in.c_row, s, a.layout,
-                           a.shift == 1 ? d : -1);
-  }
-  commit_copies();
+  redo.begin(s);
 
-  // Thread i looks after row i % 128 of direction i / 128.
-  const RowLogs logs{static_cast<int>(threadIdx.x) / kTile, static_cast<int>(threadIdx.x) % kTile,
-                     a.shift, a.on[threadIdx.x / kTile], s};
+  do {
 #pragma unroll
-  for (int stage = 0; stage < Plan::kStages; ++stage)
-    logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-  const RowCopies<P, kThreads> x_copies(a.in.x_row), dy_copies(a.dy_row);
-  const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
-  const BFloat16* dy_rows = a.dy + s.begin * a.dy_row;
-  const auto start_copies = [&](int part, int stage) {
-    const int head = part / a.parts.per_head;
-    logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
-                      a.decays.sums(logs.d, head), a.decays.entries(logs.d, head));
-    const uint32_t to = stages + stage * Plan::kStage;
-    x_copies.start(to, x_rows + part * P, s.rows);
-    dy_copies.start(to + Plan::kX, dy_rows + part * P, s.rows);
-    if constexpr (kStates)
-#pragma unroll
-      for (int d = 0; d < 2; ++d)
-        if (a.on[d])
-          load_state<P, N, kThreads>(
-              to + 2 * Plan::kX + d * Plan::kState,
-              a.dstates +
-                  ((static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part) *
-                      (P * N));
+    for (int d = 0; d < 2; ++d) {
+      const auto& in = a.in.direction[d];
+      const bool on = a.on[d];
+      load_rows<N, kThreads>(b_tile(d), on ? in.b + group * N : nullptr, in.b_row, s, redo.window,
+                             a.layout, -1, threadIdx.x);
+      load_rows<N, kThreads>(c_tile(d), on ? in.c + group * N : nullptr, in.c_row, s, redo.window,
+                             a.layout, a.shift == 1 ? d : -1, threadIdx.x);
+    }
     commit_copies();
-  };
-  const auto delta_of_part = [&](int part) {
-    return logs.d == 0 ? delta_of(a.in, a.delta_is_float, part / a.parts.per_head, s, logs.r)
-                       : 0.0f;
-  };
-  float next_delta;
-  start_copies(first_part, 0);
-  next_delta = delta_of_part(first_part);
-  wait_copies<1>();
-  __syncthreads();
 
-  // (c_i . b_j) at [j, i], and what becomes its gradient. The block on the diagonal has a place of
-  // its own: what is done with it is long.
-  const DiagonalBlock diagonal(lane, a.shift, a.on, /*transposed=*/true);
-  uint32_t products[kBlocks][4], diagonal_products[4];
-  float dproducts[kBlocks][2][4] = {}, diagonal_dproducts[2][4] = {};
-  const auto add_products = [&](float(&sum)[2][4], int d, int k) {
+    // Thread i looks after row i % 128 of direction i / 128.
+    const RowLogs logs{static_cast<int>(threadIdx.x) / kTile, static_cast<int>(threadIdx.x) % kTile,
+                       a.shift, a.on[threadIdx.x / kTile] && redo.window.has(threadIdx.x % kTile),
+                       s};
 #pragma unroll
-    for (int step = 0; step < N / 16; ++step) {
-      uint32_t m[4], b[4];
-      Tile<N>::a(m, b_tile(d), 16 * warp, 2 * step, lane);
-      Tile<N>::b_of_rows(b, c_tile(d), 16 * k, 2 * step, lane);
-      multiply(sum[0], m, b[0], b[1]);
-      multiply(sum[1], m, b[2], b[3]);
-    }
-  };
+    for (int stage = 0; stage < Plan::kStages; ++stage)
+      logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
+    const RowCopies<P, kThreads> x_copies(a.in.x_row, threadIdx.x),
+        dy_copies(a.dy_row, threadIdx.x);
+    const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
+    const BFloat16* dy_rows = a.dy + s.begin * a.dy_row;
+    const auto start_copies = [&](int part, int stage) {
+      const int head = part / a.parts.per_head;
+      logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
+                        a.decays.sums(logs.d, head), a.decays.entries(logs.d, head));
+      const uint32_t to = stages + stage * Plan::kStage;
+      x_copies.start(to, x_rows + part * P, redo.window.low, redo.window.high);
+      dy_copies.start(to + Plan::kX, dy_rows + part * P, redo.window.low, redo.window.high);
+      if constexpr (kStates)
 #pragma unroll
-  for (int k = 0; k < kBlocks; ++k) {
-    float sum[2][4] = {};
-    // Columns i behind the rows j are the forward direction's.
-    if (k != warp) add_products(sum, k > warp ? 0 : 1, k);
-    products[k][0] = pack(sum[0][0], sum[0][1]);
-    products[k][1] = pack(sum[0][2], sum[0][3]);
-    products[k][2] = pack(sum[1][0], sum[1][1]);
-    products[k][3] = pack(sum[1][2], sum[1][3]);
-  }
-  {
-    float forward[2][4] = {}, backward[2][4] = {};
-    add_products(forward, 0, warp);
-    add_products(backward, 1, warp);
-#pragma unroll
-    for (int t = 0; t < 2; ++t)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        forward[t][e] = diagonal.in(0, t, e)   ? forward[t][e]
-                        : diagonal.in(1, t, e) ? backward[t][e]
-                                               : 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
-  }
-
-  for (int part = first_part; part < last_part; ++part) {
-    const int stage = Plan::kStages == 2 ? (part - first_part) & 1 : 0;
-    const int head = part / a.parts.per_head;
-    if (Plan::kStages == 1 && part > first_part) {
-      __syncthreads();
-      start_copies(part, 0);
-      next_delta = delta_of_part(part);
-    }
-    if (logs.d == 0) delta[stage][logs.r] = next_delta;
-    wait_copies<0>();
+        for (int d = 0; d < 2; ++d)
+          if (a.on[d])
+            load_state<P, N, kThreads>(
+                to + 2 * Plan::kX + d * Plan::kState,
+                a.dstates +
+                    ((static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part) *
+                        (P * N),
+                threadIdx.x);
+      commit_copies();
+    };
+    const auto delta_of_part = [&](int part) {
+      return logs.d == 0 ? delta_of(a.in, a.delta_is_float, part / a.parts.per_head, s, logs.r)
+                         : 0.0f;
+    };
+    float next_delta;
+    start_copies(first_part, 0);
+    next_delta = delta_of_part(first_part);
+    wait_copies<1>();
     __syncthreads();
-    if (Plan::kStages == 2 && part + 1 < last_part) {
-      start_copies(part + 1, stage ^ 1);
-      next_delta = delta_of_part(part + 1);
-    }
-    const uint32_t x = stages + stage * Plan::kStage, dy = x + Plan::kX;
-    uint32_t rows_x[P / 16][4];
-#pragma unroll
-    for (int k = 0; k < P / 16; ++k) Tile<P>::a(rows_x[k], x, 16 * warp, 2 * k, lane);
-    const float e0f = entry[stage][0][row0], e1f = entry[stage][0][row1];
-    const float e0b = entry[stage][1][row0], e1b = entry[stage][1][row1];
 
-    float acc[P / 8][4] = {};   // dx
-    float row_sums[2][2] = {};  // [direction][row]
-    // dM of the columns 16 k ..
-    const auto dmatrix = [&](float(&dm)[2][4], int k) {
+    // (c_i . b_j) at [j, i], and what becomes its gradient. The block on the diagonal has a place
+    // of its own: what is done with it is long.
+    const DiagonalBlock diagonal(lane, a.shift, a.on, /*transposed=*/true);
+    uint32_t products[kBlocks][4], diagonal_products[4];
+    float dproducts[kBlocks][2][4] = {}, diagonal_dproducts[2][4] = {};
+    const auto add_products = [&](float(&sum)[2][4], int d, int k) {
 #pragma unroll
-      for (int t = 0; t < 2; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) dm[t][e] = 0;
-#pragma unroll
-      for (int step = 0; step < P / 16; ++step) {
-        uint32_t b[4];
-        load_matrices(b, dy + rows_at[step] + k * Tile<P>::bytes(16));
-        multiply(dm[0], rows_x[step], b[0], b[1]);
-        multiply(dm[1], rows_x[step], b[2], b[3]);
+      for (int step = 0; step < N / 16; ++step) {
+        uint32_t m[4], b[4];
+        Tile<N>::a(m, b_tile(d), 16 * warp, 2 * step, lane);
+        Tile<N>::b_of_rows(b, c_tile(d), 16 * k, 2 * step, lane);
+        multiply(sum[0], m, b[0], b[1]);
+        multiply(sum[1], m, b[2], b[3]);
       }
     };
-    // dx += M dy at these columns.
-    const auto multiply_block = [&](const float(&m)[2][4], int k) {
-      const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
-                                  pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
-#pragma unroll
-      for (int j = 0; j < P / 16; ++j) {
-        uint32_t b[4];
-        load_transposed(b, dy + columns_at[j] + k * Tile<P>::bytes(16));
-        multiply(acc[2 * j], matrix, b[0], b[1]);
-        multiply(acc[2 * j + 1], matrix, b[2], b[3]);
-      }
-    };
-    float columns_of[kBlocks];  // sums over the rows of this warp; stored when all blocks are done
-    // Without a branch, so that blocks overlap: on the diagonal all of it decays to nothing.
-    const auto block = [&](auto index) {
-      constexpr int k = decltype(index)::value;
-      float dm[2][4], m[2][4];
-      dmatrix(dm, k);
-      const bool forward = k > warp;
-      const float* reaches = k == warp ? never : reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
-      const float e0 = forward ? e0f : e0b, e1 = forward ? e1f : e1b;
-      float columns[4] = {}, sum0 = 0, sum1 = 0;
-#pragma unroll
-      for (int t = 0; t < 2; ++t) {
-        const float2 r = *reinterpret_cast<const float2*>(reaches + 8 * t);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float decay = power_of_two((e & 1 ? r.y : r.x) - (e < 2 ? e0 : e1));
-          const uint32_t two = products[k][2 * t + (e >> 1)];
-          const float product = e & 1 ? high_now(two) : low_now(two), scaled = dm[t][e] * decay;
-          m[t][e] = product * decay;
-          dproducts[k][t][e] += scaled;
-          const float q = scaled * product;
-          columns[2 * t + (e & 1)] += q;
-          (e < 2 ? sum0 : sum1) += q;
-        }
-      }
-      row_sums[0][0] += forward ? sum0 : 0.0f, row_sums[0][1] += forward ? sum1 : 0.0f;
-      row_sums[1][0] += forward ? 0.0f : sum0, row_sums[1][1] += forward ? 0.0f : sum1;
-      columns_of[k] = sum_columns(columns, lane);
-      multiply_block(m, k);
-    };
-    block(Int<0>{}), block(Int<1>{}), block(Int<2>{}), block(Int<3>{});
-    if (s.rows > kTile / 2) block(Int<4>{}), block(Int<5>{}), block(Int<6>{}), block(Int<7>{});
-    // The block on the diagonal, where both directions meet.
-    float diagonal_columns[2] = {};
-    if (16 * warp < s.rows) {
-      float dm[2][4], m[2][4], columns[2][4] = {};
-      dmatrix(dm, warp);
-#pragma unroll
-      for (int t = 0; t < 2; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int i = 16 * warp + 8 * t + 2 * c + (e & 1);
-          const uint32_t two = diagonal_products[2 * t + (e >> 1)];
-          const float product = e & 1 ? high(two) : low(two);
-          const bool forward = diagonal.in(0, t, e), any = forward || diagonal.in(1, t, e);
-          const float log = forward ? reach[stage][0][i] - (e < 2 ? e0f : e1f)
-                                    : reach[stage][1][i] - (e < 2 ? e0b : e1b);
-          const float decay = any ? power_of_two(log) : 0.0f;
-          const float scaled = dm[t][e] * decay, q = scaled * product;
-          m[t][e] = product * decay;
-          diagonal_dproducts[t][e] += scaled;
-          const float ahead = forward ? q : 0.0f, back = forward ? 0.0f : q;
-          columns[0][2 * t + (e & 1)] += ahead;
-          columns[1][2 * t + (e & 1)] += back;
-          row_sums[0][e >> 1] += ahead;
-          row_sums[1][e >> 1] += back;
-        }
-      if (diagonal.here) {
-        float* ddelta = place(a.gathered, a.parts, a.layout.n, 4, part) + s.begin;
-        if (row0 < s.rows) ddelta[row0] = diagonal.odd ? dm[0][1] : dm[0][0];
-        if (row1 < s.rows) ddelta[row1] = diagonal.odd ? dm[1][3] : dm[1][2];
-        const float d0 = delta[stage][row0], d1 = delta[stage][row1];
-        m[0][0] += diagonal.odd ? 0.0f : d0;
-        m[0][1] += diagonal.odd ? d0 : 0.0f;
-        m[1][2] += diagonal.odd ? 0.0f : d1;
-        m[1][3] += diagonal.odd ? d1 : 0.0f;
-      }
-      diagonal_columns[0] = sum_columns(columns[0], lane);
-      diagonal_columns[1] = sum_columns(columns[1], lane);
-      multiply_block(m, warp);
-    }
-    if constexpr (kStates)
-#pragma unroll
-      for (int d = 0; d < 2; ++d)
-        if (a.on[d]) {
-          const float far = a.decays.sums(d, head)[far_token(d, s)];
-          add_state_product<P, N>(
-              acc, b_tile(d), 16 * warp, power_of_two(far - (d == 0 ? e0f : e0b)),
-              power_of_two(far - (d == 0 ? e1f : e1b)), x + 2 * Plan::kX + d * Plan::kState, lane);
-        }
-    __syncwarp();
-    store_rows<P>(acc, shared + 4 * Plan::kRows + stage * Plan::kStage, 16 * warp,
-                  a.dx + s.begin * a.dx_row + part * P, a.dx_row, s.rows, lane);
-#pragma unroll
-    for (int d = 0; d < 2; ++d)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        float sum = row_sums[d][r];
-        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-        const int j = r == 0 ? row0 : row1;
-        if (c == 0 && j < s.rows && a.on[d])
-          place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part)[s.begin + j] = sum;
-      }
-    // A store in between would hold up the reads of the blocks behind it.
-    const int line = 2 * warp + (lane >> 2 & 1), column = (lane >> 4) * 8 + 2 * c + (lane >> 3 & 1);
-#pragma unroll
-    for (int k = 0; k < kBlocks; ++k)
-      if (k < 4 || s.rows > kTile / 2)
-        column_sums[k > warp ? 0 : 1][line][16 * k + column] =
-            k == warp ? diagonal_columns[1] : columns_of[k];
-    column_sums[0][line][16 * warp + column] = diagonal_columns[0];
-    __syncthreads();  // all column sums are there
-    if (logs.r < s.rows && a.on[logs.d]) {
-      const int block = logs.r / 16;
-      float sum = 0;
-      const int first = logs.d == 0 ? 0 : block, last = logs.d == 0 ? block : (s.rows - 1) / 16;
-      for (int w = 2 * first; w <= 2 * last + 1; ++w) sum += column_sums[logs.d][w][logs.r];
-      place(a.gathered, a.parts, a.layout.n, 2 * logs.d, part)[s.begin + logs.r] = sum;
-    }
-  }
-
-  // d(c . b) to shared memory, as [j, i], for those who own rows i.
-  __syncthreads();
-  uint8_t* matrix = shared + 4 * Plan::kRows;
-#pragma unroll
-  for (int k = 0; k < kBlocks; ++k) {
-    if (k == warp)
-#pragma unroll
-      for (int t = 0; t < 2; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) dproducts[k][t][e] = diagonal_dproducts[t][e];
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      *reinterpret_cast<uint32_t*>(matrix + Tile<kTile>::pair(row0, 16 * k + 8 * t + 2 * c)) =
-          pack(dproducts[k][t][0], dproducts[k][t][1]);
-      *reinterpret_cast<uint32_t*>(matrix + Tile<kTile>::pair(row1, 16 * k + 8 * t + 2 * c)) =
-          pack(dproducts[k][t][2], dproducts[k][t][3]);
-    }
-  }
-  __syncthreads();
-  float* shares = a.gathered.shares +
-                  ((static_cast<int64_t>(run) * a.layout.n + s.begin) * a.parts.G + group) * 4 * N;
-  const int64_t share_row = static_cast<int64_t>(a.parts.G) * 4 * N;
-#pragma unroll 1
-  for (int kind = 0; kind < 4; ++kind) {
-    const int d = kind / 2;
-    const bool of_b = kind % 2 == 0;  // rows are j; else they are i
-    if (!a.on[d]) continue;
-    float sum[N / 8][4] = {};
 #pragma unroll
     for (int k = 0; k < kBlocks; ++k) {
-      // of b forward: columns i from the own rows on; of c forward: columns j up to the own rows
-      const bool upper = of_b == (d == 0);
-      if (upper ? k < warp : k > warp) continue;
-      uint32_t m[4];
-      if (of_b)
-        Tile<kTile>::a(m, stages, 16 * warp, 2 * k, lane);
-      else
-        Tile<kTile>::a_transposed(m, stages, 16 * k, 2 * warp, lane);
+      float sum[2][4] = {};
+      // Columns i behind the rows j are the forward direction's.
+      if (k != warp) add_products(sum, k > warp ? 0 : 1, k);
+      products[k][0] = pack(sum[0][0], sum[0][1]);
+      products[k][1] = pack(sum[0][2], sum[0][3]);
+      products[k][2] = pack(sum[1][0], sum[1][1]);
+      products[k][3] = pack(sum[1][2], sum[1][3]);
+    }
+    {
+      float forward[2][4] = {}, backward[2][4] = {};
+      add_products(forward, 0, warp);
+      add_products(backward, 1, warp);
+#pragma unroll
+      for (int t = 0; t < 2; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          forward[t][e] = diagonal.in(0, t, e)   ? forward[t][e]
+                          : diagonal.in(1, t, e) ? backward[t][e]
+                                                 : 0.0f;
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
+    }
+
+    for (int part = first_part; part < last_part; ++part) {
+      const int stage = Plan::kStages == 2 ? (part - first_part) & 1 : 0;
+      const int head = part / a.parts.per_head;
+      if (Plan::kStages == 1 && part > first_part) {
+        __syncthreads();
+        start_copies(part, 0);
+        next_delta = delta_of_part(part);
+      }
+      if (logs.d == 0) delta[stage][logs.r] = next_delta;
+      wait_copies<0>();
+      __syncthreads();
+      if (Plan::kStages == 2 && part + 1 < last_part) {
+        start_copies(part + 1, stage ^ 1);
+        next_delta = delta_of_part(part + 1);
+      }
+      const uint32_t x = stages + stage * Plan::kStage, dy = x + Plan::kX;
+      uint32_t rows_x[P / 16][4];
+#pragma unroll
+      for (int k = 0; k < P / 16; ++k) Tile<P>::a(rows_x[k], x, 16 * warp, 2 * k, lane);
+      const float e0f = entry[stage][0][row0], e1f = entry[stage][0][row1];
+      const float e0b = entry[stage][1][row0], e1b = entry[stage][1][row1];
+
+      float acc[P / 8][4] = {};   // dx
+      float row_sums[2][2] = {};  // [direction][row]
+      // dM of the columns 16 k ..
+      const auto dmatrix = [&](float(&dm)[2][4], int k) {
+#pragma unroll
+        for (int t = 0; t < 2; ++t)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) dm[t][e] = 0;
+#pragma unroll
+        for (int step = 0; step < P / 16; ++step) {
+          uint32_t b[4];
+          load_matrices(b, dy + rows_at[step] + k * Tile<P>::bytes(16));
+          multiply(dm[0], rows_x[step], b[0], b[1]);
+          multiply(dm[1], rows_x[step], b[2], b[3]);
+        }
+      };
+      // dx += M dy at these columns.
+      const auto multiply_block = [&](const float(&m)[2][4], int k) {
+        const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
+                                    pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
+#pragma unroll
+        for (int j = 0; j < P / 16; ++j) {
+          uint32_t b[4];
+          load_transposed(b, dy + columns_at[j] + k * Tile<P>::bytes(16));
+          multiply(acc[2 * j], matrix, b[0], b[1]);
+          multiply(acc[2 * j + 1], matrix, b[2], b[3]);
+        }
+      };
+      // Sums over the rows of this warp; stored when all blocks are done.
+      float columns_of[kBlocks];
+      // Without a branch, so that blocks overlap: on the diagonal all of it decays to nothing.
+      const auto block = [&](auto index) {
+        constexpr int k = decltype(index)::value;
+        float dm[2][4], m[2][4];
+        dmatrix(dm, k);
+        const bool forward = k > warp;
+        const float* reaches = k == warp ? never : reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
+        const float e0 = forward ? e0f : e0b, e1 = forward ? e1f : e1b;
+        float columns[4] = {}, sum0 = 0, sum1 = 0;
+#pragma unroll
+        for (int t = 0; t < 2; ++t) {
+          const float2 r = *reinterpret_cast<const float2*>(reaches + 8 * t);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const float decay = power_of_two((e & 1 ? r.y : r.x) - (e < 2 ? e0 : e1));
+            const uint32_t two = products[k][2 * t + (e >> 1)];
+            const float product = e & 1 ? high_now(two) : low_now(two), scaled = dm[t][e] * decay;
+            m[t][e] = product * decay;
+            dproducts[k][t][e] += scaled;
+            const float q = scaled * product;
+            columns[2 * t + (e & 1)] += q;
+            (e < 2 ? sum0 : sum1) += q;
+          }
+        }
+        row_sums[0][0] += forward ? sum0 : 0.0f, row_sums[0][1] += forward ? sum1 : 0.0f;
+        row_sums[1][0] += forward ? 0.0f : sum0, row_sums[1][1] += forward ? 0.0f : sum1;
+        columns_of[k] = sum_columns(columns, lane);
+        multiply_block(m, k);
+      };
+      block(Int<0>{}), block(Int<1>{}), block(Int<2>{}), block(Int<3>{});
+      if (s.rows > kTile / 2) block(Int<4>{}), block(Int<5>{}), block(Int<6>{}), block(Int<7>{});
+      // The block on the diagonal, where both directions meet.
+      float diagonal_columns[2] = {};
+      if (16 * warp < s.rows) {
+        float dm[2][4], m[2][4], columns[2][4] = {};
+        dmatrix(dm, warp);
+#pragma unroll
+        for (int t = 0; t < 2; ++t)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int i = 16 * warp + 8 * t + 2 * c + (e & 1);
+            const uint32_t two = diagonal_products[2 * t + (e >> 1)];
+            const float product = e & 1 ? high(two) : low(two);
+            const bool forward = diagonal.in(0, t, e), any = forward || diagonal.in(1, t, e);
+            const float log = forward ? reach[stage][0][i] - (e < 2 ? e0f : e1f)
+                                      : reach[stage][1][i] - (e < 2 ? e0b : e1b);
+            const float decay = any ? power_of_two(log) : 0.0f;
+            const float scaled = dm[t][e] * decay, q = scaled * product;
+            m[t][e] = product * decay;
+            diagonal_dproducts[t][e] += scaled;
+            const float ahead = forward ? q : 0.0f, back = forward ? 0.0f : q;
+            columns[0][2 * t + (e & 1)] += ahead;
+            columns[1][2 * t + (e & 1)] += back;
+            row_sums[0][e >> 1] += ahead;
+            row_sums[1][e >> 1] += back;
+          }
+        if (diagonal.here) {
+          float* ddelta = place(a.gathered, a.parts, a.layout.n, 4, part) + s.begin;
+          if (redo.window.has(row0)) ddelta[row0] = diagonal.odd ? dm[0][1] : dm[0][0];
+          if (redo.window.has(row1)) ddelta[row1] = diagonal.odd ? dm[1][3] : dm[1][2];
+          const float d0 = delta[stage][row0], d1 = delta[stage][row1];
+          m[0][0] += diagonal.odd ? 0.0f : d0;
+          m[0][1] += diagonal.odd ? d0 : 0.0f;
+          m[1][2] += diagonal.odd ? 0.0f : d1;
+          m[1][3] += diagonal.odd ? d1 : 0.0f;
+        }
+        diagonal_columns[0] = sum_columns(columns[0], lane);
+        diagonal_columns[1] = sum_columns(columns[1], lane);
+        multiply_block(m, warp);
+      }
+      if constexpr (kStates)
+#pragma unroll
+        for (int d = 0; d < 2; ++d)
+          if (a.on[d] && redo.window.has(d == 0 ? s.rows - 1 : 0)) {
+            const float far = a.decays.sums(d, head)[far_token(d, s)];
+            add_state_product<P, N>(acc, b_tile(d), 16 * warp,
+                                    power_of_two(far - (d == 0 ? e0f : e0b)),
+                                    power_of_two(far - (d == 0 ? e1f : e1b)),
+                                    x + 2 * Plan::kX + d * Plan::kState, lane);
+          }
+      __syncwarp();
+      uint32_t seen = 0;
+      store_rows<P>(acc, shared + 4 * Plan::kRows + stage * Plan::kStage, 16 * warp,
+                    a.dx + s.begin * a.dx_row + part * P, a.dx_row, redo.window, lane, seen);
+#pragma unroll
+      for (int d = 0; d < 2; ++d)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          float sum = row_sums[d][r];
+          sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+          sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+          note(seen, pack(sum, sum));
+          const int j = r == 0 ? row0 : row1;
+          if (c == 0 && redo.window.has(j) && a.on[d])
+            place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part)[s.begin + j] = sum;
+        }
+      // A store in between would hold up the reads of the blocks behind it.
+      const int line = 2 * warp + (lane >> 2 & 1),
+                column = (lane >> 4) * 8 + 2 * c + (lane >> 3 & 1);
+#pragma unroll
+      for (int k = 0; k < kBlocks; ++k)
+        if (k < 4 || s.rows > kTile / 2)
+          column_sums[k > warp ? 0 : 1][line][16 * k + column] =
+              k == warp ? diagonal_columns[1] : columns_of[k];
+      column_sums[0][line][16 * warp + column] = diagonal_columns[0];
+      __syncthreads();  // all column sums are there
+      if (logs.on) {
+        const int block = logs.r / 16;
+        float sum = 0;
+        const int first = logs.d == 0 ? 0 : block, last = logs.d == 0 ? block : (s.rows - 1) / 16;
+        for (int w = 2 * first; w <= 2 * last + 1; ++w) sum += column_sums[logs.d][w][logs.r];
+        place(a.gathered, a.parts, a.layout.n, 2 * logs.d, part)[s.begin + logs.r] = sum;
+        note(seen, pack(sum, sum));
+      }
+      redo.add(seen);
+    }
+
+    // d(c . b) to shared memory, as [j, i], for those who own rows i.
+    __syncthreads();
+    uint8_t* matrix = shared + 4 * Plan::kRows;
+#pragma unroll
+    for (int k = 0; k < kBlocks; ++k) {
       if (k == warp)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int row = e & 1 ? row1 : row0, column = 16 * k + 2 * c + (e & 2 ? 8 : 0);
-          const bool first = of_b ? in_direction(d, column, row) : in_direction(d, row, column);
-          const bool second =
-              of_b ? in_direction(d, column + 1, row) : in_direction(d, row, column + 1);
-          m[e] &= (first ? 0x0000ffffu : 0u) | (second ? 0xffff0000u : 0u);
-        }
-      const uint32_t other = of_b ? c_tile(d) : b_tile(d);
+        for (int t = 0; t < 2; ++t)
 #pragma unroll
-      for (int j = 0; j < N / 16; ++j) {
-        uint32_t b[4];
-        Tile<N>::b(b, other, 16 * k, 2 * j, lane);
-        multiply(sum[2 * j], m, b[0], b[1]);
-        multiply(sum[2 * j + 1], m, b[2], b[3]);
+          for (int e = 0; e < 4; ++e) dproducts[k][t][e] = diagonal_dproducts[t][e];
+#pragma unroll
+      for (int t = 0; t < 2; ++t) {
+        *reinterpret_cast<uint32_t*>(matrix + Tile<kTile>::pair(row0, 16 * k + 8 * t + 2 * c)) =
+            pack(dproducts[k][t][0], dproducts[k][t][1]);
+        *reinterpret_cast<uint32_t*>(matrix + Tile<kTile>::pair(row1, 16 * k + 8 * t + 2 * c)) =
+            pack(dproducts[k][t][2], dproducts[k][t][3]);
       }
     }
+    __syncthreads();
+    float* shares =
+        a.gathered.shares +
+        ((static_cast<int64_t>(run) * a.layout.n + s.begin) * a.parts.G + group) * 4 * N;
+    const int64_t share_row = static_cast<int64_t>(a.parts.G) * 4 * N;
+#pragma unroll 1
+    for (int kind = 0; kind < 4; ++kind) {
+      const int d = kind / 2;
+      const bool of_b = kind % 2 == 0;  // rows are j; else they are i
+      if (!a.on[d]) continue;
+      float sum[N / 8][4] = {};
 #pragma unroll
-    for (int j = 0; j < N / 8; ++j) {
-      const int column = kind * N + 8 * j + 2 * c;
-      if (row0 < s.rows)
-        *reinterpret_cast<float2*>(shares + row0 * share_row + column) =
-            make_float2(sum[j][0], sum[j][1]);
-      if (row1 < s.rows)
-        *reinterpret_cast<float2*>(shares + row1 * share_row + column) =
-            make_float2(sum[j][2], sum[j][3]);
+      for (int k = 0; k < kBlocks; ++k) {
+        // of b forward: columns i from the own rows on; of c forward: columns j up to the own rows
+        const bool upper = of_b == (d == 0);
+        if (upper ? k < warp : k > warp) continue;
+        uint32_t m[4];
+        if (of_b)
+          Tile<kTile>::a(m, stages, 16 * warp, 2 * k, lane);
+        else
+          Tile<kTile>::a_transposed(m, stages, 16 * k, 2 * warp, lane);
+        if (k == warp)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int row = e & 1 ? row1 : row0, column = 16 * k + 2 * c + (e & 2 ? 8 : 0);
+            const bool first = of_b ? in_direction(d, column, row) : in_direction(d, row, column);
+            const bool second =
+                of_b ? in_direction(d, column + 1, row) : in_direction(d, row, column + 1);
+            m[e] &= (first ? 0x0000ffffu : 0u) | (second ? 0xffff0000u : 0u);
+          }
+        const uint32_t other = of_b ? c_tile(d) : b_tile(d);
+#pragma unroll
+        for (int j = 0; j < N / 16; ++j) {
+          uint32_t b[4];
+          Tile<N>::b(b, other, 16 * k, 2 * j, lane);
+          multiply(sum[2 * j], m, b[0], b[1]);
+          multiply(sum[2 * j + 1], m, b[2], b[3]);
+        }
+      }
+      uint32_t seen = 0;
+#pragma unroll
+      for (int j = 0; j < N / 8; ++j) {
+        const int column = kind * N + 8 * j + 2 * c;
+        note(seen, pack(sum[j][0], sum[j][1]));
+        note(seen, pack(sum[j][2], sum[j][3]));
+        if (redo.window.has(row0))
+          *reinterpret_cast<float2*>(shares + row0 * share_row + column) =
+              make_float2(sum[j][0], sum[j][1]);
+        if (redo.window.has(row1))
+          *reinterpret_cast<float2*>(shares + row1 * share_row + column) =
+              make_float2(sum[j][2], sum[j][3]);
+      }
+      redo.add(seen);
     }
-  }
+  } while (redo.next(a.layout, s));
 }
 
 }  // namespace
@@ -417,8 +438,9 @@ int tile_gradient_shared(const Parts& parts) {
   with_sizes(parts, [&](auto p, auto n) {
     using Largest = Plan<decltype(p)::value, decltype(n)::value, true>;
     // And reach, entry and delta of each stage, column sums, never.
-    bytes =
-        Largest::kBytes + 4 * (Largest::kStages * 5 * kTile + 2 * 2 * (kTile / 16) * kTile + 16);
+    bytes = Largest::kBytes +
+            4 * (Largest::kStages * 5 * kTile + 2 * 2 * (kTile / 16) * kTile + 16) +
+            static_cast<int>(sizeof(Redo));
     return cudaSuccess;
   });
   return bytes;

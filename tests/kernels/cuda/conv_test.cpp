@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/conv.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -190,6 +191,34 @@ TYPED_TEST(Conv, WindowsWiderThanSequences) {
   check<TypeParam>(packed(std::vector<int>(97, 1), 8, 7, 3, 8));
   check<TypeParam>(packed({5, 4, 300}, 24, 31, 15, 24));
   check<TypeParam>(packed({3}, 5, 100, 99, 2));
+}
+
+// What is not finite stays in its sequence: the others are equal to what they were.
+TYPED_TEST(Conv, WhatIsNotFiniteStaysInItsSequence) {
+  SKIP_WITHOUT_GPU();
+  for (const int64_t K : {4, 7, 9}) {
+    const Case c = packed({40, 1, 3, 150, 2, 13}, 16, K, K / 2, 8);
+    const auto good = inputs_of<TypeParam>(c);
+    Outputs expected, got;
+    run<TypeParam>(c, good, expected);
+    int64_t begin = 0;
+    for (const int length : c.lengths) {
+      const int64_t end = begin + length;
+      for (const bool of_x : {true, false})
+        for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+          auto in = good;
+          auto& values = of_x ? in.x : in.dy;
+          std::fill(values.begin() + begin * c.C, values.begin() + end * c.C, bad);
+          run<TypeParam>(c, in, got);
+          for (int64_t i = 0; i < static_cast<int64_t>(got.y.size()); ++i) {
+            if (i >= begin * c.C && i < end * c.C) continue;
+            ASSERT_EQ(got.y[i], expected.y[i]) << "token " << i / c.C << ", width " << K;
+            ASSERT_EQ(got.dx[i], expected.dx[i]) << "token " << i / c.C << ", width " << K;
+          }
+        }
+      begin = end;
+    }
+  }
 }
 
 // Numbers of tokens around a batch of steps, a run and a block of runs.

@@ -4,8 +4,10 @@
 
 #include <string>
 
+#include "kernels/cuda/limits.h"
 #include "kernels/cuda/token_tiles.h"
 #include "support/cuda.h"
+#include "support/scan_isolation.h"
 #include "support/scan_reference.h"
 
 namespace hydramix::cuda {
@@ -278,6 +280,36 @@ TEST(CudaPlainScan, ExtremeSteps) {
   none.dt_mean = -2000;
   for (const double ddt : on_device<float>(none, Values::of<float>(none)).results.ddt[0])
     EXPECT_EQ(ddt, 0);
+}
+
+TEST(CudaPlainScan, WhatIsNotFiniteStaysInItsSequence) {
+  SKIP_WITHOUT_GPU();
+  const auto expect = [](const Problem& p, const char* what) {
+    SCOPED_TRACE(what);
+    expect_isolation<float>(p, [&](const Values& v) { return on_device<float>(p, v).results; });
+  };
+  for (const int shift : {0, 1}) {
+    expect({.lengths = {30, 1, 50, 17, 40, 100, 2}, .P = 7, .N = 5, .shift = shift}, "short");
+    expect({.lengths = {60, 200, 5, 300, 70},
+            .P = 20,
+            .N = 70,
+            .shift = shift,
+            .dt_mean = -5,
+            .A_low = 0.05},
+           "with states");
+  }
+  expect({.lengths = {40, 150, 20}, .P = 9, .N = 8, .dt_mean = 4, .dt_spread = 2, .A_high = 50},
+         "no memory");
+}
+
+TEST(CudaPlainScan, TooManyTokensAreRefused) {
+  ScanLayout layout{};
+  layout.n = kMostTokens;
+  const ScanShape shape = shape_of<float>({});
+  EXPECT_EQ(cudaErrorInvalidValue,
+            plain_scan_forward<float>(shape, layout, {}, nullptr, nullptr, nullptr, 0, nullptr));
+  EXPECT_EQ(cudaErrorInvalidValue, plain_scan_backward<float>(shape, layout, {}, nullptr, nullptr,
+                                                              nullptr, 0, {}, nullptr));
 }
 
 // Against the recurrence, and the transposed against the product: <dx, x> = <dy, y>.

@@ -7,6 +7,7 @@
 #include "kernels/cuda/limits.h"
 #include "kernels/cuda/token_tiles.h"
 #include "support/cuda.h"
+#include "support/scan_isolation.h"
 #include "support/scan_reference.h"
 
 namespace hydramix::cuda {
@@ -255,6 +256,24 @@ TEST(CudaScan, ExtremeSteps) {
   expect_close({.lengths = {200, 60}, .dt_low = 0.05, .dt_high = 0.3}, "limits");
   const Problem p{.lengths = {300}, .dt_mean = -2000};
   for (const double y : on_device(p, Values::of<B16>(p)).results.ddt[0]) EXPECT_EQ(y, 0);
+}
+
+// Sequences that share tiles, that begin and end in the middle of tiles, and that fill some.
+TEST(CudaScan, WhatIsNotFiniteStaysInItsSequence) {
+  SKIP_WITHOUT_TENSOR_CORES();
+  const auto expect = [](const Problem& p, const char* what) {
+    SCOPED_TRACE(what);
+    expect_isolation<B16>(p, [&](const Values& v) { return on_device(p, v).results; });
+  };
+  expect({.lengths = {30, 1, 50, 17, 40, 100, 2}}, "short");
+  expect({.lengths = {60, 200, 5, 300, 70}, .dt_mean = -5, .A_low = 0.05}, "with states");
+  expect({.lengths = {60, 900, 150}, .dt_mean = -5, .A_low = 0.05, .segment = 2}, "with carries");
+  expect({.lengths = {40, 150, 20}, .dt_mean = 4, .dt_spread = 2, .A_high = 50}, "no memory");
+  expect({.lengths = {30, 170, 20}, .H = 4, .P = 96, .G = 2, .N = 128}, "large");
+  expect({.lengths = {40, 150, 20}, .P = 32, .N = 16, .dt_low = 0.05, .dt_high = 0.3}, "limits");
+  Problem one{.lengths = {40, 150, 20}, .shift = 0};
+  one.on[1] = false;
+  expect(one, "one direction, no shift");
 }
 
 // Long ones against the recurrence, and the transposed against the product: <dx, x> = <dy, y>.

@@ -2,7 +2,8 @@
 // What the passes of the plain scan share. Notation, for one direction, one head and one tile (all
 // logarithms to base 2; token j - 1 is the one before j in the order of the direction):
 //
-//   sum_t    log of the decay from the tile's border through token t: a_first + ... + a_t
+//   sum_t    log of the decay from the tile's border through token t: a_first + ... + a_t; of a
+//            sequence that begins in the tile, kForget for each token before it, and its own decays
 //   reach_i  log of the decay from the border to where row i looks: sum_{i-1} with a shift, 0 at
 //            the border itself; sum_i without
 //   look(i)  the token whose c row i uses: i - 1 with a shift, i without

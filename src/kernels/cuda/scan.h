@@ -9,10 +9,10 @@
 //
 // Tokens are cut into tiles of at most kTile, which may hold several sequences: a sequence's first
 // token has a decay of zero (2^kReset) in front of it, and its c row is empty, so that nothing
-// passes from one sequence to the next. Inside a tile the product is that of one dense matrix whose
-// lower triangle is of one direction and whose upper triangle of the other; what comes from further
-// away comes through a state (P x N) at the tile's border. Where no sequence is cut there are no
-// states.
+// passes from one sequence to the next, not even what is not finite, nor its rounding. Inside a
+// tile the product is that of one dense matrix whose lower triangle is of one direction and whose
+// upper triangle of the other; what comes from further away comes through a state (P x N) at the
+// tile's border. Where no sequence is cut there are no states.
 //
 // A is at most zero. Every sum has a fixed order: the same call gives the same bits.
 #pragma once

@@ -3,7 +3,8 @@
 // logarithms to base 2):
 //
 //   sum_t     log of the decay from the tile's border through token t: a_first + ... + a_t forward,
-//             a_t + ... + a_last backward
+//             a_t + ... + a_last backward; of a sequence that begins in the tile, kReset for each
+//             token before it, whatever those are, and its own decays
 //   entry_t   sum_t - log dt_t
 //   reach_i   log of the decay from the border to where row i looks: sum_{i-1} forward, sum_{i+1}
 //             backward, 0 at the border itself; sum_i without a shift

@@ -305,6 +305,39 @@ TYPED_TEST(Conv, NoTokensGiveNoGradient) {
   EXPECT_EQ(std::vector<float>(3, 0.0f), dbias.host());
 }
 
+// Rows so far apart that the last is more than 2^31 values behind the first.
+TEST(ConvShapes, LargeDistances) {
+  SKIP_WITHOUT_GPU();
+  using S = BFloat16;
+  const Case near = packed({200, 100}, 16, 7, 3, 16);
+  const auto shape = shape_of(near);
+  const int64_t far = int64_t{1} << 23;
+  const std::size_t bytes = static_cast<std::size_t>(shape.n * far) * sizeof(S);
+  std::size_t free = 0, all = 0;
+  ASSERT_CUDA(cudaMemGetInfo(&free, &all));
+  if (free < 2 * bytes + (std::size_t{1} << 30)) GTEST_SKIP() << "needs 11 GB of device memory";
+  const auto in = inputs_of<S>(near);
+  Outputs expected;
+  run<S>(near, in, expected);
+
+  void *x = nullptr, *y = nullptr;
+  ASSERT_CUDA(cudaMalloc(&x, bytes));
+  ASSERT_CUDA(cudaMalloc(&y, bytes));
+  const auto host = stored<S>(in.x);
+  const std::size_t width = 16 * sizeof(S), pitch = static_cast<std::size_t>(far) * sizeof(S);
+  const auto rows = static_cast<std::size_t>(shape.n);
+  ASSERT_CUDA(cudaMemcpy2D(x, pitch, host.data(), width, width, rows, cudaMemcpyHostToDevice));
+  const DeviceBuffer<int2> bounds(bounds_of(near.lengths));
+  const DeviceBuffer<float> weight(stored<float>(in.weight)), bias(stored<float>(in.bias));
+  ASSERT_CUDA(conv_forward<S>(shape, bounds.data(), static_cast<const S*>(x), far, weight.data(),
+                              bias.data(), static_cast<S*>(y), far, nullptr));
+  std::vector<S> got(host.size());
+  ASSERT_CUDA(cudaMemcpy2D(got.data(), width, y, pitch, width, rows, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(widened(got), expected.y);
+  ASSERT_CUDA(cudaFree(x));
+  ASSERT_CUDA(cudaFree(y));
+}
+
 TEST(ConvShapes, WrongOnesAreRefused) {
   const float* none = nullptr;
   for (const ConvShape shape :

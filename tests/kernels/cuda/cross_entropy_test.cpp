@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "kernels/cuda/limits.h"
 #include "support/cuda.h"
 
 namespace hydramix::cuda {
@@ -268,6 +269,12 @@ TEST(CudaCrossEntropySums, LossAndCorrect) {
     EXPECT_NEAR(expected, sum.host()[0], 1e-10);
     EXPECT_EQ(hits, count.host()[0]);
   }
+}
+
+TEST(CudaCrossEntropySizes, TooManyRowsAreRefused) {
+  CrossEntropyRows<float> p;
+  p.rows = kMostTokens, p.columns = 4;
+  EXPECT_EQ(cudaErrorInvalidValue, cross_entropy(p, nullptr));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "kernels/cuda/limits.h"
 #include "support/cuda.h"
 
 namespace hydramix::cuda {
@@ -187,6 +188,14 @@ TEST(CudaEmbeddingGraph, IsReplayedWithOtherIds) {
   cudaGraphExecDestroy(executable);
   cudaGraphDestroy(graph);
   cudaStreamDestroy(stream);
+}
+
+TEST(CudaEmbeddingSizes, TooManyTokensAreRefused) {
+  EmbeddingGradient<float> p;
+  p.tokens = kMostTokens, p.columns = 4;
+  std::size_t bytes = 0;
+  EXPECT_EQ(cudaErrorInvalidValue, embedding_gradient_workspace(p.tokens, 7, p.columns, bytes));
+  EXPECT_EQ(cudaErrorInvalidValue, embedding_gradient(p, nullptr, nullptr));
 }
 
 }  // namespace

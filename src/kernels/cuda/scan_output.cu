@@ -39,8 +39,9 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
   using Plan = Plan<P, N, kStates>;
   constexpr int kThreads = 256;
   extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ float reach[2][2][kTile], entry[2][2][kTile];  // [stage][direction]
-  __shared__ float delta[2][kTile], never[16];
+  // Pairs of them are read at once: aligned, whatever else the compiler puts there.
+  __shared__ __align__(16) float reach[2][2][kTile], entry[2][2][kTile];  // [stage][direction]
+  __shared__ __align__(16) float delta[2][kTile], never[16];
 
   const int tile = blockIdx.x, group = blockIdx.y / a.runs, run = blockIdx.y % a.runs;
   const int length = ceil_div(a.parts.per_group, a.runs);

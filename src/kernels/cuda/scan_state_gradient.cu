@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
   constexpr int kThreads = Plan::kThreads;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float warp_sums[kThreads / 32];
-  __shared__ float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
+  __shared__ __align__(16) float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
   const int tile = blockIdx.x, group = blockIdx.z;
   // Eight warps a direction.
   const int warp = threadIdx.x / 32 % 8, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;

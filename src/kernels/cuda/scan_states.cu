@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   constexpr int kThreads = 2 * P, kEach = kTile / kThreads;
   constexpr int kU = Tile<P>::bytes(kTile), kStage = kU + Tile<N>::bytes(kTile);
   extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ float weights[2][kTile];
+  __shared__ __align__(16) float weights[2][kTile];
 
   const int part = blockIdx.x, d = blockIdx.z;
   if (!a.on[d]) return;

@@ -59,9 +59,10 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   using Plan = Plan<P, N, kStates>;
   constexpr int kBlocks = kTile / 16, kThreads = 256;
   extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
-  __shared__ float column_sums[2][2 * kBlocks][kTile];  // [direction][warp and half of it]
-  __shared__ float delta[Plan::kStages][kTile], never[16];
+  __shared__ __align__(16) float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
+  __shared__ __align__(
+      16) float column_sums[2][2 * kBlocks][kTile];  // [direction][warp and half of it]
+  __shared__ __align__(16) float delta[Plan::kStages][kTile], never[16];
   __shared__ Redo redo;
 
   const int tile = blockIdx.x, runs = a.gathered.runs;

@@ -7,6 +7,8 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/conv.cpp"
 #include <hwy/foreach_target.h>
 
+#include <hwy/cache_control.h>
+
 #include <hwy/aligned_allocator.h>
 
 #include "kernels/cpu/rows-inl.h"
@@ -93,6 +95,10 @@ HWY_INLINE bool TryConvolveInside(D d, const ConvShape& s, const ConvBlock& bloc
   }
 }
 
+// Rows that will be wanted, asked for this many tokens ahead: a run of channels is too short for
+// the hardware to notice that the next token's follows.
+constexpr int64_t kTokensAhead = 8;
+
 template <typename S, typename T = Arithmetic<S>>
 void ConvForward(const ConvShape& s, const ConvBlock& block, const S* x, int64_t x_row,
                  const T* weight, const T* bias, S* y, int64_t y_row) {
@@ -102,6 +108,10 @@ void ConvForward(const ConvShape& s, const ConvBlock& block, const S* x, int64_t
     for (int64_t t0 = block.begin; t0 < block.end; t0 += kTokens) {
       const int64_t tokens = HWY_MIN(int64_t{kTokens}, block.end - t0);
       for (int64_t c = run; c < HWY_MIN(run + kForwardRun, s.C); c += lanes) {
+        for (int64_t t = t0 + kTokensAhead; t < t0 + kTokensAhead + kTokens; ++t) {
+          hwy::Prefetch(x + (t + s.centre) * x_row + c);
+          hwy::Prefetch(y + t * y_row + c);
+        }
         if (tokens == kTokens &&
             TryConvolveInside<S>(d, s, block, x, x_row, weight, bias, t0, c, y, y_row))
           continue;
@@ -129,6 +139,8 @@ void ConvBackward(const ConvShape& s, const ConvBlock& block, const S* x, int64_
     for (int64_t t = first; t < last; ++t)
       for (int64_t c = run; c < end; c += lanes) {
         const int64_t count = s.C - c;
+        hwy::Prefetch(x + (t + kTokensAhead + s.centre) * x_row + c);
+        hwy::Prefetch(dy + (t + kTokensAhead) * dy_row + c);
         auto g = LoadN(d, dy + t * dy_row + c, count);
         if (c < s.silu) {
           const auto u = Convolve<S>(d, s, block, x, x_row, weight, bias, t, c, count);
@@ -146,6 +158,7 @@ void ConvBackward(const ConvShape& s, const ConvBlock& block, const S* x, int64_
       const int64_t from = HWY_MAX(int64_t{0}, t + s.centre - last + 1);
       const int64_t to = HWY_MIN(s.K, t + s.centre - first + 1);
       for (int64_t c = run; c < end; c += lanes) {
+        hwy::Prefetch(dx + (t + kTokensAhead) * dx_row + c);
         auto sum = hn::Zero(d);
         for (int64_t k = from; k < to; ++k)
           sum = hn::MulAdd(LoadN(d, weight + k * s.C + c, s.C - c),

@@ -29,12 +29,14 @@ struct Entries {
 // of a head is a short run on a page of its own, which no hardware prefetcher finds in time.
 class Ahead {
  public:
+  // As many lines at a time, every six rows of a product.
+  explicit Ahead(int lines = 28) : lines_(lines) {}
   // `rows` runs of `bytes`, `row` bytes apart.
   void Want(const void* from, int64_t rows, int64_t row, int64_t bytes) {
     wanted_[count_++] = {static_cast<const char*>(from), rows, row, bytes};
   }
   HWY_INLINE void Fetch() {
-    for (int line = 0; line < kLines && at_ < count_; ++line) {
+    for (int line = 0; line < lines_ && at_ < count_; ++line) {
       const Rows& rows = wanted_[at_];
       hwy::Prefetch(rows.from + row_ * rows.row + byte_);
       if ((byte_ += 64) < rows.bytes) continue;
@@ -46,11 +48,11 @@ class Ahead {
   }
 
  private:
-  static constexpr int kLines = 28;
+  int lines_;
   struct Rows {
     const char* from;
     int64_t rows, row, bytes;
-  } wanted_[2];
+  } wanted_[3];
   int count_ = 0, at_ = 0;
   int64_t row_ = 0, byte_ = 0;
 };

@@ -31,8 +31,13 @@ void NarrowLinear(int64_t rows, int64_t C, int64_t outputs, const S* x, int64_t 
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t i = 0; i < run; ++i) wide[r * kRun + i] = widen(x[r * x_row + c + i]);
     }
+    Ahead ahead(96);  // all rows of the next run
+    if (c + run < C) {
+      constexpr int64_t kSize = sizeof(S);
+      ahead.Want(x + c + run, rows, x_row * kSize, HWY_MIN(kRun, C - c - run) * kSize);
+    }
     Gemm(d, rows, n, run, entries, weight + c * n, n,
-         {.c = sums, .ld = n, .from = c > 0 ? sums : nullptr});
+         {.c = sums, .ld = n, .from = c > 0 ? sums : nullptr}, &ahead);
   }
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t o = 0; o < outputs; ++o) y[r * outputs + o] = sums[r * n + o] + bias[o];

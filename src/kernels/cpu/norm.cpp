@@ -9,6 +9,8 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/norm.cpp"
 #include <hwy/foreach_target.h>
 
+#include <hwy/cache_control.h>
+
 #include "kernels/cpu/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,6 +34,7 @@ void GatedForward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y, in
   for (int64_t r = 0; r < rows; ++r, y += y_row, z += z_row, out += out_row) {
     auto squares = hn::Zero(d);
     ForChannels(d, 0, C, [&](int64_t c, int64_t n) HWY_ATTR {
+      hwy::Prefetch(y + y_row + c);  // the next row, which may lie on another page
       const auto v = LoadN(d, y + c, n);
       squares = hn::MulAdd(v, v, squares);
     });
@@ -39,6 +42,8 @@ void GatedForward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y, in
         hn::Set(d, static_cast<T>(1 / std::sqrt(Total(d, squares) / static_cast<double>(C) + eps)));
     for (int64_t copy = 0; copy < C; copy += Z)
       ForChannels(d, 0, Z, [&](int64_t c, int64_t n) HWY_ATTR {
+        hwy::Prefetch(z + z_row + c);
+        hwy::Prefetch(out + out_row + copy + c);
         const auto g = LoadN(d, z + c, n);
         const auto normed =
             hn::Mul(hn::Mul(LoadN(d, y + copy + c, n), scale), LoadN(d, weight + copy + c, n));
@@ -61,6 +66,9 @@ void GatedBackward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y, i
     auto squares = hn::Zero(d), products = hn::Zero(d);
     for (int64_t copy = 0; copy < C; copy += Z)
       ForChannels(d, 0, Z, [&](int64_t c, int64_t n) HWY_ATTR {
+        hwy::Prefetch(y + y_row + copy + c);
+        hwy::Prefetch(z + z_row + c);
+        hwy::Prefetch(dout + dout_row + copy + c);
         const auto v = LoadN(d, y + copy + c, n), g = LoadN(d, z + c, n);
         const auto gate = hn::Mul(g, Sigmoid(d, g));
         const auto weighted =
@@ -75,8 +83,10 @@ void GatedBackward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y, i
     ForChannels(d, 0, Z, [&](int64_t c, int64_t n) HWY_ATTR {
       const auto g = LoadN(d, z + c, n), sigmoid = Sigmoid(d, g), gate = hn::Mul(g, sigmoid);
       const auto slope = hn::Mul(sigmoid, hn::MulAdd(g, hn::Sub(one, sigmoid), one));
+      hwy::Prefetch(dz + dz_row + c);
       auto dgate = hn::Zero(d);
       for (int64_t copy = 0; copy < C; copy += Z) {
+        hwy::Prefetch(dy + dy_row + copy + c);
         const auto v = LoadN(d, y + copy + c, n), o = LoadN(d, dout + copy + c, n);
         const auto w = LoadN(d, weight + copy + c, n), normed = hn::Mul(v, scale);
         const auto on = hn::Mul(o, normed);

@@ -140,21 +140,30 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
     decays[direction].Set(s, direction, work.sums + k * plan.sums_size() + plan.sums(direction, h),
                           work.prepared + k * plan.size() + plan.dt(direction, h), chunks[k].rows);
   };
+  const auto want = [&](Ahead& ahead, const S* rows, int64_t row, int64_t k, int64_t h) {
+    const int64_t bytes = sizeof(S);
+    ahead.Want(rows + chunks[k].begin * row + h * s.P, chunks[k].rows, row * bytes, s.P * bytes);
+  };
   // to = E^T dY + whole from, the adjoint of a state that entered chunk k; E is left in `scaled`.
-  const auto carry = [&](int direction, int64_t k, const T* from, T* to) HWY_ATTR {
+  const auto carry = [&](int direction, int64_t k, const T* from, T* to, Ahead& ahead) HWY_ATTR {
     const int64_t rows = chunks[k].rows;
     ScaleColumns(work.prepared + k * plan.size() + plan.c(direction, g), decays[direction].enter,
                  s.N, ScanShape::padded(rows), ld, scaled);
     Gemm(d, s.N, Pp, rows, Entries<T>{scaled, ld, 1}, dY, Pp,
-         Result<T>{.c = to, .ld = Pp, .from = from, .factor = decays[direction].whole});
+         Result<T>{.c = to, .ld = Pp, .from = from, .factor = decays[direction].whole}, &ahead);
   };
 
   if (s.on[kBackward])
     for (int64_t k = first; k + 1 < first + count; ++k)
       for (int64_t h = heads.begin; h < heads.end; ++h) {
         LoadHead(s, chunks[k], out.dy, out.dy_row, h, dY);
+        Ahead ahead;
+        if (h + 1 < heads.end)
+          want(ahead, out.dy, out.dy_row, k, h + 1);
+        else
+          want(ahead, out.dy, out.dy_row, k + 1, heads.begin);
         set_decays(kBackward, k, h);
-        carry(kBackward, k, chunks[k].first ? nullptr : dstate(k - 1, h), dstate(k, h));
+        carry(kBackward, k, chunks[k].first ? nullptr : dstate(k - 1, h), dstate(k, h), ahead);
       }
 
   for (int64_t k = first + count - 1; k >= first; --k) {
@@ -169,6 +178,12 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
       const T* delta = in.delta + chunk.begin * in.delta_row + h;
       LoadHead(s, chunk, in.x, in.x_row, h, X);
       LoadHead(s, chunk, out.dy, out.dy_row, h, dY);
+      Ahead ahead;
+      want(ahead, out.dx, out.dx_row, k, h);
+      if (const bool same = h + 1 < heads.end; same || k > first) {
+        want(ahead, in.x, in.x_row, same ? k : k - 1, same ? h + 1 : heads.begin);
+        want(ahead, out.dy, out.dy_row, same ? k : k - 1, same ? h + 1 : heads.begin);
+      }
       Transpose(X, Pp, rows, s.P, Xt, ld);
       Transpose(dY, Pp, rows, s.P, dYt, ld);
       for (const int direction : {kForward, kBackward}) {
@@ -180,8 +195,9 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
                      dt[kForward], decays[kBackward], dt[kBackward], delta, in.delta_row, M, decay);
 
       // Inside the chunk.
-      Gemm(d, rows, Pp, rows, Entries<T>{M, 1, ld}, dY, Pp, Result<T>{.c = dX, .ld = Pp});
-      Gemm(d, rows, columns, s.P, Entries<T>{dY, Pp, 1}, Xt, ld, Result<T>{.c = dM, .ld = ld});
+      Gemm(d, rows, Pp, rows, Entries<T>{M, 1, ld}, dY, Pp, Result<T>{.c = dX, .ld = Pp}, &ahead);
+      Gemm(d, rows, columns, s.P, Entries<T>{dY, Pp, 1}, Xt, ld, Result<T>{.c = dM, .ld = ld},
+           &ahead);
       MatrixGradients<T>(s, rows, dM, decay, prepared + plan.cb(g), dt[kForward], dt[kBackward],
                          partial + partial_plan.cb(), column, column_b, gradients[kForward],
                          gradients[kBackward]);
@@ -209,7 +225,7 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
         if (leaves) {
           // X -> the state that leaves: W^T X.
           Gemm(d, rows, Pp, s.N, Entries<T>{prepared + plan.b(direction, g), 1, ld}, after, Pp,
-               Result<T>{.c = dX, .ld = Pp, .from = dX, .scale = decay_of.weight});
+               Result<T>{.c = dX, .ld = Pp, .from = dX, .scale = decay_of.weight}, &ahead);
           Gemm(d, s.N, columns, s.P, Entries<T>{after, Pp, 1}, Xt, ld,
                Result<T>{.c = dscaled, .ld = ld});
           Unscale(dscaled, prepared + plan.b(direction, g), decay_of.weight, s.N, columns, ld,
@@ -259,7 +275,7 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
         }
       }
       StoreHead(s, chunk, dX, out.dx_row, h, out.dx);
-      if (s.on[kForward] && !chunk.first) carry(kForward, k, chunk.last ? nullptr : gf, gf);
+      if (s.on[kForward] && !chunk.first) carry(kForward, k, chunk.last ? nullptr : gf, gf, ahead);
     }
   }
   for (int64_t h = heads.begin; h < heads.end; ++h) {

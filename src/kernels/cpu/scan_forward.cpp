@@ -121,6 +121,9 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
     const int64_t bytes = sizeof(S);
     ahead.Want(rows + chunks[k].begin * row + h * s.P, chunks[k].rows, row * bytes, s.P * bytes);
   };
+  const auto want_state = [&](Ahead& ahead, const T* state_of_head) {
+    ahead.Want(state_of_head, 1, 0, state * static_cast<int64_t>(sizeof(T)));
+  };
   // next = decays.whole before + (weight b)^T X; before is null where nothing came in.
   const auto carry = [&](const Decays<T>& decays, const T* b, int64_t rows, const T* before,
                          T* next, Ahead& ahead) HWY_ATTR {
@@ -136,10 +139,12 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
       for (int64_t h = heads.begin; h < heads.end; ++h) {
         LoadHead(s, chunk, in.x, in.x_row, h, X);
         Ahead ahead;
-        if (h + 1 < heads.end)
+        if (h + 1 < heads.end) {
           want(ahead, in.x, in.x_row, k, h + 1);
-        else
+          want_state(ahead, backward_state(k - 1, h + 1));
+        } else {
           want(ahead, in.x, in.x_row, k - 1, heads.begin);
+        }
         backward.Set(s, kBackward, work.sums + k * plan.sums_size() + plan.sums(kBackward, h),
                      prepared + plan.dt(kBackward, h), chunk.rows);
         carry(backward, prepared + plan.b(kBackward, g), chunk.rows,
@@ -156,11 +161,12 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
       const T *dt_f = prepared + plan.dt(kForward, h), *dt_b = prepared + plan.dt(kBackward, h);
       LoadHead(s, chunk, in.x, in.x_row, h, X);
       Ahead ahead;
-      if (h + 1 < heads.end)
-        want(ahead, in.x, in.x_row, k, h + 1);
-      else if (!chunk.last)
-        want(ahead, in.x, in.x_row, k + 1, heads.begin);
       want(ahead, y, y_row, k, h);
+      if (const bool same = h + 1 < heads.end; same || !chunk.last) {
+        const int64_t next = same ? k : k + 1, head = same ? h + 1 : heads.begin;
+        want(ahead, in.x, in.x_row, next, head);
+        if (s.on[kBackward] && !chunks[next].last) want_state(ahead, backward_state(next, head));
+      }
       forward.Set(s, kForward, sums + plan.sums(kForward, h), dt_f, rows);
       backward.Set(s, kBackward, sums + plan.sums(kBackward, h), dt_b, rows);
       ChunkMatrix<T>(s, rows, prepared + plan.cb(g), prepared + plan.diagonal(g), forward, dt_f,

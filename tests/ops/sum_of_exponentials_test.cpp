@@ -20,7 +20,7 @@ struct Interval {
   double low, high;
 };
 const std::vector<Interval> kRanges{{1, 1},       {0.5, 1},     {1.3, 200},     {1e-3, 1e6},
-                                 {1e-8, 1e12}, {1e-8, 1e35}, {1e-12, 1e-11}, {1e200, 1e300}};
+                                    {1e-8, 1e12}, {1e-8, 1e35}, {1e-12, 1e-11}, {1e200, 1e300}};
 
 struct Errors {
   long double value = 0, derivative = 0;  // the largest relative errors over the interval

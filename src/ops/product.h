@@ -2,9 +2,9 @@
 // Matrix products. On the CPU by our own kernel (kernels/cpu/product.h), whichever BLAS LibTorch
 // was built with; on a GPU by LibTorch.
 //
-// On the CPU a row of a product has the same bits whatever the other rows are and however many
-// threads there are. bfloat16 is computed in float32 and rounded once: LibTorch would hand it to
-// oneDNN, which dies with SIGILL on CPUs with AMX in the version that Debian 12 has.
+// On the CPU the bits of a row depend neither on the other rows nor on the number of threads.
+// bfloat16 is computed in float32 and rounded once: LibTorch would hand it to oneDNN, which dies
+// with SIGILL on CPUs with AMX in the version that Debian 12 has.
 #pragma once
 
 #include "hydramix/torch_compat.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast matrix products are on this CPU, beside the most that its cores could do. A BLAS that
-// does not know a CPU falls back to its slowest kernels and says nothing; this does.
+// How fast matrix products are on this CPU, beside the peak of its FMA units. A BLAS older than the
+// CPU silently falls back to slow kernels; these rates show it.
 #pragma once
 
 #include <string>

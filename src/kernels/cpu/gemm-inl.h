@@ -10,8 +10,9 @@
 
 #include <cstdint>
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
+
+#include "kernels/cpu/ahead-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
@@ -22,39 +23,6 @@ template <typename T>
 struct Entries {
   const T* HWY_RESTRICT data;
   int64_t row, column;
-};
-
-// Rows that will be wanted soon, asked for a few lines at a time while a product runs: asked for
-// all at once, the requests would queue up before the work that they are to hide behind. Each row
-// of a head is a short run on a page of its own, which no hardware prefetcher finds in time.
-class Ahead {
- public:
-  // As many lines at a time, every six rows of a product.
-  explicit Ahead(int lines = 28) : lines_(lines) {}
-  // `rows` runs of `bytes`, `row` bytes apart.
-  void Want(const void* from, int64_t rows, int64_t row, int64_t bytes) {
-    wanted_[count_++] = {static_cast<const char*>(from), rows, row, bytes};
-  }
-  HWY_INLINE void Fetch() {
-    for (int line = 0; line < lines_ && at_ < count_; ++line) {
-      const Rows& rows = wanted_[at_];
-      hwy::Prefetch(rows.from + row_ * rows.row + byte_);
-      if ((byte_ += 64) < rows.bytes) continue;
-      byte_ = 0;
-      if (++row_ < rows.rows) continue;
-      row_ = 0;
-      ++at_;
-    }
-  }
-
- private:
-  int lines_;
-  struct Rows {
-    const char* from;
-    int64_t rows, row, bytes;
-  } wanted_[3];
-  int count_ = 0, at_ = 0;
-  int64_t row_ = 0, byte_ = 0;
 };
 
 // Where a product goes: C = scale (A B) + factor from, rows ld apart, aligned to vectors.

@@ -12,18 +12,19 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "kernels/cpu/ahead-inl.h"
 #include "kernels/cpu/transpose-inl.h"
 
 #ifndef HYDRAMIX_KERNELS_CPU_PRODUCT_ONCE_
 #define HYDRAMIX_KERNELS_CPU_PRODUCT_ONCE_
 namespace hydramix::kernels {
 
-// Entries from one packed row of A to the next. More than kProductDepth, so that the rows of a tile
-// do not compete for the same places of the first cache.
+// Entries from one packed row of A to the next. Longer than a row, so that the rows of a tile fall
+// into different sets of the L1 cache.
 constexpr int64_t kPackedRow = kProductDepth + 16;
 constexpr int64_t kRunsInCache = 4;          // runs of k that are packed together
-constexpr int64_t kMostRows = 1024;          // of a block
-constexpr int64_t kMostTile = 14;            // rows of a tile, in any instruction set
+constexpr int64_t kMaxRows = 1024;           // of a block
+constexpr int64_t kMaxTileRows = 14;         // rows of a tile, in any instruction set
 constexpr int64_t kPanel = kProductColumns;  // the widest panel
 
 // k in runs of equal length, a multiple of 4 for the transposition.
@@ -45,7 +46,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // x86 before AVX-512 has 16 registers, everything else 32.
 constexpr int kVectors = 2;
 constexpr int kTileRows = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 6 : 14;
-static_assert(kTileRows <= kMostTile);
+static_assert(kTileRows <= kMaxTileRows);
 
 // Where a tile starts from: from[r * row + column], or zero without a pointer. That is C itself
 // after the first run of k, before it the bias (row = 0), C or nothing.
@@ -103,7 +104,7 @@ HWY_INLINE void ProductRows(D d, int64_t rows, int64_t k, const T* a, const T* b
   if constexpr (R > 1) ProductRows<R - 1>(d, rows, k, a, b, start, c, c_row);
 }
 
-// By hand, for a call of memcpy costs as much as the copy of a short row.
+// Not memcpy: the call costs as much as copying a short row.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE void CopyRows(D d, int64_t rows, int64_t columns, const T* HWY_RESTRICT from,
                          int64_t from_row, T* HWY_RESTRICT to, int64_t to_row) {
@@ -140,43 +141,29 @@ HWY_INLINE void PackB(D d, const ProductParams<T>& p, int64_t l, int64_t length,
       std::fill(to + i * width + columns, to + (i + 1) * width, T(0));
 }
 
-// What the next call of PackB will read, asked for a few lines at a time while tiles are computed:
-// its rows are short and far apart, which no hardware prefetcher finds in time.
-class NextPanel {
- public:
-  template <typename T>
-  NextPanel(const ProductParams<T>& p, int64_t l, int64_t length, int64_t column, int64_t columns,
-            int64_t calls) {
-    constexpr int64_t kSize = sizeof(T);
-    const bool by_rows = p.b_column == 1;
-    from_ = reinterpret_cast<const char*>(p.b + l * p.b_row + column * p.b_column);
-    row_ = (by_rows ? p.b_row : p.b_column) * kSize;
-    rows_ = by_rows ? length : columns;
-    bytes_ = (by_rows ? columns : length) * kSize;
-    lines_ = (rows_ * ((bytes_ + 63) / 64) + calls - 1) / calls;
-  }
-  HWY_INLINE void Fetch() {
-    for (int64_t line = 0; line < lines_ && at_ < rows_; ++line) {
-      hwy::Prefetch(from_ + at_ * row_ + byte_);
-      if ((byte_ += 64) < bytes_) continue;
-      byte_ = 0;
-      ++at_;
-    }
-  }
-
- private:
-  const char* from_;
-  int64_t row_, rows_, bytes_, lines_;
-  int64_t at_ = 0, byte_ = 0;
-};
+// Prefetches what PackB with the same arguments will read, spread over `calls` of Fetch().
+template <typename T>
+Ahead PanelAhead(const ProductParams<T>& p, int64_t l, int64_t length, int64_t column,
+                 int64_t columns, int64_t calls) {
+  constexpr int64_t kSize = sizeof(T);
+  const bool by_rows = p.b_column == 1;
+  const int64_t rows = by_rows ? length : columns;
+  const int64_t bytes = (by_rows ? columns : length) * kSize;
+  const int64_t lines = rows * ((bytes + 63) / 64);
+  Ahead ahead(static_cast<int>((lines + calls - 1) / calls));
+  if (lines > 0)
+    ahead.Want(p.b + l * p.b_row + column * p.b_column, rows,
+               (by_rows ? p.b_row : p.b_column) * kSize, bytes);
+  return ahead;
+}
 
 template <typename T>
 void Product(const ProductParams<T>& p, const ProductBlock& block, T* scratch) {
   const hn::ScalableTag<T> d;
   const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(d));
   const Runs runs(p.k);
-  T* edge = scratch;                                // a tile that is wider than what is left of C
-  T* packed_b = edge + kMostTile * kPanel;          // (length, width)
+  T* edge = scratch;                                // a tile that reaches beyond the last column
+  T* packed_b = edge + kMaxTileRows * kPanel;       // (length, width)
   T* packed_a = packed_b + kProductDepth * kPanel;  // (runs, rows, kPackedRow)
   const int64_t tiles = (block.rows + kTileRows - 1) / kTileRows;
   for (int64_t first = 0; first < runs.count; first += kRunsInCache) {
@@ -197,12 +184,13 @@ void Product(const ProductParams<T>& p, const ProductBlock& block, T* scratch) {
         const bool last = run + 1 == end;
         const int64_t next_run = last ? first : run + 1;
         const int64_t next_column = last ? column + width : column;
-        NextPanel next(p, next_run * runs.length, length_of(next_run), next_column,
-                       std::clamp<int64_t>(block.column + block.columns - next_column, 0, width),
-                       tiles);
-        // Tiles of nearly equal height: a last one of two rows would take as long as a full one.
+        const int64_t next_columns =
+            std::clamp<int64_t>(block.column + block.columns - next_column, 0, width);
+        Ahead ahead = PanelAhead(p, next_run * runs.length, length_of(next_run), next_column,
+                                 next_columns, tiles);
+        // Tiles of nearly equal height: a last tile of two rows would take as long as a full one.
         for (int64_t t = 0; t < tiles; ++t) {
-          next.Fetch();
+          ahead.Fetch();
           const int64_t top = block.rows * t / tiles;
           const int64_t rows = block.rows * (t + 1) / tiles - top;
           T* c = p.c + (block.row + top) * p.c_row + column;
@@ -243,10 +231,10 @@ HWY_AFTER_NAMESPACE();
 namespace hydramix::kernels {
 namespace {
 
-// What packed rows of A may take: three quarters of a core's second cache.
+// Limit for packed A: three quarters of a core's L2 cache.
 int64_t packed_bytes() {
   static const int64_t bytes = [] {
-    const int64_t cache = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 or -1 where it is not known
+    const int64_t cache = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 or -1 if unknown
     return std::clamp<int64_t>(cache, 512 << 10, 4 << 20) / 4 * 3;
   }();
   return bytes;
@@ -258,7 +246,7 @@ template <typename T>
 int64_t product_rows(int64_t k) {
   const int64_t runs = std::min(kRunsInCache, Runs(k).count);
   const int64_t rows = packed_bytes() / static_cast<int64_t>(sizeof(T)) / (runs * kPackedRow);
-  return std::min(kMostRows, rows);
+  return std::min(kMaxRows, rows);
 }
 template int64_t product_rows<float>(int64_t);
 template int64_t product_rows<double>(int64_t);
@@ -266,7 +254,7 @@ template int64_t product_rows<double>(int64_t);
 template <typename T>
 int64_t product_scratch(int64_t rows, int64_t k) {
   const int64_t runs = std::min(kRunsInCache, Runs(k).count);
-  return (kMostTile + kProductDepth) * kPanel + rows * runs * kPackedRow;
+  return (kMaxTileRows + kProductDepth) * kPanel + rows * runs * kPackedRow;
 }
 template int64_t product_scratch<float>(int64_t, int64_t);
 template int64_t product_scratch<double>(int64_t, int64_t);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large matrix products: C = A B, for projections, their gradients and the head.
 //
-// Every entry of C is summed over k in the same order: runs of at most kProductDepth terms, each by
-// fused multiply-adds from zero, added run after run. The order depends on k alone. So a row of C
-// has the same bits whatever the other rows are, how many there are, and how C is cut into blocks.
+// Every entry of C is summed over k in the same order: in runs of at most kProductDepth terms, each
+// accumulated from zero, then run after run. The order depends on k alone. So the bits of a row of
+// C do not depend on the other rows, on their number, or on how C is cut into blocks.
 //
-// Operands are packed at every call, B panel by panel into the first cache, A once a block into the
-// second. Packing is cheap enough not to keep packed weights: docs/performance.md has the numbers.
+// Operands are packed at every call: B panel by panel into L1, A once a block into L2. Packing is
+// cheap enough that packed weights are not kept; docs/performance.md has the numbers.
 #pragma once
 
 #include <cstdint>
 
 namespace hydramix::kernels {
 
-constexpr int64_t kProductDepth = 192;  // a panel of B, 2 vectors wide, fills half of a first cache
+constexpr int64_t kProductDepth = 192;  // a panel of B, 2 vectors wide, fills half of L1
 
 // T is float or double. Of the two strides of an operand one is 1.
 template <typename T>
@@ -36,7 +36,7 @@ struct ProductBlock {
 };
 constexpr int64_t kProductColumns = 32;  // a multiple of a panel's width in every instruction set
 
-// Rows of A that stay in the second cache.
+// Rows of packed A that fit into L2.
 template <typename T>
 int64_t product_rows(int64_t k);
 

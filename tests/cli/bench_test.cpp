@@ -83,6 +83,17 @@ TEST(Bench, ScansWithBackwardAlone) {
   }
 }
 
+TEST(Bench, ProductsAndTheirShareOfTheFmaPeak) {
+  const auto all = measured_by("product");
+  expect_sane(all, "product");
+  ASSERT_EQ(all.size(), 8u);  // two projections, 16 and 32 rows, two passes
+  for (const auto& m : all)
+    for (const std::string name : {"fma_peak_share", "gemm_fma_peak_share"}) {
+      EXPECT_GT(m[name].get<double>(), 0) << m;
+      EXPECT_LT(m[name].get<double>(), 1.2) << m;  // a peak that is passed is none
+    }
+}
+
 TEST(Bench, ConvolutionAndNorm) {
   const auto all = measured_by("conv");
   expect_sane(all, "conv");

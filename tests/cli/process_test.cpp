@@ -103,7 +103,8 @@ TEST(Environment, HydramixIsaForcesAnInstructionSet) {
 TEST(Info, TellsBuildMixersAndOneMixer) {
   const auto build = run("info");
   EXPECT_EQ(build.code, 0);
-  for (const std::string line : {"LibTorch", "BLAS", "threads", "instruction set"})
+  for (const std::string line : {"LibTorch", "BLAS", "threads", "instruction set",
+                                 "GFLOP/s on one core", "% of its FMA peak"})
     EXPECT_TRUE(contains(build.out, line));
   const auto mixers = run("info mixers");
   EXPECT_TRUE(contains(mixers.out, "quasiseparable_dd"));

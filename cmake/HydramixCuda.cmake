@@ -24,17 +24,14 @@ if(HYDRAMIX_COMPILES_CUDA AND TORCH_CUDA_LIBRARIES)
   set(HYDRAMIX_HAS_GPU ON)
 endif()
 
-# LibTorch's side of the kernels, where it has CUDA.
+# LibTorch's side of the kernels, where it has CUDA; elsewhere the same symbols, which throw.
 function(hydramix_gpu_operations target)
   if(NOT HYDRAMIX_HAS_GPU)
+    target_sources(${target} PRIVATE src/ops/no_cuda.cpp)
     return()
   endif()
-  foreach(name adamw conv cross_entropy embedding gated_scan graph measure norm projection rounded_weights scan
-      sums token_table)
-    target_sources(${target} PRIVATE src/ops/gpu/${name}.cpp)
-  endforeach()
-  # The command and the tests ask the same question.
-  target_compile_definitions(${target} PUBLIC $<BUILD_INTERFACE:HYDRAMIX_GPU>)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/cuda/*.cpp)
+  target_sources(${target} PRIVATE ${sources})
   target_link_libraries(${target} PRIVATE hydramix_cuda_kernels)
 endfunction()
 
@@ -74,7 +71,8 @@ add_library(hydramix_cuda_kernels OBJECT
   src/kernels/cuda/scan_state_gradient.cu
   src/kernels/cuda/scan_states.cu
   src/kernels/cuda/scan_tile_gradient.cu
-  src/kernels/cuda/token_tiles.cpp)
+  src/kernels/cuda/token_tiles.cpp
+  src/kernels/cuda/uniform_tiles.cu)
 target_compile_features(hydramix_cuda_kernels PUBLIC cxx_std_17 cuda_std_17)
 target_compile_options(hydramix_cuda_kernels PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-Wall,-Wextra;--expt-relaxed-constexpr>"

@@ -29,6 +29,7 @@ class BertForMaskedLMImpl : public torch::nn::Module {
   void check_ids(const torch::Tensor& ids, const torch::Tensor& type_ids) const {
     bert->check_ids(ids, type_ids);
   }
+  void set_precision(torch::ScalarType precision) { bert->set_precision(precision); }
   const BertOptions& options() const { return bert->options(); }
 
   // The head on the places `positions` (m) int64 of hidden (B, L, d_model), counted over B L, with
@@ -46,7 +47,7 @@ class BertForMaskedLMImpl : public torch::nn::Module {
   torch::Tensor transformed(const torch::Tensor& hidden) const;
 
   BertEncoder bert{nullptr};
-  torch::nn::Linear transform{nullptr};
+  Projection transform{nullptr};
   torch::nn::LayerNorm transform_norm{nullptr};
   torch::Tensor decoder_bias;  // (vocab)
 };

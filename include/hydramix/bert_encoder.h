@@ -5,7 +5,7 @@
 //   e      = dropout( LayerNorm_1e-12( word[id] + type[type_id] + position[place in sequence] ) )
 //   x      = LayerNorm_1e-5( x + block(x) )                       per layer, norm: post
 //   x      = x + block( LayerNorm_1e-5(x) )                       per layer, norm: pre
-//            and the same again with the MLP; pre has one LayerNorm more behind the last layer
+//            and the same again with the MLP; pre has one LayerNorm more after the last layer
 //   pooled = tanh( dense(row) )                                   for one row a sequence
 //
 // For training nothing is padded: encode() takes the tokens of all sequences end to end, ids (1, n)
@@ -40,7 +40,7 @@ struct BertOptions {
     v("pooler", self.pooler,
       "holds the pooler's weights too, which the masked-LM loss does not use");
     v("norm", self.norm, Choices{"post", "pre"},
-      "LayerNorm behind every residual sum, or before every block and once at the end");
+      "LayerNorm after every residual sum, or before every block and once at the end");
     v("positions", self.positions, Range{0, 1 << 24},
       "learned embeddings of this many places of a sequence; 0: none");
     v("dropout", self.dropout, Range{0.0, 0.99}, "share of embedding channels dropped in training");
@@ -48,7 +48,7 @@ struct BertOptions {
       "keeps only the input of a layer for the backward pass and computes the rest anew");
     v("initial_deviation", self.initial_deviation, Range{1e-6, 1.0},
       "of linear and embedding weights, which start normal; BERT's is for a d_model of 768");
-    v("mlp", self.mlp, "the MLP behind every block");
+    v("mlp", self.mlp, "the MLP after every block");
     v("block", self.block, "the block of every layer");
   }
 };
@@ -77,7 +77,14 @@ class BertEncoderImpl : public torch::nn::Module {
   // rows (S, d_model) -> (S, d_model), with options.pooler.
   torch::Tensor pool(const torch::Tensor& rows) const;
 
+  // What products between layers and in the heads are computed in: float32, which is where a model
+  // begins, or on a GPU bfloat16, in which the layers then pass on what they compute. Weights and
+  // their gradients stay float32.
+  void set_precision(torch::ScalarType precision);
+  torch::ScalarType precision() const { return precision_; }
+
   const torch::Tensor& word_table() const { return word_embeddings->weight; }  // (vocab, d_model)
+  const RoundedCopy& word_table_copy() const { return word_embeddings->copy(); }
   const BertOptions& options() const { return options_; }
 
  private:
@@ -96,8 +103,9 @@ class BertEncoderImpl : public torch::nn::Module {
                       const DropoutKey& dropout) const;
 
   BertOptions options_;
-  torch::nn::Embedding word_embeddings{nullptr}, token_type_embeddings{nullptr},
-      position_embeddings{nullptr};
+  torch::ScalarType precision_ = torch::kFloat32;
+  TiedEmbedding word_embeddings{nullptr};
+  torch::nn::Embedding token_type_embeddings{nullptr}, position_embeddings{nullptr};
   torch::nn::LayerNorm embedding_norm{nullptr}, final_norm{nullptr};
   torch::nn::Linear pooler{nullptr};
   std::vector<Layer> layers_;

@@ -50,6 +50,8 @@ class SequenceClassifierImpl : public torch::nn::Module {
   // the encoders are not the same.
   void take_encoder(const torch::nn::Module& pretrained);
 
+  // The encoder's.
+  void set_precision(torch::ScalarType precision) { bert->set_precision(precision); }
   const BertOptions& encoder_options() const { return bert->options(); }
   const ClassifierOptions& options() const { return options_; }
 

@@ -164,7 +164,7 @@ double verify_encoder(const Bench& bench) {
     const auto want = model->encode(ids, {});
     const auto loss = model->masked_loss(want, places, targets).sum;
     model->to(kGpu);
-    const MatmulPrecision precision(torch::kBFloat16);
+    model->set_precision(torch::kBFloat16);
     const auto hidden = model->encode(ids.to(kGpu), {});
     verified(bench, "encoder: the loss",
              model->masked_loss(hidden, places.to(kGpu), targets.to(kGpu)).sum, loss);

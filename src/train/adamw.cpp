@@ -5,8 +5,8 @@
 
 #include "hydramix/weights.h"
 #include "kernels/cpu/adamw.h"
-#include "ops/gpu/adamw.h"
-#include "ops/gpu/rounded_weights.h"
+#include "ops/backend.h"
+#include "ops/cuda/adamw.h"
 #include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
 
@@ -42,24 +42,21 @@ AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
   if (options.ema > 0) average_ = parameters.values().clone();
   for (const auto& range : parameters.ranges())
     decays_.push_back(decays(range.name, range.parameter));
-  if constexpr (gpu::kBuilt)
-    if (gpu::takes(parameters.values())) {
-      std::vector<int64_t> ends;
-      // What lies behind a parameter up to the next one is zero and stays so.
-      for (const auto& range : parameters.ranges()) ends.push_back(range.begin + range.size);
-      pass_ = std::make_shared<gpu::AdamWPass>(
-          ends, std::vector<uint8_t>(decays_.begin(), decays_.end()), parameters.values().device());
-      // From the first forward pass on products read the weights where the step rounds them.
-      rounded_ = parameters.values().to(torch::kBFloat16);
-      tell_rounded();
-    }
+  if (backend_of(parameters.values()) != Backend::kCuda) return;
+  std::vector<int64_t> ends;
+  // What lies between a parameter and the next one is zero and stays so.
+  for (const auto& range : parameters.ranges()) ends.push_back(range.begin + range.size);
+  pass_ = std::make_shared<on_cuda::AdamWPass>(
+      ends, std::vector<uint8_t>(decays_.begin(), decays_.end()), parameters.values().device());
+  // From the first forward pass on products read the weights where the step rounds them.
+  rounded_ = parameters.values().to(torch::kBFloat16);
+  parameters_.set_rounded(rounded_);
 }
 
 double AdamW::gradient_norm(double terms) const {
   const auto& gradients = parameters_.gradients();
   double squares;
-  if constexpr (gpu::kBuilt)
-    if (pass_) return std::sqrt(pass_->sum_of_squares(gradients).item<double>()) / terms;
+  if (pass_) return std::sqrt(pass_->sum_of_squares(gradients).item<double>()) / terms;
   if (!gradients.is_cpu())
     squares = gradients.to(torch::kFloat64).square().sum().item<double>();
   else if (gradients.scalar_type() == torch::kFloat64)
@@ -81,11 +78,10 @@ void AdamW::step(double rate_share, double terms, double norm) {
   step.denominator_scale = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
   step.ema = options_.ema;
   const double keep = 1 - options_.decay * rate_share;
-  if constexpr (gpu::kBuilt)
-    if (pass_) {
-      step_on_gpu(step, keep, terms);
-      return;
-    }
+  if (pass_) {
+    step_on_gpu(step, keep, terms);
+    return;
+  }
 
   std::vector<ParameterRun> runs;
   for (std::size_t i = 0; i < decays_.size(); ++i) {
@@ -128,22 +124,13 @@ void AdamW::step(double rate_share, double terms, double norm) {
 
 // Clips by the norm that gradient_norm() left on the device.
 void AdamW::step_on_gpu(const kernels::AdamWStep& step, double keep, double terms) {
-  if constexpr (gpu::kBuilt) {
-    torch::NoGradGuard no_grad;
-    auto& values = parameters_.values();
-    pass_->step({parameters_.gradients(), values, mean_, square_, average_, rounded_},
-                {1 / terms, step.beta1, step.beta2, step.epsilon, step.rate, step.denominator_scale,
-                 keep, step.ema, options_.clip});
-    parameters_.mark_written();
-    tell_rounded();
-  }
-}
-
-void AdamW::tell_rounded() const {
-  if constexpr (gpu::kBuilt)
-    for (const auto& range : parameters_.ranges())
-      if (range.parameter.dim() > 1)
-        gpu::set_rounded(range.parameter, parameters_.part(rounded_, range));
+  torch::NoGradGuard no_grad;
+  auto& values = parameters_.values();
+  pass_->step({parameters_.gradients(), values, mean_, square_, average_, rounded_},
+              {1 / terms, step.beta1, step.beta2, step.epsilon, step.rate, step.denominator_scale,
+               keep, step.ema, options_.clip});
+  parameters_.mark_written();
+  parameters_.set_rounded(rounded_);
 }
 
 }  // namespace hydramix

@@ -15,7 +15,7 @@
 
 namespace hydramix {
 
-namespace gpu {
+namespace on_cuda {
 class AdamWPass;
 }
 namespace kernels {
@@ -64,10 +64,9 @@ class AdamW {
   AdamWOptions options_;
   std::vector<bool> decays_;  // for each range
   torch::Tensor mean_, square_, average_;
-  void tell_rounded() const;
   void step_on_gpu(const kernels::AdamWStep& step, double keep, double terms);
-  std::shared_ptr<gpu::AdamWPass> pass_;  // where there are kernels for it
-  torch::Tensor rounded_;                 // (n) bfloat16: the weights
+  std::shared_ptr<on_cuda::AdamWPass> pass_;  // where there are kernels for it
+  torch::Tensor rounded_;                     // (n) bfloat16: the weights
 };
 
 }  // namespace hydramix

@@ -197,7 +197,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   const auto options = completed(given);
   const auto& task = sentence_task(options.task);
   check_batch(options, communicator.size());
-  const bool bfloat16 = choose_bfloat16(options.precision, device);
+  const auto precision = choose_precision(options.precision, device);
   const auto files = read_files(task, options.data);
   if (communicator.rank() == 0 && events.message)
     for (const auto* file : files.all())
@@ -247,9 +247,10 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   for (std::size_t i = 0; i < task.dev.size(); ++i)
     parts.push_back({task.dev[i], encoded(files.dev[i])});
   model->to(device);
+  model->set_precision(precision);
   SentenceClassification classification(
       model, task, encoded(files.train), std::move(parts),
-      {options.epochs, options.micro_batch, options.seed, device, bfloat16});
+      {options.epochs, options.micro_batch, options.seed, device});
   TrainOptions train;
   train.steps = classification.steps(options.batch);
   train.batch = options.batch;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hydramix/torch_compat.h"
+#include "hydramix/rounded_copy.h"
 
 namespace hydramix {
 
@@ -17,6 +17,7 @@ class FlatParameters {
     std::string name;  // as named_weights() has it
     torch::Tensor parameter;
     int64_t begin, size;
+    std::vector<RoundedCopy> copies;  // of the modules that multiply by it in bfloat16
   };
 
   // The model's parameters, in the order of its modules, move into the buffer: one dtype, one
@@ -31,6 +32,8 @@ class FlatParameters {
   torch::Tensor part(const torch::Tensor& buffer, const Range& range) const;
 
   void zero_gradients() { gradients_.zero_(); }
+  // Declares that a buffer (n) holds values() rounded to bfloat16, until the next write.
+  void set_rounded(const torch::Tensor& buffer) const;
   // To be called when values() was written by other means than LibTorch, which counts writes.
   void mark_written();
 

@@ -7,7 +7,8 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "language/language_documents.h"
-#include "ops/gpu/graph.h"
+#include "ops/backend.h"
+#include "ops/graph.h"
 #include "train/device.h"
 #include "train/gemm_rate.h"
 #include "train/launch_environment.h"
@@ -78,11 +79,10 @@ const std::vector<std::string> kFreeInPretrain{"out",
                                                "train.tensorboard",
                                                "model.recompute"};
 
-// Whether a step does the same for the same lengths without asking the host: what works on rows
-// uploads where they are.
-bool can_be_recorded(const BlockOptions& block) {
-  return make_mixer(block.mixer, block.heads(), block.mixer_options)->packs() &&
-         !block.mixer_options.learn_initial_states;
+// Whether a step of the same lengths is the same work without the host: mixers that work on rows
+// upload where those are.
+bool can_be_captured(const BlockOptions& block) {
+  return mixer_info(block.mixer).packed && !block.mixer_options.learn_initial_states;
 }
 
 }  // namespace
@@ -95,11 +95,9 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
                        " sequences cannot be divided among ", launch.size,
                        " ranks. Choose a batch that is a multiple of the number of ranks.");
   const auto device = choose_device(options.device, launch.local_rank);
-  const bool bfloat16 = choose_bfloat16(options.precision, device);
-  // Steps that are recorded need a stream of their own, from the first tensor on.
-  std::shared_ptr<void> stream;
-  if constexpr (gpu::kBuilt)
-    if (device.is_cuda()) stream = std::make_shared<gpu::OwnStream>(device);
+  const auto precision = choose_precision(options.precision, device);
+  // Steps that are captured need a stream of their own, from the first tensor on.
+  const OwnStream stream(device);
   const auto tokenizer = open_tokenizer(options.data);
   HYDRAMIX_CHECK_USAGE(tokenizer.size() <= options.model.vocab,
                        "model.vocab: ", options.model.vocab, " is less than the tokenizer's ",
@@ -114,6 +112,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
   torch::manual_seed(seed);
   BertForMaskedLM model(options.model);
   model->to(device);
+  model->set_precision(precision);
 
   return among_ranks({options.train.timeout}, device, [&](Communicator& communicator) {
     communicator.agree("the options", to_json(options).dump());
@@ -127,12 +126,12 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
                 {{"train", training->fingerprint()}, {"validation", validation->fingerprint()}});
       tokenizer.save(folder / "tokenizer.json");
     }
-    MaskedLm task(model, training_batches, *validation, validation_batches,
-                  {options.train.micro_batch, options.data.evaluation_documents, options.train.seed,
-                   device, bfloat16,
-                   /*graphs=*/gpu::kBuilt && bfloat16 && communicator.size() == 1 &&
-                       can_be_recorded(options.model.block),
-                   communicator.rank() == 0 ? events.message : nullptr});
+    MaskedLm task(
+        model, training_batches, *validation, validation_batches,
+        {options.train.micro_batch, options.data.evaluation_documents, options.train.seed, device,
+         /*graphs=*/has_cuda_kernels() && precision == torch::kBFloat16 &&
+             communicator.size() == 1 && can_be_captured(options.model.block),
+         communicator.rank() == 0 ? events.message : nullptr});
 
     PretrainResult result;
     for (const auto& parameter : model->parameters()) result.parameters += parameter.numel();
@@ -144,8 +143,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     Trainer trainer(task, options.train, communicator, folder, forwarded);
     if (communicator.rank() == 0 && events.ready)
       events.ready(result.parameters,
-                   gemm_rate(device, bfloat16 ? torch::kBFloat16 : torch::kFloat32) *
-                       static_cast<double>(communicator.size()));
+                   gemm_rate(device, precision) * static_cast<double>(communicator.size()));
     result.end = trainer.run();
     if (communicator.rank() == 0 && result.end == Trainer::End::kDone) {
       save_model(folder / "model", model);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/gpu/gpu.h"
+#include "ops/backend.h"
 
 namespace hydramix::test {
 
@@ -19,7 +19,7 @@ inline const torch::Device kGpu(torch::kCUDA);
 class OnGpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!gpu::kBuilt) GTEST_SKIP() << "the library has no GPU kernels";
+    if (!has_cuda_kernels()) GTEST_SKIP() << "the library has no GPU kernels";
     if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU on this machine";
   }
 };
@@ -70,9 +70,9 @@ inline torch::Tensor placed(const torch::Tensor& t, Memory memory) {
   const auto flat = t.flatten(1);
   const int64_t before = memory == Memory::kColumns ? 16 : 1;
   // Rows a multiple of 16 values long, or not.
-  const int64_t behind = memory == Memory::kColumns ? 31 - (flat.size(1) + 15) % 16 : 2;
+  const int64_t after = memory == Memory::kColumns ? 31 - (flat.size(1) + 15) % 16 : 2;
   const auto wide =
-      torch::full({t.size(0), before + flat.size(1) + behind},
+      torch::full({t.size(0), before + flat.size(1) + after},
                   std::numeric_limits<double>::quiet_NaN(), t.options().requires_grad(false));
   auto columns = wide.narrow(1, before, flat.size(1));
   columns.copy_(flat);

@@ -73,8 +73,8 @@ TaskRecipe glue_recipe(const std::string& recipe, const std::string& task) {
   for (const auto& [name, stated] :
        {std::pair{"rate", found.rate > 0}, std::pair{"epochs", found.epochs > 0},
         std::pair{"batch", found.batch > 0}, std::pair{"max_length", found.max_length > 0}})
-    HYDRAMIX_CHECK_USAGE(stated, "recipe ", recipe, ": states no ", name, " for ", task,
-                         ". Add ", key, ".", name, " or all.", name, " to it.");
+    HYDRAMIX_CHECK_USAGE(stated, "recipe ", recipe, ": states no ", name, " for ", task, ". Add ",
+                         key, ".", name, " or all.", name, " to it.");
   return found;
 }
 

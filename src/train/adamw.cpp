@@ -47,8 +47,8 @@ AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
       std::vector<int64_t> ends;
       // What lies behind a parameter up to the next one is zero and stays so.
       for (const auto& range : parameters.ranges()) ends.push_back(range.begin + range.size);
-      pass_ = std::make_shared<gpu::AdamWPass>(ends, groups_.of_range,
-                                               parameters.values().device());
+      pass_ =
+          std::make_shared<gpu::AdamWPass>(ends, groups_.of_range, parameters.values().device());
       // From the first forward pass on products read the weights where the step rounds them.
       rounded_ = parameters.values().to(torch::kBFloat16);
       tell_rounded();
@@ -78,8 +78,8 @@ void AdamW::step(double rate_share, double terms, double norm) {
   step.beta2 = options_.beta2;
   step.epsilon = options_.epsilon;
   step.denominator_scale = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
-  step.ema = options_.ema_warmup ? std::min(options_.ema, (1 + before) / (10 + before))
-                                 : options_.ema;
+  step.ema =
+      options_.ema_warmup ? std::min(options_.ema, (1 + before) / (10 + before)) : options_.ema;
   const bool times_rate = options_.decay_rule == "times_rate";
   std::vector<kernels::AdamWStep> own(groups_.groups.size(), step);  // for each group
   for (std::size_t i = 0; i < own.size(); ++i) {

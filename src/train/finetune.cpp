@@ -150,9 +150,8 @@ Json read_result(const fs::path& path) {
 constexpr int64_t kCheckpointSteps = 500;
 
 const RunRules& finetune_rules() {
-  static const RunRules rules{
-      {"out", "data", "model", "device", "micro_batch", "timeout"},
-      Json::parse(R"({"decay_rule": "decoupled", "clip": 1.0, "groups": [],
+  static const RunRules rules{{"out", "data", "model", "device", "micro_batch", "timeout"},
+                              Json::parse(R"({"decay_rule": "decoupled", "clip": 1.0, "groups": [],
                       "schedule": {"shape": "linear"}})")};
   return rules;
 }

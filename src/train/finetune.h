@@ -45,8 +45,10 @@ struct FinetuneOptions {
     v("data", self.data, "folder of GLUE: the task's files are in a folder of its name");
     v("out", self.out, "folder of the run; a run that is there is continued");
     v("recipe", self.recipe, Required{},
-      "what epochs, batch, max_length, rate, decay, decay_rule, clip and pooling are where they are "
-      "not given: hydra, m2, train_bert, table2, small, tiny, or a file like recipes/glue/hydra.yaml");
+      "what epochs, batch, max_length, rate, decay, decay_rule, clip and pooling are where they "
+      "are "
+      "not given: hydra, m2, train_bert, table2, small, tiny, or a file like "
+      "recipes/glue/hydra.yaml");
     v("epochs", self.epochs, Range{0, 1 << 20}, "times every example is seen; 0: the recipe's");
     v("batch", self.batch, Range{0, 1 << 20}, "examples a step; 0: the recipe's");
     v("max_length", self.max_length, Range{0, 1 << 24},

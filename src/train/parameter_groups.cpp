@@ -81,20 +81,21 @@ ParameterGroups parameter_groups(const FlatParameters& parameters, ParameterGrou
       break;
     }
     std::size_t number = 0;
-    while (number < result.groups.size() && (result.groups[number].rate != own.rate ||
-                                             result.groups[number].decay != own.decay))
+    while (number < result.groups.size() &&
+           (result.groups[number].rate != own.rate || result.groups[number].decay != own.decay))
       ++number;
     if (number == result.groups.size()) result.groups.push_back(own);
-    HYDRAMIX_CHECK_USAGE(number <= std::numeric_limits<uint8_t>::max(),
-                         "optimizer.groups: more than 256 different rates and decays. State fewer.");
+    HYDRAMIX_CHECK_USAGE(
+        number <= std::numeric_limits<uint8_t>::max(),
+        "optimizer.groups: more than 256 different rates and decays. State fewer.");
     result.of_range.push_back(static_cast<uint8_t>(number));
   }
   for (const auto& group : given)
     HYDRAMIX_CHECK_USAGE(group.used, "optimizer.groups: ", in_quotes(group.text),
                          " fits no weight that an earlier group has not taken. The first weights "
                          "are called ",
-                         parameters.ranges().front().name, " ... ",
-                         parameters.ranges().back().name, ".");
+                         parameters.ranges().front().name, " ... ", parameters.ranges().back().name,
+                         ".");
   return result;
 }
 

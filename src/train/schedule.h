@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The learning rate over time, as a share of its peak: linear warm-up, then down to `final`.
 //
-//   linear    1 - (1 - final) g               g = share of the steps after the warm-up that are done
-//   cosine    final + (1 - final) (1 + cos(pi g)) / 2
-//   constant  1
+//   linear    1 - (1 - final) g               g = share of the steps after the warm-up that are
+//   done cosine    final + (1 - final) (1 + cos(pi g)) / 2 constant  1
 #pragma once
 
 #include <algorithm>

@@ -25,12 +25,11 @@ const torch::Tensor& AdamWPass::sum_of_squares(const torch::Tensor& gradients) {
 void AdamWPass::step(const Buffers& b, const Step& step) {
   const c10::cuda::CUDAGuard guard(b.weight.device());
   // One upload: the step, then its groups.
-  std::vector<double> numbers{step.gradient_scale, step.beta1, step.beta2, step.epsilon,
+  std::vector<double> numbers{step.gradient_scale,    step.beta1, step.beta2, step.epsilon,
                               step.denominator_scale, step.ema};
   static_assert(sizeof(cuda::AdamWStep) == 6 * sizeof(float));
   static_assert(sizeof(cuda::AdamWGroup) == 2 * sizeof(float));
-  for (const auto& group : step.groups)
-    numbers.insert(numbers.end(), {group.rate, group.keep});
+  for (const auto& group : step.groups) numbers.insert(numbers.end(), {group.rate, group.keep});
   const auto uploaded = torch::tensor(numbers, torch::kFloat32).to(b.weight.device());
   const auto* at = uploaded.data_ptr<float>();
   cuda::AdamWBuffers buffers;
@@ -40,12 +39,12 @@ void AdamWPass::step(const Buffers& b, const Step& step) {
   buffers.v = b.square.data_ptr<float>();
   if (b.average.defined()) buffers.average = b.average.data_ptr<float>();
   if (b.rounded.defined()) buffers.copy = data<__nv_bfloat16>(b.rounded);
-  check(cuda::adamw(b.weight.numel(), buffers,
-                    {ends_.data_ptr<int64_t>(), groups_.data_ptr<uint8_t>(),
-                     static_cast<int>(ends_.numel()),
-                     reinterpret_cast<const cuda::AdamWGroup*>(at + 6)},
-                    reinterpret_cast<const cuda::AdamWStep*>(at),
-                    squares_.data_ptr<double>(), static_cast<float>(step.clip), stream()),
+  check(cuda::adamw(
+            b.weight.numel(), buffers,
+            {ends_.data_ptr<int64_t>(), groups_.data_ptr<uint8_t>(),
+             static_cast<int>(ends_.numel()), reinterpret_cast<const cuda::AdamWGroup*>(at + 6)},
+            reinterpret_cast<const cuda::AdamWStep*>(at), squares_.data_ptr<double>(),
+            static_cast<float>(step.clip), stream()),
         "adamw");
 }
 

@@ -119,10 +119,10 @@ void check_step(int64_t n, int64_t offset, float clip, bool average, bool copy) 
   auto all = buffers.all();
   if (!average) all.average = nullptr;
   if (!copy) all.copy = nullptr;
-  ASSERT_CUDA(adamw(n, all,
-                    {ends.data(), numbers.data(), static_cast<int>(ranges.ends.size()),
-                     groups_on_device.data()},
-                    on_device.data(), sum.data(), clip, nullptr));
+  ASSERT_CUDA(adamw(
+      n, all,
+      {ends.data(), numbers.data(), static_cast<int>(ranges.ends.size()), groups_on_device.data()},
+      on_device.data(), sum.data(), clip, nullptr));
 
   const auto new_w = buffers.weight.host();
   EXPECT_LT(relative_error(widened(buffers.m.host()), expected_m), 2e-7);

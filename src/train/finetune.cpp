@@ -216,6 +216,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
                            ClassifierOptions{task.outputs(), pooling_of(options, start.options),
                                              options.dropout, options.max_length});
   model->take_encoder(*start.weights);
+  check_parameter_groups(*model, options.groups);
   Json data = files.fingerprints();
   data.update(start.fingerprints());
   communicator.agree("the options", to_json(options).dump());

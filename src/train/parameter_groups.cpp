@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/parameter_groups.h"
 
+#include <algorithm>
 #include <charconv>
-#include <limits>
 #include <optional>
 #include <regex>
 #include <sstream>
@@ -62,41 +62,65 @@ GroupText parsed_group(const std::string& text) {
   return group;
 }
 
+// The groups that were asked for, and which of them fitted a weight so far.
+class AskedGroups {
+ public:
+  explicit AskedGroups(const std::vector<std::string>& texts) {
+    for (const auto& text : texts) groups_.push_back(parsed_group(text));
+  }
+
+  ParameterGroup of(const std::string& name, const torch::Tensor& weight, ParameterGroup common) {
+    names_.push_back(name);
+    ParameterGroup own = common;
+    if (!decays(name, weight)) own.decay = 0;
+    const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const GroupText& group) {
+      return std::regex_search(name, group.pattern);
+    });
+    if (found == groups_.end()) return own;
+    found->used = true;
+    if (found->rate_share) own.rate = *found->rate_share * common.rate;
+    own.rate = found->rate.value_or(own.rate);
+    own.decay = found->decay.value_or(own.decay);
+    return own;
+  }
+
+  // To be called when of() has seen all weights.
+  void check_used() const {
+    for (const auto& group : groups_)
+      HYDRAMIX_CHECK_USAGE(group.used, "optimizer.groups: ", in_quotes(group.text),
+                           " fits no weight that an earlier group has not taken. Weights have "
+                           "names from ",
+                           names_.front(), " to ", names_.back(), ".");
+  }
+
+ private:
+  std::vector<GroupText> groups_;
+  std::vector<std::string> names_;
+};
+
 }  // namespace
 
 ParameterGroups parameter_groups(const FlatParameters& parameters, ParameterGroup common,
                                  const std::vector<std::string>& texts) {
-  std::vector<GroupText> given;
-  for (const auto& text : texts) given.push_back(parsed_group(text));
+  AskedGroups asked(texts);
   ParameterGroups result;
+  auto& groups = result.groups;
   for (const auto& range : parameters.ranges()) {
-    ParameterGroup own = common;
-    if (!decays(range.name, range.parameter)) own.decay = 0;
-    for (auto& group : given) {
-      if (!std::regex_search(range.name, group.pattern)) continue;
-      group.used = true;
-      if (group.rate_share) own.rate = *group.rate_share * common.rate;
-      own.rate = group.rate.value_or(own.rate);
-      own.decay = group.decay.value_or(own.decay);
-      break;
-    }
-    std::size_t number = 0;
-    while (number < result.groups.size() &&
-           (result.groups[number].rate != own.rate || result.groups[number].decay != own.decay))
-      ++number;
-    if (number == result.groups.size()) result.groups.push_back(own);
-    HYDRAMIX_CHECK_USAGE(
-        number <= std::numeric_limits<uint8_t>::max(),
-        "optimizer.groups: more than 256 different rates and decays. State fewer.");
-    result.of_range.push_back(static_cast<uint8_t>(number));
+    const auto own = asked.of(range.name, range.parameter, common);
+    auto found = std::find(groups.begin(), groups.end(), own);
+    if (found == groups.end()) found = groups.insert(groups.end(), own);
+    result.of_range.push_back(static_cast<uint8_t>(found - groups.begin()));
   }
-  for (const auto& group : given)
-    HYDRAMIX_CHECK_USAGE(group.used, "optimizer.groups: ", in_quotes(group.text),
-                         " fits no weight that an earlier group has not taken. The first weights "
-                         "are called ",
-                         parameters.ranges().front().name, " ... ", parameters.ranges().back().name,
-                         ".");
+  HYDRAMIX_CHECK_USAGE(groups.size() <= 256, "optimizer.groups: ", groups.size(),
+                       " different pairs of rate and decay; expected 256 at most. State fewer.");
+  asked.check_used();
   return result;
+}
+
+void check_parameter_groups(const torch::nn::Module& model, const std::vector<std::string>& texts) {
+  AskedGroups asked(texts);
+  for (const auto& [name, weight] : named_weights(model)) asked.of(name, weight, {0, 0});
+  asked.check_used();
 }
 
 }  // namespace hydramix

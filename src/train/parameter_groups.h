@@ -15,6 +15,7 @@ namespace hydramix {
 
 struct ParameterGroup {
   double rate, decay;  // at the peak of the schedule
+  bool operator==(const ParameterGroup&) const = default;
 };
 
 struct ParameterGroups {
@@ -26,5 +27,7 @@ struct ParameterGroups {
 // UsageError for a text that cannot be read, and for a pattern that fits no weight.
 ParameterGroups parameter_groups(const FlatParameters& parameters, ParameterGroup common,
                                  const std::vector<std::string>& texts);
+// Throws what parameter_groups() would for this model, before a run has a folder.
+void check_parameter_groups(const torch::nn::Module& model, const std::vector<std::string>& texts);
 
 }  // namespace hydramix

@@ -114,6 +114,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
 
   torch::manual_seed(seed);
   BertForMaskedLM model(options.model);
+  check_parameter_groups(*model, options.train.optimizer.groups);
   model->to(device);
 
   return among_ranks({options.train.timeout}, device, [&](Communicator& communicator) {

@@ -180,7 +180,7 @@ TEST(ParameterGroupsTest, TextsThatCannotBeMeantAreErrors) {
   EXPECT_THROW_WITH(made("first decay=-1"), UsageError, "'-1' is no number");
   EXPECT_THROW_WITH(made("first wd=1"), UsageError, "neither rate= nor decay=");
   EXPECT_THROW_WITH(made("first( rate=1"), UsageError, "no regular expression");
-  EXPECT_THROW_WITH(made("third rate=1"), UsageError, "first.weight ... second.bias");
+  EXPECT_THROW_WITH(made("third rate=1"), UsageError, "first.weight to second.bias");
   EXPECT_EQ(made("first rate=2").groups.size(), 4u);  // two rates, with decay and without
   EXPECT_EQ(parameter_groups(flat, {1, 1}, {}).groups.size(), 2u);
 }

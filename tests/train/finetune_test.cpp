@@ -267,6 +267,13 @@ TEST_F(FinetuneTest, WhatIsWrongIsSaidBeforeTraining) {
   auto o = options("RTE");
   o.decay = -0.5;
   EXPECT_THROW_WITH(finetune(o, events), UsageError, "decay: -0.5");
+  prepare({"RTE"});
+  o.decay = 0;
+  o.groups = {"filter rate=1e-3"};
+  EXPECT_THROW_WITH(finetune(o, events), UsageError, "fits no weight");
+  o.groups = {};
+  o.recipe = "hidra";
+  EXPECT_THROW_WITH(finetune(o, events), UsageError, "there is no 'hidra'");
   EXPECT_THROW_WITH(check_start(options("RTE"), test::tiny_bert("hydra"), 3), UsageError,
                     "among 3 ranks");
   EXPECT_FALSE(fs::exists(folder / "out"));

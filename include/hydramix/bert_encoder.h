@@ -29,6 +29,7 @@ struct BertOptions {
   double dropout = 0;
   bool recompute = false;
   double initial_deviation = 0.02;
+  std::string initial_distribution = "normal";
   MlpOptions mlp;
   BlockOptions block;
 
@@ -47,7 +48,9 @@ struct BertOptions {
     v("recompute", self.recompute,
       "keeps only the input of a layer for the backward pass and computes the rest anew");
     v("initial_deviation", self.initial_deviation, Range{1e-6, 1.0},
-      "of linear and embedding weights, which start normal; BERT's is for a d_model of 768");
+      "of linear and embedding weights; BERT's is for a d_model of 768");
+    v("initial_distribution", self.initial_distribution, Choices{"normal", "truncated_normal"},
+      "of linear and embedding weights; truncated_normal: drawn again beyond two deviations");
     v("mlp", self.mlp, "the MLP after every block");
     v("block", self.block, "the block of every layer");
   }

@@ -103,12 +103,6 @@ Size size_of(int64_t tokens, int64_t length) {
   return {std::max<int64_t>(1, tokens / length), length};
 }
 
-std::vector<int64_t> offsets_of(Size size) {
-  std::vector<int64_t> offsets{0};
-  for (int64_t s = 0; s < size.batch; ++s) offsets.push_back(offsets.back() + size.length);
-  return offsets;
-}
-
 // The projections of a block's layer.
 double block_products_ms(const BlockOptions& o, int64_t n) {
   const Heads heads = o.heads();
@@ -120,10 +114,10 @@ double block_products_ms(const BlockOptions& o, int64_t n) {
 void scan_step(Bench& bench, Size size) {
   const double error = verify_scan(bench);
   const BlockOptions o = block_options(bench.options);
-  ScanCase scan(o, offsets_of(size));
+  ScanCase scan(o, Sequences::uniform(size.batch, size.length));
   const auto leaves = scan.leaves();
   const auto g = random_bf16(scan.x.sizes().vec());
-  const double gemms = block_products_ms(o, scan.offsets.back());
+  const double gemms = block_products_ms(o, scan.sequences.tokens());
   {
     torch::NoGradGuard no_grad;
     report(bench, subject_of("scan", "forward", size, o.d_model), graphed_ms([&] { scan.run(); }),
@@ -142,10 +136,10 @@ void passes_step(Bench& bench, Size size) {
   const double error = verify_scan(bench);
   const torch::NoGradGuard no_grad;
   const BlockOptions o = block_options(bench.options);
-  const ScanCase scan(o, offsets_of(size));
-  const double gemms = block_products_ms(o, scan.offsets.back());
+  const ScanCase scan(o, Sequences::uniform(size.batch, size.length));
+  const double gemms = block_products_ms(o, scan.sequences.tokens());
   ScanCall call{scan.x, {},          scan.bias, scan.A, {}, scan.delta.to(torch::kBFloat16),
-                {},     scan.offsets};
+                {},     scan.sequences};
   for (const int d : {0, 1}) {
     call.direction[d] = scan.directions[d];
     call.direction[d].dt = call.direction[d].dt.to(torch::kBFloat16);

@@ -55,11 +55,10 @@ Tensor random_bf16(std::vector<int64_t> shape) {
   return torch::randn(shape, on_gpu(torch::kFloat32)).to(torch::kBFloat16);
 }
 
-ScanCase::ScanCase(const BlockOptions& options, std::vector<int64_t> where)
-    : offsets(std::move(where)) {
+ScanCase::ScanCase(const BlockOptions& options, const Sequences& where) : sequences(where) {
   const Heads heads = options.heads();
   const auto& mixer = options.mixer_options;
-  const int64_t n = offsets.back(), G = mixer.groups, N = mixer.d_state;
+  const int64_t n = sequences.tokens(), G = mixer.groups, N = mixer.d_state;
   const auto floats = on_gpu(torch::kFloat32);
   x = random_bf16({n, heads.H, heads.P});
   for (auto& d : directions)
@@ -88,7 +87,7 @@ std::vector<Tensor> ScanCase::leaves() {
 }
 
 Tensor ScanCase::run() const {
-  return packed_scan(x, directions[0], directions[1], bias, A, delta, offsets, {});
+  return packed_scan(x, directions[0], directions[1], bias, A, delta, sequences, {});
 }
 
 double verify_scan(const Bench& bench) {

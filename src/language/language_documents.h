@@ -17,6 +17,10 @@ namespace hydramix {
 // other English text is spelt in letters.
 Tokenizer language_tokenizer();
 
+// How many documents an evaluation takes: as many as asked for; 0, all, is 2000 of a language that
+// has no end.
+inline int64_t evaluated_language_documents(int64_t asked) { return asked > 0 ? asked : 2000; }
+
 class LanguageDocuments : public Documents {
  public:
   LanguageDocuments(const LanguageOptions& options, Split split, int64_t documents);

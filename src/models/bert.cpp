@@ -19,7 +19,7 @@ BertForMaskedLMImpl::BertForMaskedLMImpl(const BertOptions& options) {
   transform_norm = head->register_module("LayerNorm", make_norm(d_model, 1e-12));
   decoder_bias =
       scope(*predictions, "decoder")->register_parameter("bias", torch::zeros({options.vocab}));
-  initialize_as_bert(*this, options.initial_deviation);
+  initialize_as_bert(*this, options);
 }
 
 torch::Tensor BertForMaskedLMImpl::transformed(const torch::Tensor& hidden) const {

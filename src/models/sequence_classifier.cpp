@@ -26,6 +26,7 @@ nlohmann::ordered_json function_of(BertOptions options) {
   options.dropout = usual.dropout;
   options.recompute = usual.recompute;
   options.initial_deviation = usual.initial_deviation;
+  options.initial_distribution = usual.initial_distribution;
   auto& mixer = options.block.mixer_options;
   const auto& usual_mixer = usual.block.mixer_options;
   mixer.max_length = usual_mixer.max_length;
@@ -57,7 +58,7 @@ SequenceClassifierImpl::SequenceClassifierImpl(const BertOptions& encoder,
   bert = register_module("bert", BertEncoder(with_pooler(encoder)));
   classifier =
       register_module("classifier", torch::nn::Linear(encoder.block.d_model, options.outputs));
-  initialize_as_bert(*this, encoder.initial_deviation);
+  initialize_as_bert(*this, encoder);
 }
 
 torch::Tensor SequenceClassifierImpl::rows_to_pool(const torch::Tensor& hidden,

@@ -36,8 +36,9 @@ class ProjectFunction : public torch::autograd::Function<ProjectFunction> {
     const auto dy = outputs[0].contiguous();
     const auto type = static_cast<torch::ScalarType>(ctx->saved_data["type"].toInt());
     variable_list grads(4);
-    if (ctx->needs_input_grad(1)) grads[1] = torch::mm(dy, in[1]);
-    if (ctx->needs_input_grad(2)) grads[2] = on_cuda::product_in_float(dy.t(), in[0]).to(type);
+    // needs_input_grad() counts tensors, gradients are counted by arguments: the copy is none.
+    if (ctx->needs_input_grad(0)) grads[1] = torch::mm(dy, in[1]);
+    if (ctx->needs_input_grad(1)) grads[2] = on_cuda::product_in_float(dy.t(), in[0]).to(type);
     if (ctx->saved_data["bias"].toBool()) grads[3] = on_cuda::column_sums(dy).to(type);
     return grads;
   }

@@ -57,7 +57,8 @@ std::unique_ptr<Documents> open_documents(const std::string& name, const DataOpt
   if (name == kLanguage) {
     documents = std::make_unique<LanguageDocuments>(
         data.language, split,
-        split == Split::kTrain ? data.language_documents : data.evaluation_documents);
+        split == Split::kTrain ? data.language_documents
+                               : evaluated_language_documents(data.evaluation_documents));
   } else {
     auto shards = std::make_unique<TokenShards>(name);
     shards->check_tokenizer(tokenizer.fingerprint(), "data.vocab " + data.vocab);
@@ -67,17 +68,17 @@ std::unique_ptr<Documents> open_documents(const std::string& name, const DataOpt
 }
 
 // What may differ between a run and its continuation: nothing that changes what is computed.
-const std::vector<std::string> kFreeInPretrain{"out",
-                                               "device",
-                                               "train.micro_batch",
-                                               "train.log_every",
-                                               "train.checkpoint_every",
-                                               "train.keep",
-                                               "train.most_skipped",
-                                               "train.bucket_megabytes",
-                                               "train.timeout",
-                                               "train.tensorboard",
-                                               "model.recompute"};
+const RunRules& pretrain_rules() {
+  static const RunRules rules{
+      {"out", "device", "train.micro_batch", "train.log_every", "train.checkpoint_every",
+       "train.keep", "train.most_skipped", "train.bucket_megabytes", "train.timeout",
+       "train.tensorboard", "model.recompute"},
+      nlohmann::ordered_json::parse(R"({
+        "model": {"initial_distribution": "normal"},
+        "train": {"optimizer": {"decay_rule": "decoupled", "groups": [], "ema_warmup": false},
+                  "schedule": {"shape": "linear"}}})")};
+  return rules;
+}
 
 // Whether a step of the same lengths is the same work without the host: mixers that work on rows
 // upload where those are.
@@ -111,6 +112,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
 
   torch::manual_seed(seed);
   BertForMaskedLM model(options.model);
+  check_parameter_groups(*model, options.train.optimizer.groups);
   model->to(device);
   model->set_precision(precision);
 
@@ -122,7 +124,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     std::unique_ptr<RunFolder> run;
     if (communicator.rank() == 0) {
       run = std::make_unique<RunFolder>(folder);
-      run->keep(to_json(options), kFreeInPretrain,
+      run->keep(to_json(options), pretrain_rules(),
                 {{"train", training->fingerprint()}, {"validation", validation->fingerprint()}});
       tokenizer.save(folder / "tokenizer.json");
     }

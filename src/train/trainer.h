@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training: batches by accumulation over micro-batches and ranks, clipping, decoupled AdamW, a
+// Training: batches by accumulation over micro-batches and ranks, clipping, AdamW, a
 // schedule, evaluation, checkpoints, and an exact continuation after any end.
 //
 // A step is a pure function of the state before it, the step's number and the options. The state is
@@ -49,7 +49,7 @@ struct TrainOptions {
     v("batch", self.batch, Range{1, 1 << 24}, "sequences a step, over all ranks and accumulations");
     v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences that a rank takes at once");
     v("seed", self.seed, Range{0, 1LL << 53}, "of weights, order of the data, masks and dropout");
-    v("optimizer", self.optimizer, "decoupled AdamW");
+    v("optimizer", self.optimizer, "AdamW");
     v("schedule", self.schedule, "of the learning rate");
     v("log_every", self.log_every, Range{1, 1 << 30}, "steps between lines of metrics.jsonl");
     v("evaluate_every", self.evaluate_every, Range{1, 1LL << 40},

@@ -20,6 +20,7 @@ commands() { # commands FOLDER PROJECT-BINARY-DIR LIBRARY
 if [ "$how" = installed ]; then
   cmake --install "$build" --prefix "$work/prefix" >/dev/null
   test -f "$work/prefix/include/hydramix/hydramix.h"
+  test -f "$work/prefix/share/hydramix/recipes/glue/hydra.yaml"
   cmake "${arguments[@]}" "-DCMAKE_PREFIX_PATH=$work/prefix" -DCMAKE_BUILD_TYPE=Debug
   cmake --build "$work/build"
 else

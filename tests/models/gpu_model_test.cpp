@@ -213,8 +213,10 @@ struct Training {
     AdamWOptions options;
     options.rate = 1e-2;
     options.decay = 0.1;
+    options.groups = {"in_proj rate=x0.5 decay=0.2", "embeddings rate=3e-3"};
     options.clip = 0.5;
     options.ema = 0.9;
+    options.ema_warmup = true;
     return options;
   }
 

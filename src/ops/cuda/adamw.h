@@ -14,12 +14,16 @@ class AdamWPass {
     torch::Tensor average;  // or undefined
     torch::Tensor rounded;  // bfloat16, or undefined
   };
+  struct Group {
+    double rate, keep;
+  };
   struct Step {
-    double gradient_scale, beta1, beta2, epsilon, rate, denominator_scale, keep, ema, clip;
+    double gradient_scale, beta1, beta2, epsilon, denominator_scale, ema, clip;
+    std::vector<Group> groups;
   };
 
-  // Range r ends at ends[r] and decays if decays[r].
-  AdamWPass(const std::vector<int64_t>& ends, const std::vector<uint8_t>& decays,
+  // Range r ends at ends[r] and is of group groups[r].
+  AdamWPass(const std::vector<int64_t>& ends, const std::vector<uint8_t>& groups,
             torch::Device device);
 
   // The sum of squares of the gradients, () float64, on the device.
@@ -28,7 +32,7 @@ class AdamWPass {
   void step(const Buffers& buffers, const Step& step);
 
  private:
-  torch::Tensor ends_, decays_;  // (ranges) int64, uint8
+  torch::Tensor ends_, groups_;  // (ranges) int64, uint8
   torch::Tensor squares_;        // () float64
 };
 

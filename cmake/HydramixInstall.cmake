@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: headers, the library, the command, and a package for find_package(hydramix).
+# cmake --install: installs headers, library, command, and a package for find_package(hydramix).
 include(CMakePackageConfigHelpers)
 
 install(TARGETS hydramix EXPORT hydramixTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -39,7 +39,7 @@ failed=0 started=$SECONDS prepare_pids=()
 spent() { echo $((SECONDS - started)); }
 left() { echo $((seconds - SECONDS + started > 1 ? seconds - SECONDS + started : 1)); }
 wanted() { [[ ",$phases," == *",$1,"* ]]; }
-# NAME COMMAND...: runs the command with its output in NAME.log, at most until the time is up.
+# NAME COMMAND...: runs the command with its output in NAME.log, until the time limit at most.
 run() {
   local name=$1 status=0
   shift
@@ -49,11 +49,11 @@ run() {
   return "$status"
 }
 
-# Compiled kernels are kept between processes here.
+# Cache of compiled kernels.
 export TORCHINDUCTOR_CACHE_DIR=$PWD/build/inductor
 if wanted build; then
   if wanted peers; then
-    # Beside the compilers of the build, on a GPU that does nothing else: what PyTorch tries out by time stays right.
+    # Runs during the build. The GPU is otherwise idle, so PyTorch's autotuning stays valid.
     : > "$output/prepare.log"
     for part in 0 1 2 3; do
       TORCHINDUCTOR_COMPILE_THREADS=2 nice python3 scripts/gpu_peers.py "${peers[@]}" --prepare --part "$part" 4 \
@@ -68,7 +68,8 @@ if wanted build; then
   cat "$output/configure.log" >> "$output/build.log" && rm "$output/configure.log"
 fi
 if [ ${#prepare_pids[@]} -gt 0 ]; then
-  # A little longer than the build; then they end, or they would disturb the times. What is missing is compiled later.
+  # Waits a little longer than the build, then stops them, because they would disturb the timings. The rest is compiled
+  # later.
   for _ in $(seq 20); do
     kill -0 "${prepare_pids[@]}" 2> /dev/null || break
     sleep 1
@@ -98,8 +99,8 @@ if wanted peers; then
   sed -n '/^ktok/,$p' "$output/peers.log"
 fi
 
-# Tests that make no long sequences, for the tools are slow; each in parts, side by side. A part that does not end in
-# time counts as a failure: it was not checked.
+# The tools are slow, so only tests without long sequences run, each in parallel parts. A part that does not finish in
+# time counts as a failure.
 sanitize() { # TOOL
   local tests=build/cuda/tests/kernels_cuda_tests files=(tests/kernels/cuda/*_test.cpp)
   local parts=$((32 / ${#files[@]})) file log part pid status pids=() checked=0

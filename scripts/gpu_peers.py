@@ -285,14 +285,14 @@ def main():
             continue
         try:
             row = measure(name, length, mode, args)
-        except Exception as error:  # whatever a peer throws must not end the others
+        except Exception as error:  # a failing peer must not stop the others
             row = {"peer": "vit-b16" if name == "vit" else "bert-base", "pass": "gradients" if name == "vit" else name,
                    "mode": mode, "length": length,
                    "error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
             failed += 1
         rows.append(row)
         say(row)
-        # A compiled model of another length must not become one of variable length.
+        # Forget the model compiled for another length, so that PyTorch does not switch to variable lengths.
         torch._dynamo.reset()
         gc.collect()
     if not args.prepare:

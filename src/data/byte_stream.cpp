@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kBuffer = 256 << 10;
 
-// The file as it lies on disk.
+// The bytes on disk, unchanged.
 class PlainStream : public ByteStream {
  public:
   explicit PlainStream(const std::filesystem::path& path)
@@ -29,7 +29,7 @@ class PlainStream : public ByteStream {
                    ". Check the path and its permissions.");
     struct stat status = {};
     const bool regular = fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-    if (!regular) close(descriptor_);  // no destructor runs for what was never constructed
+    if (!regular) close(descriptor_);  // the destructor does not run if the constructor throws
     HYDRAMIX_CHECK(regular, path_.string(),
                    ": is not a regular file. Save its contents to a file first.");
     posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -63,8 +63,8 @@ class PlainStream : public ByteStream {
   int64_t consumed_ = 0;
 };
 
-// What both kinds of archive share: packed bytes in a buffer, and damage that is told only after
-// all that could be unpacked before it was handed out.
+// Shared by both archive formats: a buffer of compressed bytes, and damage, which is reported only
+// after all data before it was returned.
 class ArchiveStream : public ByteStream {
  public:
   explicit ArchiveStream(std::unique_ptr<PlainStream> file)
@@ -145,7 +145,7 @@ class ZstdStream final : public ArchiveStream {
   std::size_t unpack(char* buffer, std::size_t size) override {
     ZSTD_outBuffer out = {buffer, size, 0};
     while (out.pos < out.size) {
-      // After a full buffer zstd may still hold contents that need no more input.
+      // When the output buffer was full, zstd may have more output without more input.
       if (in_.pos == in_.size && !holds_more_) {
         const auto packed = more_packed();
         if (packed.empty()) {

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The ending that tells the format, without that of the archive.
+// The extension of the format, without .gz or .zst.
 std::string format_ending(fs::path path) {
   if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
   return path.extension().string();
@@ -40,7 +40,7 @@ InputFile examined(const fs::path& path) {
   return {path.string(), static_cast<int64_t>(fs::file_size(path))};
 }
 
-// Its index.json is no JSON lines. `out` may not have got its first shard yet.
+// A data set's index.json is not JSON lines. `out` may have no shard yet.
 bool is_data_set(const fs::path& folder, const fs::path& out) {
   std::error_code ignored;
   return fs::exists(folder / "shard-00000.bin") || fs::equivalent(folder, out, ignored);
@@ -69,7 +69,7 @@ void add_folder(const fs::path& folder, const fs::path& out, InputFiles& found) 
     if (holds_json_lines(path.string()) || is_one_of(format_ending(path), {".txt", ".text"}))
       found.files.push_back(examined(path));
     else
-      found.passed_over.push_back(path.string());
+      found.skipped.push_back(path.string());
 }
 
 }  // namespace

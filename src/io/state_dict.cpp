@@ -36,7 +36,7 @@ class Walker {
   Walker(const pickle::Document& document, const TensorReader& reader, const std::string& origin)
       : document_(document), reader_(reader), origin_(origin) {}
 
-  // The dict of weights inside a training state, and how to get there.
+  // The dict of weights inside a training state, and the path to it.
   std::optional<Id> find_weights(Id id, int depth, std::string& path,
                                  std::vector<std::string>& beside) const {
     const auto* items = entries(id);
@@ -82,7 +82,7 @@ class Walker {
     }
   }
 
-  // What the file holds in place of tensors.
+  // Describes a file without tensors.
   std::string root_text() const {
     const Value& root = document_[document_.root()];
     const Value& type = document_[root.callable];
@@ -93,11 +93,11 @@ class Walker {
   }
 
   std::vector<NamedTensor> found;
-  std::vector<std::string> left_out;  // the first of them
+  std::vector<std::string> left_out;  // the first few
   std::size_t left_out_count = 0;
 
  private:
-  // Keys and values in turn, of whatever is a dict; nullptr for all else.
+  // Alternating keys and values of anything like a dict; nullptr for other values.
   const std::vector<Id>* entries(Id id) const {
     const Value& value = document_[reader_.unwrapped(id)];
     if (value.kind == Kind::kDict) return &value.items;
@@ -143,7 +143,7 @@ class Walker {
     return whole;
   }
 
-  // A tensor of a kind that cannot be read must not vanish among the values left out.
+  // A tensor of an unsupported kind must not be skipped silently.
   void refuse_unknown_tensor(const Value& value, const std::string& name) const {
     if (value.kind != Kind::kObject) return;
     const Value& callable = document_[value.callable];
@@ -165,7 +165,7 @@ class Walker {
   std::size_t steps_ = 0;
 };
 
-// Removes what training wrappers put before all names; returns what that was.
+// Removes the prefix that training wrappers add to all names, and returns it.
 std::string strip_shared_prefix(std::vector<NamedTensor>& tensors) {
   std::string stripped;
   for (bool again = true; again;) {

@@ -37,8 +37,8 @@ bool is_row_major(const Layout& layout) {
   return true;
 }
 
-// One past the last element that the tensor reaches, counted from the first of the storage; nothing
-// when it overflows. The tensor has elements.
+// One past the last element of the tensor, counted from the start of the storage; nothing when it
+// overflows. The tensor must not be empty.
 std::optional<std::int64_t> reach(const Layout& layout) {
   std::int64_t last = layout.offset;
   for (std::size_t i = 0; i < layout.shape.size(); ++i) {
@@ -51,7 +51,7 @@ std::optional<std::int64_t> reach(const Layout& layout) {
   return last;
 }
 
-// Walks the elements in row-major order, the last index fastest. The tensor has elements.
+// Copies the elements in row-major order. The tensor must not be empty.
 void copy_strided(const std::byte* source, const Layout& layout, std::size_t element,
                   std::vector<std::byte>& target) {
   std::vector<std::int64_t> index(layout.shape.size(), 0);

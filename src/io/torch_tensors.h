@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors inside a pickle of PyTorch: recognising the calls that would rebuild them, and turning
-// such a call into a view of the archive's bytes.
+// Recognises the calls in a PyTorch pickle that would rebuild tensors, and turns each into a view
+// of the archive's bytes.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,17 @@ class TensorReader {
   TensorReader(const pickle::Document& document, const Storages& storages, std::size_t most_bytes,
                std::string origin);
 
-  // The value inside of wrappers that only say more about it: a parameter's data, a typed dict.
+  // Removes wrappers around a value: a parameter around its data, a type around a dict.
   pickle::Id unwrapped(pickle::Id id) const;
   bool is_tensor(pickle::Id id) const { return call_of(id).has_value(); }
-  // Views the storage, or a copy that is row-major; both are kept by `copies` and the archive.
+  // Views the storage, or a row-major copy. The archive and `copies` own them.
   safetensors::TensorView read(pickle::Id id, std::string name,
                                std::deque<std::vector<std::byte>>& copies);
 
  private:
   struct Call {
     const std::vector<pickle::Id>* arguments;
-    bool has_dtype;  // _rebuild_tensor_v3 says the dtype itself
+    bool has_dtype;  // _rebuild_tensor_v3 passes the dtype
   };
   struct Storage {
     std::span<const std::byte> bytes;

@@ -256,7 +256,7 @@ TEST(InputFiles, FoldersAreReadAtAnyDepthInOrder) {
   EXPECT_EQ(found.bytes(), 4);
   const auto all = find_input_files({folder.path().string()});
   EXPECT_EQ(all.files.size(), 4U);
-  EXPECT_EQ(all.passed_over.size(), 3U) << "README.md, b/model.bin.gz and the link";
+  EXPECT_EQ(all.skipped.size(), 3U) << "README.md, b/model.bin.gz and the link";
 }
 
 TEST(InputFiles, WhatCannotBeReadIsAnErrorAtOnce) {

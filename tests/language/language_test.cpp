@@ -131,10 +131,10 @@ TEST(Language, KindsNameTheSideOfTheEvidence) {
   for (const auto& document : documents()) {
     for (std::size_t i = 0; i < document.words.size(); ++i) {
       const Word& word = document.words[i];
-      bool settled = false, by_left = false, by_right = false;
+      bool determined = false, by_left = false, by_right = false;
       for (const auto& evidence : word.evidence) {
         if (evidence.accuracy < 1) continue;
-        settled = true;
+        determined = true;
         const auto here = static_cast<int32_t>(i);
         const auto left = std::count_if(evidence.places.begin(), evidence.places.end(),
                                         [&](int32_t place) { return place < here; });
@@ -144,10 +144,10 @@ TEST(Language, KindsNameTheSideOfTheEvidence) {
       }
       switch (word.kind) {
         case Kind::kFree:
-          EXPECT_FALSE(settled);
+          EXPECT_FALSE(determined);
           break;
         case Kind::kLocal:
-          EXPECT_TRUE(settled);
+          EXPECT_TRUE(determined);
           break;
         case Kind::kLeft:
           EXPECT_TRUE(by_left && !by_right);

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds against a LibTorch with CUDA, tests and measures on a machine with a GPU and without a network, in phases:
+# Builds with a CUDA LibTorch, tests and measures on a machine with a GPU. Needs no network. Phases:
 #
-#   build      the command and the tests of what runs on a GPU; PyTorch compiles the peers meanwhile, if they are to be timed
-#   test       those tests
+#   build      the command and the GPU tests; PyTorch compiles the peers meanwhile if they will be timed
+#   test       the GPU tests
 #   bench      hydramix bench --suite gpu, which verifies before it times
 #   peers      BERT-base and ViT-B/16 in PyTorch (gpu_peers.py)
 #   sanitize   the kernel tests under compute-sanitizer, for bad accesses (memcheck) and races (racecheck)
@@ -11,10 +11,10 @@
 # usage: scripts/gpu_check.sh [--only PHASE,PHASE] [--output DIR] [--seconds N] [--whole] [--peers "OPTIONS"] [-- CTEST OPTIONS]
 #   --only     phases to run, in the order above; default: all
 #   --output   folder for logs and measurements; default: build/cuda/report
-#   --seconds  begin nothing after this time and end what runs then; default: no limit
+#   --seconds  time limit: start nothing after it and stop what is running; default: no limit
 #   --whole    build and run every test of the project, not only those of the GPU
 #   --peers    options of gpu_peers.py
-# Run scripts/carry_deps.sh first where Highway, utf8proc or zstd is not installed, and bring .carry/ along.
+# On a machine without Highway, utf8proc or zstd: run scripts/carry_deps.sh elsewhere first and copy .carry/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -32,10 +32,11 @@ struct SequenceOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("max_length", self.max_length, Range{3, 1 << 24},
-      "tokens of a sequence with [CLS] and [SEP]");
+      "longest sequence in tokens, including [CLS] and [SEP]");
     v("long_documents", self.long_documents, Choices{"truncate", "window", "join"},
-      "of a document that is longer: its beginning, or a window at random, another each time; "
-      "join: all documents are one text, [SEP] after each, cut into sequences of max_length");
+      "use the beginning of a longer document, or a new random window each time; join: cut the "
+      "text "
+      "of all documents, with [SEP] after each, into sequences of max_length");
     v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked in training");
     v("evaluation_mask", self.evaluation_mask, Range{0.0, 1.0},
       "share of the tokens masked in evaluation");

@@ -57,7 +57,7 @@ void collect_gradients(const torch::nn::Module& module, const LoadOptions& load,
   for (const auto& [name, weight] : named_weights(module)) {
     const auto gradient = weight.grad().defined() ? weight.grad() : torch::zeros_like(weight);
     computed["grad." + name] =
-        is_turned(name, load) ? to_reference_toeplitz_weights(gradient) : gradient;
+        is_rotated(name, load) ? to_reference_toeplitz_weights(gradient) : gradient;
   }
 }
 

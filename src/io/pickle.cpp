@@ -168,7 +168,7 @@ class Machine {
   std::unordered_map<std::uint32_t, Id> memo_;
 };
 
-// One opcode a line.
+// One opcode per line.
 // clang-format off
 bool Machine::step(std::uint8_t opcode) {
   switch (opcode) {

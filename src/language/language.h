@@ -56,13 +56,13 @@ struct LanguageOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("seed", self.seed, Range{0, 1LL << 53}, "seed of the language's documents");
-    v("shortest", self.shortest, Range{20, 4096}, "fewest words of a document");
-    v("longest", self.longest, Range{40, 4096}, "most words of a document");
+    v("shortest", self.shortest, Range{20, 4096}, "minimum words of a document");
+    v("longest", self.longest, Range{40, 4096}, "maximum words of a document");
     v("sorts", self.sorts, Range{1, 2},
       "sorts of facts: the colour of an object, then the city of a person; with one sort and one "
-      "fact all that changes is the colour");
+      "fact only the colour varies");
     v("facts", self.facts, Range{1, 6},
-      "most facts of each sort in a document; from 2 on, to recall one needs its key");
+      "maximum facts of each sort in a document; with 2 or more, recall needs the key");
   }
 };
 

@@ -72,7 +72,7 @@ class ArchiveStream : public ByteStream {
 
   std::size_t read(char* buffer, std::size_t size) final {
     if (damage_.empty()) {
-      const std::size_t count = unpack(buffer, size);
+      const std::size_t count = decompress(buffer, size);
       if (count > 0 || damage_.empty()) return count;
     }
     throw DamagedArchive(damage_);
@@ -80,7 +80,7 @@ class ArchiveStream : public ByteStream {
   int64_t consumed() const final { return file_->consumed(); }
 
  protected:
-  virtual std::size_t unpack(char* buffer, std::size_t size) = 0;
+  virtual std::size_t decompress(char* buffer, std::size_t size) = 0;
 
   std::span<char> more_packed() {
     return {packed_.data(), file_->read(packed_.data(), packed_.size())};
@@ -104,7 +104,7 @@ class GzipStream final : public ArchiveStream {
   ~GzipStream() override { inflateEnd(&zlib_); }
 
  private:
-  std::size_t unpack(char* buffer, std::size_t size) override {
+  std::size_t decompress(char* buffer, std::size_t size) override {
     zlib_.next_out = reinterpret_cast<Bytef*>(buffer);
     zlib_.avail_out = static_cast<uInt>(size);
     while (zlib_.avail_out > 0) {
@@ -142,7 +142,7 @@ class ZstdStream final : public ArchiveStream {
   ~ZstdStream() override { ZSTD_freeDCtx(zstd_); }
 
  private:
-  std::size_t unpack(char* buffer, std::size_t size) override {
+  std::size_t decompress(char* buffer, std::size_t size) override {
     ZSTD_outBuffer out = {buffer, size, 0};
     while (out.pos < out.size) {
       // When the output buffer was full, zstd may have more output without more input.

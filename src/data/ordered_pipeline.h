@@ -25,7 +25,7 @@ class OrderedPipeline {
         work_(std::move(work)),
         slots_(static_cast<std::size_t>(3 * threads + 1)) {
     try {
-      threads_.emplace_back([this] { run_maker(); });
+      threads_.emplace_back([this] { run_producer(); });
       for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run_worker(); });
     } catch (...) {  // the system has no more threads: stop those that run
       stop();
@@ -59,7 +59,7 @@ class OrderedPipeline {
 
   Slot& slot_of(int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
 
-  void run_maker() {
+  void run_producer() {
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [&] { return stopping_ || made_ - taken_ < std::ssize(slots_); });

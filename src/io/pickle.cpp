@@ -18,8 +18,8 @@ class Machine {
  public:
   Machine(std::span<const std::byte> bytes, const std::string& origin)
       : origin_(origin), cursor_(bytes, origin) {
-    HYDRAMIX_CHECK(bytes.size() <= kMostBytes, origin, ": the pickle has ", bytes.size(),
-                   " bytes, more than the ", kMostBytes,
+    HYDRAMIX_CHECK(bytes.size() <= kMaxBytes, origin, ": the pickle has ", bytes.size(),
+                   " bytes, more than the ", kMaxBytes,
                    " of any list of tensors. Save the weights alone.");
     document_.values_.emplace_back();
   }
@@ -43,8 +43,8 @@ class Machine {
   Value& value(Id id) { return document_.values_[id]; }
 
   Id make(Kind kind, std::string_view text = {}) {
-    HYDRAMIX_CHECK(document_.values_.size() < Document::kMostValues, origin_,
-                   ": the pickle makes more than ", Document::kMostValues,
+    HYDRAMIX_CHECK(document_.values_.size() < Document::kMaxValues, origin_,
+                   ": the pickle makes more than ", Document::kMaxValues,
                    " values, more than a checkpoint needs. Save the weights alone, without the "
                    "rest of the training state.");
     Value& made = document_.values_.emplace_back();
@@ -155,10 +155,10 @@ class Machine {
 
   void put(std::uint32_t key) {
     memo_[key] = top();
-    if (memo_.size() > Document::kMostValues) fail("it memorises more than it makes");
+    if (memo_.size() > Document::kMaxValues) fail("it memorises more than it makes");
   }
 
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 28;
 
   const std::string& origin_;
   ByteCursor cursor_;

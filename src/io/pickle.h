@@ -53,10 +53,10 @@ struct Value {
 class Document {
  public:
   // Values view `bytes`, which must outlive the document. Throws Error, naming `origin`, when the
-  // program is malformed, uses an opcode that no checkpoint needs, or creates more than kMostValues
+  // program is malformed, uses an opcode that no checkpoint needs, or creates more than kMaxValues
   // values.
   static Document parse(std::span<const std::byte> bytes, const std::string& origin);
-  static constexpr std::size_t kMostValues = std::size_t{1} << 21;
+  static constexpr std::size_t kMaxValues = std::size_t{1} << 21;
 
   const Value& operator[](Id id) const { return values_[id]; }
   Id root() const { return root_; }

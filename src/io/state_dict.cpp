@@ -18,9 +18,9 @@ using pickle::Id;
 using pickle::Kind;
 using pickle::Value;
 
-constexpr int kDeepest = 32;
-constexpr std::size_t kMostSteps = std::size_t{1} << 20;
-constexpr std::size_t kMostTensors = 200'000;
+constexpr int kMaxNesting = 32;
+constexpr std::size_t kMaxSteps = std::size_t{1} << 20;
+constexpr std::size_t kMaxTensors = 200'000;
 constexpr std::size_t kLongestName = 1000;
 constexpr std::size_t kShown = 5;
 
@@ -58,10 +58,10 @@ class Walker {
   }
 
   void collect(Id id, const std::string& name, int depth) {
-    HYDRAMIX_CHECK(++steps_ <= kMostSteps && depth <= kDeepest, origin_,
+    HYDRAMIX_CHECK(++steps_ <= kMaxSteps && depth <= kMaxNesting, origin_,
                    ": its values are nested without end. Save the model's state_dict() alone.");
     if (reader_.is_tensor(id)) {
-      HYDRAMIX_CHECK(found.size() < kMostTensors, origin_, ": has more than ", kMostTensors,
+      HYDRAMIX_CHECK(found.size() < kMaxTensors, origin_, ": has more than ", kMaxTensors,
                      " tensors. Save the model's state_dict() alone.");
       found.push_back({depth == 0 ? "tensor" : name, id});
       return;
@@ -72,13 +72,13 @@ class Walker {
         if (const auto key = key_text((*items)[i]))
           collect((*items)[i + 1], joined(name, *key, depth), depth + 1);
         else
-          leave_out(joined(name, "?", depth));
+          skip(joined(name, "?", depth));
     } else if (value.kind == Kind::kList || value.kind == Kind::kTuple) {
       for (std::size_t i = 0; i < value.items.size(); ++i)
         collect(value.items[i], joined(name, std::to_string(i), depth), depth + 1);
     } else {
       refuse_unknown_tensor(value, name);
-      leave_out(name);
+      skip(name);
     }
   }
 
@@ -154,7 +154,7 @@ class Walker {
                    ", which cannot be read. Save it as an ordinary dense tensor.");
   }
 
-  void leave_out(const std::string& name) {
+  void skip(const std::string& name) {
     if (left_out.size() <= kShown) left_out.push_back(name.empty() ? "its root" : escaped(name));
     ++left_out_count;
   }

@@ -27,7 +27,7 @@ constexpr std::string_view kPickle = "data.pkl";
 
 // Tensors may share storages and have strides of 0, so that together they can be larger than the
 // file. The total is limited, so that a small file cannot exhaust memory or disk.
-std::size_t most_tensor_bytes(std::size_t file_size) {
+std::size_t max_tensor_bytes(std::size_t file_size) {
   constexpr std::size_t kFloor = std::size_t{1} << 24, kTimes = 8;
   return kFloor + kTimes * file_size;
 }
@@ -91,7 +91,7 @@ struct File::Contents {
                      "-endian, expected \"little\". Save it again on an ordinary machine.");
     }
     const auto document = pickle::Document::parse(program, concat(origin, ": ", kPickle));
-    TensorReader reader(document, storages, most_tensor_bytes(bytes.size()), origin);
+    TensorReader reader(document, storages, max_tensor_bytes(bytes.size()), origin);
     auto state = find_tensors(document, reader, selection, origin);
     notes = std::move(state.notes);
     for (auto& tensor : state.tensors)

@@ -21,8 +21,8 @@ class TensorReader {
  public:
   using Storages = std::map<std::string_view, std::span<const std::byte>>;  // key -> bytes
 
-  // All tensors together may take `most_bytes`; the document and the storages must outlive this.
-  TensorReader(const pickle::Document& document, const Storages& storages, std::size_t most_bytes,
+  // All tensors together may take `max_bytes`; the document and the storages must outlive this.
+  TensorReader(const pickle::Document& document, const Storages& storages, std::size_t max_bytes,
                std::string origin);
 
   // Removes wrappers around a value: a parameter around its data, a type around a dict.
@@ -50,7 +50,7 @@ class TensorReader {
 
   const pickle::Document& document_;
   const Storages& storages_;
-  std::size_t bytes_left_, most_bytes_;
+  std::size_t bytes_left_, max_bytes_;
   std::string origin_;
 };
 

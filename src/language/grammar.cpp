@@ -123,8 +123,8 @@ bool Grammar::may_precede(int32_t word, int64_t places_before_end) const {
 
 // Whether the fixed words at the positions `given` determine the fixed word at `wanted` in any
 // sentence.
-bool Grammar::determine(const Pattern& pattern, const std::vector<int64_t>& given,
-                        int64_t wanted) const {
+bool Grammar::is_determined(const Pattern& pattern, const std::vector<int64_t>& given,
+                            int64_t wanted) const {
   const int32_t word = pattern.places[at(wanted)].words[0];
   for (const auto& other : patterns_) {
     const auto size = static_cast<int64_t>(other.places.size());
@@ -165,10 +165,10 @@ void Grammar::find_determining_words() {
                                             std::vector{place}) != determined_by.end();
       };
       for (const int64_t i : fixed)
-        if (i != wanted && determine(pattern, {i}, wanted)) determined_by.push_back({i});
+        if (i != wanted && is_determined(pattern, {i}, wanted)) determined_by.push_back({i});
       for (const int64_t i : fixed)
         for (const int64_t j : fixed)
-          if (i < j && !covered(i) && !covered(j) && determine(pattern, {i, j}, wanted))
+          if (i < j && !covered(i) && !covered(j) && is_determined(pattern, {i, j}, wanted))
             determined_by.push_back({i, j});
       HYDRAMIX_CHECK(!determined_by.empty(), "language: nothing determines the word '",
                      language_vocabulary()[at(pattern.places[at(wanted)].words[0])], "' at place ",

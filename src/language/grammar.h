@@ -44,7 +44,8 @@ class Grammar {
   void find_determining_words();
   bool may_follow(int32_t word, int64_t sentence_place) const;
   bool may_precede(int32_t word, int64_t places_before_end) const;
-  bool determine(const Pattern& pattern, const std::vector<int64_t>& given, int64_t wanted) const;
+  bool is_determined(const Pattern& pattern, const std::vector<int64_t>& given,
+                     int64_t wanted) const;
 
   std::vector<Pattern> patterns_;
   std::vector<std::vector<int64_t>> fact_patterns_;

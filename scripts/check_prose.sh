@@ -10,7 +10,8 @@ skipped=(docs/cli.md scripts/check_prose.sh include/hydramix/mixer.h include/hyd
 
 # Extended regular expressions with what to write instead.
 phrases=(
-  '(^|[^t-]) behind (a|an|any|each|every|it|its|that|them|the|this|those|which|`)|after'
+  '\b(and|at|before|comes?|first|goes on|just|one|place|places|positions?|stands?|those|what|zeros?) behind\b|after'
+  '\bbehind (any|each|every|it|its|them|this|those|the (end|first|last|next|others?|row|text|tokens?))\b|after'
   '\bsigns? of life\b|heartbeat'
   '\bfarewells?\b|leave'
   '\bby an enemy\b|not cryptographic'
@@ -18,7 +19,7 @@ phrases=(
   '\bwhoever is killed\b|a killed run'
   '\b(take|takes|taken|took) up (again|the work)\b|resume'
   '\bgoes on (after|behind|to|with)\b|continues'
-  '\bis done with\b|is finished with, or say what is done'
+  '\bis done with\.|is finished'
   '\bwhich is not done\b|without running it'
   '\bwhat came of it\b|measured'
   '\bbegins? anew\b|restart'
@@ -30,7 +31,7 @@ phrases=(
   '\bmust go without\b|continue without'
   '\bto be had\b|available'
   '\bfor want of\b|without'
-  '\bas (it|they) (lie|lies|stand|stands)\b|unchanged'
+  '\bas (it|they) (lie|lies|stand|stands) (in the file|in the text|on disk)\b|unchanged'
   '\bwhat is there already\b|existing'
   '\b(hold|holds|held) (it|us|the reader|the generator) to (it|that|this)\b|check'
   '\b(one|a|an) (answer|byte|document|entry|executable|line|opcode|page|row|text|token|word) an? (line|row|sequence|folder|file|core|token|document|rank|thread|unit)\b|per'
@@ -65,7 +66,7 @@ for entry in "${phrases[@]}"; do
           grep -E -i -- "(\.md:[0-9]+:|//|#|\"\"\").*$pattern" || true)
   [ -n "$found" ] || continue
   echo "write '$instead' instead:"
-  sed 's/^/  /' <<<"$found"
+  echo "  ${found//$'\n'/$'\n'  }"
   failures=1
 done
 [ $failures -ne 0 ] || echo "check_prose: ${#files[@]} files"

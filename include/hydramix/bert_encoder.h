@@ -2,9 +2,9 @@
 // The encoder of the paper: BERT's, with any mixer in place of attention. By default it has no
 // position embeddings and no MLP layers.
 //
-//   e      = dropout( LayerNorm_1e-12( word[id] + type[type_id] + position[position in sequence] )
-//   ) x      = LayerNorm_1e-5( x + block(x) )                       per layer, norm: post x      =
-//   x + block( LayerNorm_1e-5(x) )                       per layer, norm: pre
+//   e      = dropout( LayerNorm_1e-12( word[id] + type[type_id] + position[index in sequence] ) )
+//   x      = LayerNorm_1e-5( x + block(x) )                       per layer, norm: post
+//   x      = x + block( LayerNorm_1e-5(x) )                       per layer, norm: pre
 //            and the same again with the MLP; pre has one more LayerNorm after the last layer
 //   pooled = tanh( dense(row) )                                   for one row per sequence
 //

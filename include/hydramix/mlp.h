@@ -4,9 +4,9 @@
 //   gelu   y = wo gelu(wi x)                       wi (width x d_model), wo (d_model x width)
 //   glu    y = wo ( gelu(a) * b ),  [a; b] = wi x  wi (2 width x d_model)
 //
-// With blocks > 1 both matrices are block-diagonal with a transposition between them, so wo wi is a
-// Monarch matrix (Monarch Mixer, Fu et al. 2023). It has 1 / blocks of the weights, and every
-// output depends on every input as long as blocks <= width / blocks.
+// With blocks > 1 both matrices are block-diagonal with a transposition between them. Without the
+// nonlinearity wo wi is then a Monarch matrix (Monarch Mixer, Fu et al. 2023). It has 1 / blocks of
+// the weights, and every output depends on every input as long as blocks <= width / blocks.
 #pragma once
 
 #include "hydramix/options.h"

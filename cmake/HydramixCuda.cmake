@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Kernels for NVIDIA GPUs. Where LibTorch has CUDA they are part of the library. Elsewhere HYDRAMIX_COMPILE_CUDA
-# compiles them and their tests, so that they cannot rot; without it nobody looks for a CUDA compiler.
+# compiles them and their tests, so that they keep compiling; without it no CUDA compiler is needed.
 set(HYDRAMIX_HAS_GPU OFF)  # whether the library has them
 set(HYDRAMIX_COMPILES_CUDA OFF)
 if(TORCH_CUDA_LIBRARIES OR HYDRAMIX_COMPILE_CUDA)
@@ -39,10 +39,10 @@ if(NOT HYDRAMIX_COMPILES_CUDA)
   return()
 endif()
 
-# LibTorch's package puts architectures of its own into the flags of every CUDA file; ours are on the target.
+# LibTorch's package adds its own architectures to the flags of every CUDA file; ours are set on the target.
 string(REGEX REPLACE "-gencode[ ;]arch=[^ ;]*" "" CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS}")
-# Ampere, also as PTX for whatever comes later, Hopper, and Blackwell where the compiler knows it. Kernels that nobody
-# will run are compiled once.
+# Ampere (also as PTX for later GPUs), Hopper, and Blackwell if the compiler supports it. Kernels that are only
+# compiled, not run, are built for one architecture.
 set(architectures "80;90a-real")
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
   list(APPEND architectures "100-real")

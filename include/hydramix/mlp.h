@@ -4,9 +4,9 @@
 //   gelu   y = wo gelu(wi x)                       wi (width x d_model), wo (d_model x width)
 //   glu    y = wo ( gelu(a) * b ),  [a; b] = wi x  wi (2 width x d_model)
 //
-// With blocks > 1 both matrices are block-diagonal with a transposition between them, so that wo
-// wi would be a Monarch matrix (Monarch Mixer, Fu et al. 2023): 1 / blocks of the weights, and
-// every output still sees every input as long as blocks <= width / blocks.
+// With blocks > 1 both matrices are block-diagonal with a transposition between them. Without the
+// nonlinearity wo wi is then a Monarch matrix (Monarch Mixer, Fu et al. 2023). It has 1 / blocks of
+// the weights, and every output depends on every input as long as blocks <= width / blocks.
 #pragma once
 
 #include "hydramix/options.h"
@@ -26,7 +26,7 @@ struct MlpOptions {
       "an MLP after every mixer: none, GELU, or gated by GELU");
     v("width", self.width, Range{1, 1 << 24}, "inner channels of the MLP");
     v("blocks", self.blocks, Range{1, 1 << 16},
-      "its matrices are block-diagonal with this many blocks (Monarch); divides d_model and width");
+      "number of diagonal blocks of its matrices (Monarch); divides d_model and width");
     v("bias", self.bias, "biases in the MLP");
   }
 };
@@ -48,7 +48,7 @@ class MlpImpl : public torch::nn::Module, public HasRoundedCopies {
 
   MlpOptions options_;
   torch::Tensor wi, wo;            // (out, in), or (blocks, out / blocks, in / blocks)
-  torch::Tensor wi_bias, wo_bias;  // (out); undefined without
+  torch::Tensor wi_bias, wo_bias;  // (out); undefined without a bias
   RoundedCopy wi_copy_, wo_copy_;
 };
 TORCH_MODULE(Mlp);

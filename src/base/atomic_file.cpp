@@ -15,7 +15,7 @@
 namespace hydramix {
 namespace {
 
-// A link is followed: it is the file it names that gets new contents.
+// Follows a link, so that the file it points to gets the new contents.
 std::filesystem::path resolved(const std::filesystem::path& path) {
   return std::filesystem::is_symlink(path) ? std::filesystem::weakly_canonical(path) : path;
 }
@@ -28,7 +28,7 @@ AtomicFile::AtomicFile(std::filesystem::path target) : target_(resolved(target))
   // Renaming over a device or a pipe would replace it.
   HYDRAMIX_CHECK(!std::filesystem::exists(target_) || std::filesystem::is_regular_file(target_),
                  target_.string(), ": is a device or a pipe; name an ordinary file to write.");
-  // Not mkstemp, whose files are for their owner alone: results are for sharing.
+  // Not mkstemp: its files are readable by their owner only.
   static std::atomic<int> counter = 0;
   do {
     temporary_ = target_;

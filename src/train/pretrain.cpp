@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "data/token_shards.h"
+#include "dist/launch_environment.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "language/language_documents.h"
 #include "ops/gpu/graph.h"
 #include "train/device.h"
 #include "train/gemm_rate.h"
-#include "train/launch_environment.h"
 #include "train/masked_lm.h"
 #include "train/run_folder.h"
 

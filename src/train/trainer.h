@@ -15,12 +15,12 @@
 #include <optional>
 #include <string>
 
+#include "dist/communicator.h"
+#include "dist/gradient_reducer.h"
 #include "hydramix/options.h"
 #include "io/tensorboard.h"
 #include "train/adamw.h"
 #include "train/checkpoint.h"
-#include "train/communicator.h"
-#include "train/gradient_reducer.h"
 #include "train/metrics.h"
 #include "train/schedule.h"
 #include "train/task.h"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL. Its operations run on a stream of their own, which waits for the current stream. Our side
-// watches the clock and the other ranks: c10d's own watchdog, which would end the process without
-// naming anybody, is told to keep still unless the user has said otherwise, and gets a limit that
-// it does not reach.
+// NCCL. Its operations run on their own stream, which waits for the current stream. We watch the
+// clock and the other ranks ourselves: c10d's watchdog would end the process without naming the
+// rank at fault. It is switched off unless the user has set its variable, and its timeout is longer
+// than ours.
 #ifndef USE_C10D_NCCL
 #define USE_C10D_NCCL  // without it c10d's header is empty
 #endif
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
-#include "train/process_group.h"
+#include "dist/process_group.h"
 
 namespace hydramix {
 

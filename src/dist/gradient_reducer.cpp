@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/gradient_reducer.h"
+#include "dist/gradient_reducer.h"
 
 #include <mutex>
 
@@ -23,12 +23,12 @@ struct GradientReducer::State {
   std::vector<Bucket> buckets;     // in the order of sending, the end of flat first
   std::vector<int64_t> bucket_of;  // by parameter
 
-  std::mutex mutex;  // with parameters on several devices backward has several threads
+  std::mutex mutex;  // backward has one thread a device
   bool armed = false;
   std::vector<bool> accumulated;  // by parameter
   std::size_t sent = 0;           // buckets
 
-  // Autograd refers to the accumulators weakly: without these they would be made anew, unhooked.
+  // Autograd holds accumulators weakly. Without these it would make new ones, without our hooks.
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;
   std::vector<uintptr_t> hooks;
 
@@ -60,8 +60,8 @@ void GradientReducer::State::send_next() {
 
 void GradientReducer::State::accumulate(std::size_t param) {
   const std::lock_guard lock(mutex);
-  // One rank has nothing to send early, and its backward may be recorded, and run again if that
-  // fails.
+  // A single rank has nothing to send, and its backward may be captured into a graph, or run twice
+  // when the capture fails.
   if (!armed || communicator.size() == 1) return;
   auto& bucket = buckets[bucket_of[param]];
   if (accumulated[param]) {
@@ -129,7 +129,7 @@ GradientReducer::GradientReducer(Communicator& communicator, std::vector<torch::
   }
   for (std::size_t i = 0; i < s.params.size(); ++i) {
     s.accumulators.push_back(torch::autograd::impl::grad_accumulator(s.params[i]));
-    // The hook lives in the accumulator, which the state keeps: it must not keep the state.
+    // The state owns the accumulator, which owns the hook; a weak pointer avoids a cycle.
     s.hooks.push_back(s.accumulators[i]->add_post_hook(
         std::make_unique<AfterAccumulation>([state = std::weak_ptr(state_), i] {
           if (const auto alive = state.lock()) alive->accumulate(i);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of a run alone, and the choice between it and that of several ranks.
-#include "train/communicator.h"
+// The communicator of a single rank, and the choice between it and that of several.
+#include "dist/communicator.h"
 
+#include "dist/c10d_communicator.h"
+#include "dist/launch_environment.h"
 #include "hydramix/error.h"
-#include "train/c10d_communicator.h"
-#include "train/launch_environment.h"
 
 namespace hydramix {
 namespace {
 
-// Everything that several ranks exchange, one already has.
-class Alone : public Communicator {
+// One rank already has every sum and every broadcast.
+class SingleRank : public Communicator {
  public:
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
@@ -36,7 +36,7 @@ std::unique_ptr<Communicator> make_communicator(const CommunicatorOptions& optio
   HYDRAMIX_CHECK_USAGE(options.timeout_s > 0, "communicator: the timeout is ", options.timeout_s,
                        " s; it must be positive");
   const auto launched = launch_environment();
-  if (launched.size == 1) return std::make_unique<Alone>();
+  if (launched.size == 1) return std::make_unique<SingleRank>();
   return make_c10d_communicator(launched, options, device);
 }
 

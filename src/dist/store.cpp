@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/store.h"
+#include "dist/store.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -13,7 +13,7 @@ StorePointer open_store(const LaunchEnvironment& launched, std::chrono::millisec
   c10d::TCPStoreOptions options;
   options.port = launched.master_port;
   options.isServer = host;
-  options.waitWorkers = false;  // ranks are counted by name, so that the missing ones can be named
+  options.waitWorkers = false;  // the rendezvous names the missing ranks
   options.timeout = timeout;
   const std::string place = concat(launched.master_address, ":", launched.master_port);
   try {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients summed over ranks, in buckets that travel while backward is still at work.
+// Sums gradients over ranks in buckets, while backward is still running.
 //
 // Backward reaches the last layers first, so buckets are cut from the end of the flat gradient. A
-// bucket is sent as soon as all of its gradients are accumulated, and buckets are sent strictly in
-// order, which makes the order the same on every rank whatever order autograd takes.
+// bucket is sent as soon as all of its gradients are accumulated. Buckets are sent strictly in
+// order, so every rank sends them in the same order, whatever order autograd takes.
 //
 //   GradientReducer reducer(comm, params, flat, 25 << 20);
 //   for each step:  backward of all micro-batches but the last
@@ -14,16 +14,16 @@
 #include <memory>
 #include <vector>
 
-#include "train/communicator.h"
+#include "dist/communicator.h"
 
 namespace hydramix {
 
 class GradientReducer {
  public:
-  // params: in the order in which their gradients lie in `flat`, (n), of which their .grad() are
-  // views; what lies between them is summed too, to no harm. Neither may be replaced while the
-  // reducer lives (zero `flat`, do not reset gradients to none). A bucket has at least
-  // `bucket_bytes` bytes, but for the last to be sent.
+  // params: in the order of their gradients in `flat`, (n). Each .grad() is a view of `flat`; gaps
+  // between them are summed too, which does no harm. Neither may be replaced while the reducer
+  // lives: zero `flat` instead of resetting gradients to none. Every bucket but the last to be sent
+  // has at least `bucket_bytes` bytes.
   GradientReducer(Communicator& communicator, std::vector<torch::Tensor> params, torch::Tensor flat,
                   int64_t bucket_bytes);
   ~GradientReducer();
@@ -31,7 +31,7 @@ class GradientReducer {
   GradientReducer& operator=(const GradientReducer&) = delete;
 
   void arm();     // before the last backward of a step
-  void finish();  // sends what is left (parameters that got no gradient), waits for all buckets
+  void finish();  // sends the remaining buckets (parameters without a gradient), waits for all
 
  private:
   struct State;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which buckets are sent and when, seen by a communicator that only writes it down.
-// That the sums are right is tested with real ranks, in communicator_test.cpp.
-#include "train/gradient_reducer.h"
+// When buckets are sent, and in which order, as seen by a communicator that only records them.
+// communicator_test.cpp tests the sums themselves with real ranks.
+#include "dist/gradient_reducer.h"
 
 #include "hydramix/error.h"
 #include "support/expect.h"

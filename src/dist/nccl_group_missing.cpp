@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instead of nccl_group.cpp where LibTorch has no CUDA or NCCL's header was missing.
+// Replaces nccl_group.cpp where LibTorch has no CUDA or NCCL's header is missing.
+#include "dist/process_group.h"
 #include "hydramix/error.h"
-#include "train/process_group.h"
 
 namespace hydramix {
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of several ranks: operations of a process group, watched by the membership.
+// The communicator of several ranks: the operations of a c10d process group, with failure
+// detection.
 #pragma once
 
-#include "train/communicator.h"
-#include "train/launch_environment.h"
+#include "dist/communicator.h"
+#include "dist/launch_environment.h"
 
 namespace hydramix {
 

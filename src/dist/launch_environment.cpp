@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/launch_environment.h"
+#include "dist/launch_environment.h"
 
 #include <charconv>
 #include <cstdlib>
@@ -13,14 +13,14 @@ namespace hydramix {
 namespace {
 
 constexpr uint16_t kDefaultPort = 29500;
-// Below the ports that Linux hands out by itself, from 32768 on.
+// Below Linux's ephemeral ports, which begin at 32768.
 constexpr int64_t kFirstSlurmPort = 10000, kSlurmPorts = 20000;
 
 class Reader {
  public:
   explicit Reader(const EnvironmentGetter& get) : get_(get) {}
 
-  // Empty values count as unset: scripts export variables that they have not filled.
+  // Empty counts as unset: scripts export variables without a value.
   std::optional<std::string> text(const std::string& name) const {
     auto value = get_(name);
     if (value && value->empty()) value.reset();
@@ -46,7 +46,7 @@ class Reader {
     return result;
   }
 
-  // All of them, or a UsageError that says which are set and which are not.
+  // Throws a UsageError that lists the set and the unset ones, unless all are set.
   void require(const std::string& launcher, const std::vector<std::string>& names) const {
     std::vector<std::string> there, missing;
     for (const auto& name : names) (text(name) ? there : missing).push_back(name);
@@ -60,12 +60,14 @@ class Reader {
   const EnvironmentGetter& get_;
 };
 
-// What one kind of launcher calls a rank.
-struct Names {
+// The variables of one launcher.
+struct Variables {
   std::string launcher, rank, size, local_rank;
 };
 
-bool known_by(const Reader& env, const Names& names) { return env.any({names.rank, names.size}); }
+bool known_by(const Reader& env, const Variables& names) {
+  return env.any({names.rank, names.size});
+}
 
 void check_same(const Reader& env, const std::string& one, const std::string& other) {
   const auto a = env.number(one), b = env.number(other);
@@ -73,7 +75,7 @@ void check_same(const Reader& env, const std::string& one, const std::string& ot
                        "=", *b, ". Unset the pair that is left over from another launcher.");
 }
 
-void read_rank(const Reader& env, const Names& names, LaunchEnvironment& result) {
+void read_rank(const Reader& env, const Variables& names, LaunchEnvironment& result) {
   env.require(names.launcher, {names.rank, names.size});
   result.launcher = names.launcher;
   result.rank = *env.number(names.rank);
@@ -86,7 +88,7 @@ void read_rank(const Reader& env, const Names& names, LaunchEnvironment& result)
   result.local_rank = env.number(names.local_rank).value_or(0);
 }
 
-// Where the launcher says nothing about rank 0's machine.
+// MASTER_ADDR, or a default where the launcher does not set it.
 std::string master_address(const Reader& env, const LaunchEnvironment& launched) {
   if (const auto address = env.text("MASTER_ADDR")) return *address;
   for (const auto* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"})
@@ -118,7 +120,7 @@ std::string first_slurm_host(const std::string& node_list) {
   if (comma < bracket) return node_list.substr(0, comma);
   if (bracket == std::string::npos) return node_list;
   const auto closing = node_list.find(']', bracket);
-  // node[007-010,12]-ib: the first number as it is spelled, then what follows the bracket.
+  // node[007-010,12]-ib: the first number with its zeros, then the text after the bracket.
   const auto number_end = node_list.find_first_of("-,]", bracket);
   HYDRAMIX_CHECK_USAGE(closing != std::string::npos && number_end > bracket + 1,
                        "environment: SLURM's node list ", in_quotes(node_list),
@@ -129,17 +131,17 @@ std::string first_slurm_host(const std::string& node_list) {
 
 LaunchEnvironment launch_environment(const EnvironmentGetter& get) {
   const Reader env(get);
-  const Names torchrun{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"};
-  const Names open_mpi{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                       "OMPI_COMM_WORLD_LOCAL_RANK"};
-  const Names pmi{"mpirun", "PMI_RANK", "PMI_SIZE",
-                  env.text("MPI_LOCALRANKID") ? "MPI_LOCALRANKID" : "SLURM_LOCALID"};
-  const Names slurm{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
+  const Variables torchrun{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"};
+  const Variables open_mpi{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                           "OMPI_COMM_WORLD_LOCAL_RANK"};
+  const Variables pmi{"mpirun", "PMI_RANK", "PMI_SIZE",
+                      env.text("MPI_LOCALRANKID") ? "MPI_LOCALRANKID" : "SLURM_LOCALID"};
+  const Variables slurm{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
 
   LaunchEnvironment result;
   if (known_by(env, torchrun) || env.text(torchrun.local_rank)) {
     read_rank(env, torchrun, result);
-    // torchrun itself may have been started by mpirun, once a machine: then its word counts.
+    // mpirun may have started torchrun, once a machine; then torchrun's variables count.
     if (!env.text("TORCHELASTIC_RUN_ID"))
       for (const auto& mpi : {open_mpi, pmi}) {
         check_same(env, torchrun.rank, mpi.rank);
@@ -153,8 +155,8 @@ LaunchEnvironment launch_environment(const EnvironmentGetter& get) {
   } else if (known_by(env, pmi)) {
     read_rank(env, pmi, result);
   } else if (env.text(slurm.rank) && env.text(slurm.size)) {
-    // Not for one of them: salloc's shell may have the second, sbatch's script the first, and
-    // neither is a rank. srun sets both.
+    // Only srun sets both. salloc's shell may have the size, sbatch's script the rank, and neither
+    // is a rank of a run.
     read_rank(env, slurm, result);
   }
   if (result.size > 1) {

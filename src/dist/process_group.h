@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// c10d's process groups, Gloo between CPUs and NCCL between GPUs, behind the two calls that we
-// need. Each is in a file of its own, replaced by one that says what was missing when the library
-// was built without it.
+// An interface to c10d's process groups, Gloo between CPUs and NCCL between GPUs, with the two
+// operations that we need. Each backend has its own file. Where the library is built without a
+// backend, a file that throws takes its place and says which package was missing.
 //
-// LibTorch 1.13 derives its groups from c10d::ProcessGroup, LibTorch 2 from c10d::Backend; a
-// template over the group itself is the same for both.
+// LibTorch 1.13 derives its groups from c10d::ProcessGroup, LibTorch 2 from c10d::Backend. A
+// template over the group itself works with both.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -53,14 +53,14 @@ struct GroupOptions {
   c10::intrusive_ptr<c10d::Store> store;
   int64_t rank = 0, size = 1;
   std::chrono::milliseconds timeout{0};
-  std::string master_address;  // the machine's address towards it is the one to listen at
+  std::string master_address;  // listen at the address that routes to it
   bool one_machine = true;
 };
 
 std::unique_ptr<ProcessGroup> make_gloo_group(const GroupOptions& options);
 std::unique_ptr<ProcessGroup> make_nccl_group(const GroupOptions& options);
 
-// Throws unless the library was built with what `device` needs: to be called before ranks wait.
+// Throws unless the library was built with the backend. Call it before ranks wait for each other.
 void check_gloo_available();
 void check_nccl_available();
 

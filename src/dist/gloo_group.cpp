@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gloo. It listens at one address of this machine: on one machine the loopback, else the address
-// from which this machine reaches rank 0's, unless GLOO_SOCKET_IFNAME names an interface. The host
-// name, which Gloo would take by itself, is 127.0.1.1 on many systems.
+// Gloo. Each rank listens at one address: that of the interface GLOO_SOCKET_IFNAME if it is set,
+// else the local address from which this machine reaches rank 0 (the loopback on one machine).
+// Gloo's own choice, the host name, is 127.0.1.1 on many systems.
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO  // without it c10d's header is empty
 #endif
@@ -13,13 +13,13 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/quotes.h"
+#include "dist/process_group.h"
 #include "hydramix/error.h"
-#include "train/process_group.h"
 
 namespace hydramix {
 namespace {
 
-// The local end of a (never used) datagram socket towards `host`, as a number; empty on failure.
+// The local address of an unused datagram socket to `host`, in numbers; empty on failure.
 std::string address_towards(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each launcher leaves in the environment, and every way in which that can be wrong.
-#include "train/launch_environment.h"
+#include "dist/launch_environment.h"
 
 #include <map>
 

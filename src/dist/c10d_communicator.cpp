@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations are numbered; the number and kind of the one that a rank has come to is what the
-// membership shows the others. Waiting is a loop that looks at the operation, at the membership
-// and at the clock, for neither Gloo nor NCCL can be interrupted from outside.
-#include "train/c10d_communicator.h"
+// Operations are numbered. Each heartbeat carries the number and kind of the operation that a rank
+// has reached. Neither Gloo nor NCCL can be interrupted, so a wait is a loop that polls the
+// operation, the failure detector and the clock.
+#include "dist/c10d_communicator.h"
 
 #include <future>
 #include <map>
@@ -13,9 +13,9 @@
 #include "base/fnv.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
+#include "dist/membership.h"
+#include "dist/process_group.h"
 #include "hydramix/error.h"
-#include "train/membership.h"
-#include "train/process_group.h"
 
 namespace hydramix {
 namespace {
@@ -24,8 +24,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Between two looks: short at first, so that quick operations are not held up.
-constexpr microseconds kShortestNap(20), kLongestNap(1000);
+// Time between two polls. It starts short, so that fast operations are not delayed.
+constexpr microseconds kFirstPoll(20), kLongestPoll(1000);
 
 int64_t fingerprint(const std::string& text) { return static_cast<int64_t>(fnv1a(text)); }
 
@@ -42,8 +42,8 @@ class C10dCommunicator : public Communicator {
 
   ~C10dCommunicator() override {
     if (left_) return;
-    // Another error is on its way: its own text is on this rank's output.
-    membership_.watch().abort("it ended before the end of the run; see its output");
+    // Another exception is unwinding; its text is on this rank's output.
+    membership_.detector().abort("it ended before the end of the run; see its output");
     abandon();
   }
 
@@ -98,7 +98,7 @@ class C10dCommunicator : public Communicator {
     group_.reset();
   }
 
-  void abort(const std::string& why) noexcept override { membership_.watch().abort(why); }
+  void abort(const std::string& why) noexcept override { membership_.detector().abort(why); }
 
  private:
   struct Begun {
@@ -113,12 +113,12 @@ class C10dCommunicator : public Communicator {
   template <class Done>
   bool wait_until(const Done& done);
   void check_alive() const {
-    if (const auto why = membership_.watch().failure()) give_up(*why);
+    if (const auto why = membership_.detector().failure()) give_up(*why);
   }
   [[noreturn]] void give_up(const std::string& why) const {
     throw Error(concat(why, ". All ranks end; start again from the last checkpoint."));
   }
-  // A failed group is left as it is: its destructor would wait for operations that never end.
+  // Leaks a failed group on purpose: its destructor would wait for operations that never end.
   void abandon() noexcept { static_cast<void>(group_.release()); }
 
   const LaunchEnvironment launched_;
@@ -129,13 +129,13 @@ class C10dCommunicator : public Communicator {
   bool left_ = false;
   std::string place_;  // " after "what"" of the last barrier
 
-  std::mutex mutex_;  // hooks of backward begin sums from other threads
+  std::mutex mutex_;  // autograd hooks begin sums from other threads
   int64_t operations_ = 0, agreements_ = 0;
   std::vector<Begun> begun_;
 };
 
-// The group is made, and its first operation run, in a thread of its own: both may wait for a rank
-// that has just died, NCCL without a limit.
+// Makes the group and runs its first operation in a separate thread: both may wait for a rank that
+// has just died, and NCCL waits without a limit.
 void C10dCommunicator::connect() {
   GroupOptions options;
   options.store = membership_.store();
@@ -144,7 +144,7 @@ void C10dCommunicator::connect() {
   options.timeout = timeout_;
   options.master_address = launched_.master_address;
   options.one_machine = membership_.one_machine();
-  membership_.watch().at(++operations_, "connecting");
+  membership_.detector().at(++operations_, "connecting");
   std::packaged_task<std::unique_ptr<ProcessGroup>()> task([options, device = device_] {
     auto group = device.is_cuda() ? make_nccl_group(options) : make_gloo_group(options);
     auto first = torch::zeros({1}, torch::dtype(torch::kLong).device(device));
@@ -155,14 +155,16 @@ void C10dCommunicator::connect() {
   std::thread(std::move(task)).detach();
   const bool ready =
       wait_until([&] { return made.wait_for(microseconds(0)) == std::future_status::ready; });
-  if (!ready) give_up(membership_.watch().blame({Complaint::Kind::kLate, timeout_, ""}));
+  if (!ready)
+    give_up(membership_.detector().explain({FailedOperation::Kind::kTimeout, timeout_, ""}));
   try {
     group_ = made.get();
   } catch (const Error& error) {
-    membership_.watch().abort(error.what());
+    membership_.detector().abort(error.what());
     throw;
   } catch (const std::exception& error) {
-    give_up(membership_.watch().blame({Complaint::Kind::kLost, timeout_, reason_of(error)}));
+    give_up(membership_.detector().explain(
+        {FailedOperation::Kind::kConnectionLost, timeout_, reason_of(error)}));
   }
 }
 
@@ -180,7 +182,7 @@ WorkPointer C10dCommunicator::start(const std::string& kind, const torch::Tensor
     const std::lock_guard lock(mutex_);
     number = ++operations_;
   }
-  membership_.watch().at(number, kind + place_);
+  membership_.detector().at(number, kind + place_);
   try {
     return call(*group_);
   } catch (const std::exception& error) {
@@ -189,45 +191,46 @@ WorkPointer C10dCommunicator::start(const std::string& kind, const torch::Tensor
   }
 }
 
-// False when the time is up; Error when the run has failed.
+// False after the timeout. Throws when the run has failed.
 template <class Done>
 bool C10dCommunicator::wait_until(const Done& done) {
   const auto begin = Clock::now();
-  auto nap = kShortestNap;
+  auto interval = kFirstPoll;
   while (!done()) {
     check_alive();
     if (Clock::now() - begin > timeout_) return false;
-    std::this_thread::sleep_for(nap);
-    nap = std::min(nap * 2, kLongestNap);
+    std::this_thread::sleep_for(interval);
+    interval = std::min(interval * 2, kLongestPoll);
   }
   return true;
 }
 
 void C10dCommunicator::wait(c10d::Work& work) {
   if (!wait_until([&] { return work.isCompleted(); }))
-    give_up(membership_.watch().blame({Complaint::Kind::kLate, timeout_, ""}));
+    give_up(membership_.detector().explain({FailedOperation::Kind::kTimeout, timeout_, ""}));
   try {
-    // NCCL's wait() makes the current stream wait, and says nothing of errors.
+    // NCCL's wait() only makes the current stream wait; it reports no errors.
     if (const auto error = work.exception()) std::rethrow_exception(error);
     work.wait();
   } catch (const std::exception& error) {
     const std::string text = reason_of(error);
-    // Gloo's own clock runs beside ours.
-    const auto kind = text.find("imed out") == std::string::npos ? Complaint::Kind::kLost
-                                                                 : Complaint::Kind::kLate;
-    give_up(membership_.watch().blame({kind, timeout_, ""}));
+    // Gloo may time out before our own clock does.
+    const auto kind = text.find("imed out") == std::string::npos
+                          ? FailedOperation::Kind::kConnectionLost
+                          : FailedOperation::Kind::kTimeout;
+    give_up(membership_.detector().explain({kind, timeout_, ""}));
   }
 }
 
-// Fingerprints side by side, one sum of (size) numbers; the values themselves are only read from
-// the store when they differ.
+// Each rank puts a fingerprint of its value into its own slot; one sum gathers them. The values
+// themselves are read from the store only when the fingerprints differ.
 void C10dCommunicator::agree(const std::string& what, const std::string& value) {
   check_alive();
   const std::string prefix = concat("agree/", ++agreements_, "/");
   try {
     put(*membership_.store(), prefix + std::to_string(rank()), value);
   } catch (const std::exception&) {
-    give_up(membership_.watch().blame({Complaint::Kind::kLost, timeout_, ""}));
+    give_up(membership_.detector().explain({FailedOperation::Kind::kConnectionLost, timeout_, ""}));
   }
   auto prints = torch::zeros({size()}, torch::kLong);
   prints[rank()] = fingerprint(value);
@@ -241,8 +244,8 @@ void C10dCommunicator::agree(const std::string& what, const std::string& value) 
   std::map<std::string, std::vector<int64_t>> ranks_of;
   for (int64_t r = 0; r < size(); ++r)
     ranks_of[read(*membership_.store(), prefix + std::to_string(r))].push_back(r);
-  barrier(concat("disagreement on ", what));  // all have read before the store's host ends
-  const std::string* common = nullptr;        // what most ranks have; of equals, the first rank's
+  barrier(concat("disagreement on ", what));  // all have read before the host ends
+  const std::string* common = nullptr;        // the majority's value; in a tie, the lowest rank's
   for (const auto& [text, ranks] : ranks_of)
     if (common == nullptr || ranks.size() > ranks_of[*common].size() ||
         (ranks.size() == ranks_of[*common].size() && ranks[0] < ranks_of[*common][0]))

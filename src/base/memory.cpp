@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/memory.h"
+#include "base/memory.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,10 +11,10 @@
 #include <malloc.h>
 #endif
 
-namespace hydramix::bench {
+namespace hydramix {
 namespace {
 
-// "VmHWM:   1234 kB" in bytes; 0 when the file or the key is not there.
+// "VmHWM:   1234 kB" in bytes; 0 if the file or the key is missing.
 int64_t kilobytes(const char* file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);)
@@ -22,7 +22,7 @@ int64_t kilobytes(const char* file, const std::string& key) {
   return 0;
 }
 
-// A file that holds one number; none when it is absent or says "max".
+// The number in a file; `none` if the file is missing or says "max".
 int64_t number(const char* file, int64_t none) {
   std::ifstream in(file);
   int64_t value = 0;
@@ -47,7 +47,7 @@ void release_free_memory() {
 
 PeakMemory::PeakMemory() {
   release_free_memory();
-  // Sets the peak back to what is resident now. Where that is not allowed, peaks come out too high.
+  // Resets the peak to the present size. Where that is not allowed, peaks come out too high.
   std::ofstream("/proc/self/clear_refs") << "5";
   before_ = kilobytes("/proc/self/status", "VmRSS");
 }
@@ -65,4 +65,4 @@ int64_t available_memory() {
                   limit == kUnlimited ? limit : std::max<int64_t>(0, limit - used));
 }
 
-}  // namespace hydramix::bench
+}  // namespace hydramix

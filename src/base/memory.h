@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a measurement needs to know of memory, and to ask of malloc.
+// Memory of this process: malloc's settings, the peak, and how much is available.
 #pragma once
 
 #include <cstdint>
 
-namespace hydramix::bench {
+namespace hydramix {
 
-// From now on malloc keeps what it has got from the kernel. By default every large tensor is mapped
-// afresh and unmapped when it dies, and a fresh page costs a fault and its zeroing, more than many
-// of the operations measured here: a training or serving loop that keeps its memory does not pay.
+// Makes malloc keep the memory that it has got from the kernel. By default it maps every large
+// tensor afresh and unmaps it afterwards. A fresh page costs a fault and its zeroing, which is more
+// than many operations on the tensor cost.
 void keep_memory_mapped();
 
-// Gives back what is free all the same: between measurements, so that their peaks can be told
-// apart.
+// Returns free memory to the kernel nevertheless. Called between measurements, so that each has its
+// own peak.
 void release_free_memory();
 
-// The largest resident size since the object was made, above what was resident then; bytes.
+// The largest resident size since construction, above the resident size at construction; bytes.
 class PeakMemory {
  public:
   PeakMemory();
@@ -25,7 +25,7 @@ class PeakMemory {
   int64_t before_;
 };
 
-// What can still be taken without swapping or being killed; bytes.
+// Memory that can be allocated without swapping or being killed; bytes.
 int64_t available_memory();
 
-}  // namespace hydramix::bench
+}  // namespace hydramix

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/formatted.h"
+#include "base/memory.h"
 #include "bench/block_suite.h"
-#include "bench/memory.h"
 #include "hydramix/error.h"
 
 namespace hydramix::bench {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/formatted.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "bench/mixer_function.h"
 #include "bench/slope.h"
 #include "hydramix/error.h"

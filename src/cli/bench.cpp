@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/atomic_file.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "bench/suite.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -39,7 +39,7 @@ int run_bench(const bench::Options& options) {
                                    [](const auto& suite) { return !suite.second.empty(); }),
                        "--only: no step has '", options.only, "' in its name.");
 
-  bench::keep_memory_mapped();
+  keep_memory_mapped();
   // Opened first: a file that cannot be written should be known before hours of measuring.
   std::unique_ptr<AtomicFile> json;
   if (!options.json.empty()) json = std::make_unique<AtomicFile>(options.json);

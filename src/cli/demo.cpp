@@ -8,7 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/formatted.h"
 #include "base/interrupt.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/demo_report.h"
 #include "cli/demo_task.h"
@@ -243,7 +243,7 @@ void print_fills(const std::vector<DemoFill>& fills, const std::vector<DemoModel
 }
 
 int demo(const DemoOptions& options) {
-  bench::keep_memory_mapped();
+  keep_memory_mapped();
   std::printf(
       "Three encoders of two layers learn a made-up language by filling in masked words.\n");
   std::fflush(stdout);

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "base/formatted.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/training_progress.h"
 #include "train/finetune.h"
@@ -24,7 +24,7 @@ void print_metrics(const nlohmann::ordered_json& metrics, const std::string& ind
 }
 
 int run_finetune(const FinetuneOptions& given) {
-  bench::keep_memory_mapped();
+  keep_memory_mapped();
   const auto options = completed(given);
   FinetuneResult result;
   {

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "base/formatted.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/training_progress.h"
 #include "train/glue_benchmark.h"
@@ -56,7 +56,7 @@ void print_results(const Json& results) {
 }
 
 int glue(const GlueOptions& options) {
-  bench::keep_memory_mapped();
+  keep_memory_mapped();
   GlueEvents events;
   events.message = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
   events.run = [](const std::string& name, int64_t number, int64_t of) {

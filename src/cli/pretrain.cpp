@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/formatted.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/evaluation_table.h"
 #include "cli/progress.h"
@@ -15,7 +15,7 @@ namespace hydramix {
 namespace {
 
 int run_pretrain(const PretrainOptions& options) {
-  bench::keep_memory_mapped();
+  keep_memory_mapped();
   std::unique_ptr<Progress> progress;
   double gemm = 0;
   PretrainEvents events;

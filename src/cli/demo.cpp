@@ -17,6 +17,7 @@
 #include "hydramix/error.h"
 #include "language/language_documents.h"
 #include "train/pretrain.h"
+#include "train/tiny_model.h"
 #include "train/trained_model.h"
 
 namespace hydramix {
@@ -55,36 +56,23 @@ const std::vector<Contender>& contenders() {
   return all;
 }
 
-LanguageOptions language_options() {
-  LanguageOptions options;
-  options.sorts = 1;
-  return options;
-}
-
+// The recipe tiny with another mixer and shorter.
 PretrainOptions options_of(const Contender& contender, const DemoOptions& demo) {
-  PretrainOptions options;
+  auto options = tiny_pretraining();
   options.out = (std::filesystem::path(demo.out) / contender.name).string();
   options.device = "cpu";
-  options.model.vocab = language_tokenizer().size();
-  options.model.layers = 2;
-  options.model.initial_deviation = 0.07;  // BERT's, for a smaller d_model
   options.model.positions = contender.positions;
   auto& block = options.model.block;
   block.mixer = contender.mixer;
-  block.d_model = 64;
-  block.expand = 4;
   block.headdim = contender.headdim;
   block.mixer_options.d_state = contender.d_state;
   block.mixer_options.qk_dim = contender.qk_dim;
   block.mixer_options.max_length = 128;
-  options.data.sequences.mask = 0.25;
-  options.data.language = language_options();
   options.data.evaluation_documents = 500;
   auto& train = options.train;
   train.steps = demo.steps;
   train.batch = train.micro_batch = demo.batch;
   train.seed = demo.seed;
-  train.optimizer.rate = 4e-3;
   train.log_every = 10;
   train.evaluate_every = train.checkpoint_every = demo.steps;
   return options;
@@ -121,7 +109,7 @@ DemoModel train(const Contender& contender, const DemoOptions& demo) {
 // ---- looking at what was learned ----
 
 const Language& language() {
-  static const Language spoken(language_options());
+  static const Language spoken(tiny_pretraining().data.language);
   return spoken;
 }
 

@@ -11,7 +11,7 @@
 #include "bench/mixer_function.h"
 #include "bench/slope.h"
 #include "hydramix/error.h"
-#include "view/curve_plot.h"
+#include "view/chart.h"
 
 namespace hydramix::bench {
 namespace {
@@ -150,24 +150,27 @@ void print_slopes(const Report& report, const Scaling& scaling) {
 
 // One panel a pass; a colour for each class of matrices.
 void draw(const Scaling& scaling, const Options& options) {
-  std::vector<CurvePanel> panels;
+  std::vector<ChartPanel> panels;
   for (const std::string pass : {"forward", "forward_backward"}) {
-    CurvePanel panel;
+    ChartPanel panel;
     panel.title = pass == "forward" ? "forward" : "forward and backward";
     panel.note_label = pass == "forward" ? "slope fwd" : "slope f+b";
     for (const auto& [name, series] : scaling) {
       const auto points = series.points.find(pass);
       if (points == series.points.end()) continue;
-      panel.curves.push_back({.name = name,
-                              .group = mixer_info(name).matrix_class,
-                              .note = slope_text(series, pass),
-                              .points = points->second});
+      panel.lines.push_back({.name = name,
+                             .group = mixer_info(name).matrix_class,
+                             .note = slope_text(series, pass),
+                             .points = points->second});
     }
-    if (!panel.curves.empty()) panels.push_back(std::move(panel));
+    if (!panel.lines.empty()) panels.push_back(std::move(panel));
   }
   if (panels.empty()) return;
-  write_curves(options.svg.empty() ? "scaling.svg" : options.svg, panels,
-               {.title = "Time of mix() over the length", .x_label = "length L", .y_label = "ms"});
+  write_chart(options.svg.empty() ? "scaling.svg" : options.svg, panels,
+              {.title = "Time of mix() over the length",
+               .x_label = "length L",
+               .y_label = "ms",
+               .logarithmic = true});
 }
 
 std::vector<Step> scaling_steps(const Options& options, const std::vector<std::string>& names) {

@@ -9,7 +9,7 @@
 #include "base/spelling.h"
 #include "cli/commands.h"
 #include "hydramix/error.h"
-#include "view/line_chart.h"
+#include "view/chart.h"
 
 namespace hydramix {
 namespace {
@@ -51,11 +51,11 @@ std::vector<std::string> short_names(const std::vector<std::string>& paths) {
 }
 
 // The points of a run, step by step. Steps that were skipped have no number.
-Line curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
+ChartLine curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
   const auto path = run / "metrics.jsonl";
   HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),
                  ": is not there; expected the folder of a run.");
-  Line line;
+  ChartLine line;
   std::istringstream text(read_file(path));
   for (std::string row; std::getline(text, row);) {
     const auto object = nlohmann::json::parse(row, nullptr, /*allow_exceptions=*/false);
@@ -75,12 +75,13 @@ Line curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
 }
 
 int curves(const CurvesOptions& options) {
-  std::vector<Line> lines;
+  std::vector<ChartLine> lines;
   for (const auto& run : options.runs) lines.push_back(curve_of(run, options));
   const auto names = short_names(options.runs);
   for (std::size_t i = 0; i < lines.size(); ++i) lines[i].name = names[i];
   const std::string title = options.title.empty() ? options.metric : options.title;
-  write_file(options.out, line_chart(lines, {title, "step", options.metric, /*from_zero=*/false}));
+  write_chart(options.out, {{"", "", lines}},
+              {.title = title, .x_label = "step", .y_label = options.metric, .from_zero = false});
   std::printf("wrote %s: %zu curves\n", options.out.c_str(), lines.size());
   return 0;
 }

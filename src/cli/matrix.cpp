@@ -36,7 +36,8 @@ struct MatrixOptions {
   static void fields(Self& self, Visitor& v) {
     v("mixer", self.mixer, Positional{}, "which mixer (hydramix info mixers)");
     v("all", self.all, "draw every registered mixer on one page");
-    v("out", self.out, Required{}, "file to write: .png, .svg, .npy or .safetensors");
+    v("out", self.out, Required{},
+      "file to write: .svg with labels, .png of pixels alone, .npy or .safetensors");
     v("length", self.length, Range{1, 4096}, "length L of the sequence");
     v("heads", self.heads, Range{1, 256}, "number of heads; each is a matrix");
     v("headdim", self.headdim, Range{1, 4096}, "channels of a head");

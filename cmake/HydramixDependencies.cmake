@@ -27,9 +27,6 @@ find_package(yaml-cpp 0.7 REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(PNG REQUIRED)
 find_package(ZLIB REQUIRED)
-if(HYDRAMIX_BUILD_CLI OR HYDRAMIX_BUILD_TESTS)
-  find_package(CLI11 2.1 REQUIRED)
-endif()
 
 # Threads are LibTorch's, and its parallel_for is a template that becomes OpenMP in our code.
 find_package(OpenMP REQUIRED COMPONENTS CXX)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is either wholly there or not at all: written under a temporary name beside its
-// target, fsynced, renamed over it, and the directory entry fsynced too. If the writer throws, or
-// the object dies before commit(), the temporary file is removed and the target is untouched.
+// A file that appears whole or not at all: written under a temporary name beside its target,
+// fsynced, renamed over it, and the directory entry fsynced too. If the writer throws, or the
+// object dies before commit(), the temporary file is removed and the target is untouched.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-// The whole of a small file at once.
+// Writes or reads a small file at once.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 std::string read_file(const std::filesystem::path& path);
 

@@ -43,8 +43,8 @@ class DeviceBuffer {
   std::vector<T> host() const {
     std::vector<T> values(static_cast<std::size_t>(n_));
     EXPECT_EQ(cudaSuccess, cudaDeviceSynchronize());
-    EXPECT_EQ(cudaSuccess, cudaMemcpy(values.data(), data_, values.size() * sizeof(T),
-                                      cudaMemcpyDeviceToHost));
+    EXPECT_EQ(cudaSuccess,
+              cudaMemcpy(values.data(), data_, values.size() * sizeof(T), cudaMemcpyDeviceToHost));
     return values;
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix curves: how runs went, as a drawing.
+// hydramix curves: a chart of the metrics of runs.
 #include <algorithm>
 #include <cstdio>
 #include <set>
@@ -22,14 +22,14 @@ struct CurvesOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("runs", self.runs, Positional{}, Required{}, "folders of runs (pretrain, finetune)");
-    v("metric", self.metric, "what is drawn over the steps: a key of metrics.jsonl");
-    v("out", self.out, "SVG file to write, whole or not at all");
-    v("title", self.title, "above the drawing; by default the metric");
-    v("from", self.from, Range{0, 1LL << 40}, "the first step that is drawn");
+    v("metric", self.metric, "metric to draw over the steps: a key of metrics.jsonl");
+    v("out", self.out, "SVG file to write");
+    v("title", self.title, "title of the chart; by default the metric");
+    v("from", self.from, Range{0, 1LL << 40}, "first step to draw");
   }
 };
 
-// The last parts of the paths, as many as tell them apart.
+// The shortest endings of the paths that tell them apart.
 std::vector<std::string> short_names(const std::vector<std::string>& paths) {
   std::vector<std::vector<std::string>> parts;
   std::size_t most = 1;
@@ -50,7 +50,7 @@ std::vector<std::string> short_names(const std::vector<std::string>& paths) {
   throw UsageError(concat("curves: a run stands twice in ", join(paths), ". Name each once."));
 }
 
-// The points of a run, step by step. Steps that were skipped have no number.
+// The points of a run, step by step. Skipped steps have no value.
 ChartLine curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
   const auto path = run / "metrics.jsonl";
   HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),

@@ -21,6 +21,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #1c202a; max-width: 60rem; m
 table { border-collapse: collapse; margin: 1rem 0; }
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #e4e7ec; }
 th:first-child, td:first-child { text-align: left; }
+th, td:first-child { white-space: nowrap; }
+td.text { min-width: 20rem; white-space: normal; }
 .good { background: #e3f4ea; } .poor { background: #fbe9e4; } .muted { color: #626976; }
 code, .text { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 13px; }
 .scroll { overflow-x: auto; }
@@ -37,7 +39,7 @@ in quadratic time.</p>
 
 std::string percent(double share) { return formatted("%.1f %%", 100 * share); }
 
-// How much of what could be had beyond half of it was had: a colour, not a number.
+// Green close to the achievable accuracy, red far below it.
 const char* shade(double accuracy, double achievable) {
   if (accuracy >= 0.9 * achievable) return " class=\"good\"";
   return accuracy < 0.6 * achievable ? " class=\"poor\"" : "";
@@ -103,7 +105,7 @@ void write_demo_report(const std::filesystem::path& path, const DemoReport& repo
       "<p class=\"muted\">Each masked word is determined by words to its left or to its right, "
       "near "
       "(agreement, brackets, pronouns) or far (a fact stated in another sentence). Where these are "
-      "masked too, nobody can know: the last line is the best that can be expected.</p>\n";
+      "masked too, no model can know it: the last line is the best that can be expected.</p>\n";
   out += "<h2>Learning</h2>\n";
   ChartPanel losses;
   for (const auto& model : report.models)
@@ -121,8 +123,8 @@ void write_demo_report(const std::filesystem::path& path, const DemoReport& repo
       xml_escaped(report.task.question), report.task.dev, report.task.metric,
       percent(report.task.value), percent(report.task.chance));
   out +=
-      "<h2>The learned matrices</h2>\n<p>What each layer and head multiplies the words of one "
-      "text by. Row: the place that is computed; column: the place that is looked at.</p>\n"
+      "<h2>The learned matrices</h2>\n<p>The matrix of each layer and head for one text. Row: the "
+      "place that is computed; column: the place that it reads.</p>\n"
       "<p class=\"text\">" +
       xml_escaped(report.example) + "</p>\n";
   PageOptions page;

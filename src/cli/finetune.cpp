@@ -60,9 +60,9 @@ Command finetune_command() {
       "Examples:\n"
       "  hydramix finetune --model runs/hydra --task MRPC --data glue --out runs/mrpc\n"
       "  hydramix finetune --model runs/mnli --task RTE --data glue --recipe m2 --seed 3\n"
-      "Reads DATA/TASK/train.tsv and dev.tsv as GLUE distributes them, and test.tsv where it is "
-      "there: predictions for it are in OUT/predictions, ready to be submitted. A run that was "
-      "stopped is continued by the same command; one that is complete is shown again.");
+      "Reads DATA/TASK/train.tsv and dev.tsv as GLUE distributes them, and test.tsv if it exists; "
+      "predictions for it go to OUT/predictions, ready to be submitted. The same command continues "
+      "a stopped run; a complete one is shown again.");
 }
 
 }  // namespace hydramix

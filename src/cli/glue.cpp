@@ -13,10 +13,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Scores in percent in the order of the paper's table, and what they vary by.
+// Scores in percent, in the order of the paper's table, with their deviations.
 void print_results(const Json& results) {
   std::string head = formatted("%-12s %9s", "", "#Params"), means, deviations, matched;
-  std::string aside;  // tasks that are in no average
+  std::string aside;  // tasks outside the average
   const bool several = results.at("seeds").size() > 1;
   for (const auto& task : sentence_tasks()) {
     if (!results.at("tasks").contains(task.name)) continue;

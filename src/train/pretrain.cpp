@@ -21,7 +21,7 @@ const std::string kLanguage = "language";
 
 // ---- the request, checked before any work ----
 
-// Says which key of the two that longest_sequence() is about.
+// Names the option that limits the sequence length.
 void check_length(const PretrainOptions& options) {
   const int64_t length = options.data.sequences.max_length;
   const auto& model = options.model;
@@ -65,7 +65,7 @@ std::unique_ptr<Documents> open_documents(const std::string& name, const DataOpt
   return sequence_documents(std::move(documents), data.sequences, tokenizer);
 }
 
-// What may differ between a run and its continuation: nothing that changes what is computed.
+// Options that may change when a run continues. None of them changes the result.
 const std::vector<std::string> kFreeInPretrain{"out",
                                                "device",
                                                "train.micro_batch",

@@ -21,7 +21,7 @@ constexpr int64_t kSingleNarrowest = 300, kSingleBarShortest = 96, kSingleBarGap
 
 constexpr Target kGallery{172, 400};
 constexpr int64_t kPixelGap = 8;  // between the pictures of a page of pixels
-constexpr int64_t kGalleryNarrowest = 174, kGalleryBar = 240, kGalleryHeadingGap = 12;
+constexpr int64_t kGalleryNarrowest = 180, kGalleryBar = 240, kGalleryHeadingGap = 12;
 constexpr int64_t kGalleryWidth = 1200, kGalleryColumns = 6;
 
 Page layout_single(const MatrixPicture& picture, const PageOptions& options) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masked-language modelling on a GPU: steps that are recorded.
+// Masked-language modelling on a GPU: steps captured into graphs.
 #include "language/language_documents.h"
 #include "ops/gpu/graph.h"
 #include "support/gpu.h"
@@ -34,9 +34,9 @@ class GpuMaskedLm : public test::OnGpu {
   }
 };
 
-// The same batch again and again: the first step runs directly, the second is recorded, the third
-// replayed, and another batch in between runs directly too. With dropout, which depends on the
-// sequences' numbers.
+// Repeats one batch: the first step runs directly, the second is captured, the third replayed, and
+// another batch in between runs directly too. With dropout, which depends on the numbers of the
+// sequences.
 TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
   if constexpr (gpu::kBuilt) {
     const gpu::OwnStream stream(test::kGpu);
@@ -55,7 +55,7 @@ TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
     const auto direct = gradients(false), recorded = gradients(true);
     EXPECT_FALSE(torch::equal(direct[0].first, direct[3].first));
     for (std::size_t i = 0; i < direct.size(); ++i) {
-      // Places that do not count change how sums are cut, no more.
+      // Places that do not count only change how sums are split.
       EXPECT_NEAR(recorded[i].second, direct[i].second, 1e-6 * direct[i].second) << i;
       EXPECT_LE(test::norm_error(recorded[i].first, direct[i].first), 1e-4) << i;
     }
@@ -64,8 +64,8 @@ TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
   }
 }
 
-// Recorded within the first step, before the optimizer has ever written a weight: later steps must
-// see what it writes.
+// Captured within the first step, before the optimizer has written any weight. Later steps must see
+// the weights that it writes.
 TEST_F(GpuMaskedLm, RecordedStepsFollowTheWeights) {
   if constexpr (gpu::kBuilt) {
     const gpu::OwnStream stream(test::kGpu);

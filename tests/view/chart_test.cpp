@@ -131,7 +131,9 @@ XmlElement frame_of(const std::vector<XmlElement>& elements) {
 TEST(Chart, LinearAxesReachFromTheFirstPointToTheLast) {
   const ChartPanel panel{"", "", {{"a", "", "", {{0, 1}, {50, 3}, {100, 2}}}, {"b", "", "", {}}}};
   for (const bool from_zero : {true, false}) {
-    const auto elements = drawn({panel}, {.from_zero = from_zero});
+    ChartOptions options;
+    options.from_zero = from_zero;
+    const auto elements = drawn({panel}, options);
     const auto frame = frame_of(elements);
     const double left = number(frame, "x"), width = number(frame, "width");
     const double top = number(frame, "y"), height = number(frame, "height");

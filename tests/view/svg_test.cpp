@@ -47,7 +47,7 @@ std::string decode_base64(const std::string& text) {
   return out;
 }
 
-// The reader below is what the other tests trust: it has to refuse what is broken.
+// The other tests rely on this reader, so it must refuse broken files.
 TEST(XmlReader, RefusesWhatIsNotWellFormed) {
   const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   EXPECT_EQ(XmlReader::read(head + "<a b=\"1 &lt; 2\"><c/>x &amp; y</a>\n").at(0).text, "x & y");

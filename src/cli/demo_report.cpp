@@ -22,7 +22,7 @@ table { border-collapse: collapse; margin: 1rem 0; }
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #e4e7ec; }
 th:first-child, td:first-child { text-align: left; }
 th, td:first-child { white-space: nowrap; }
-td.text { min-width: 20rem; white-space: normal; }
+td.text { min-width: 14rem; white-space: normal; }
 .good { background: #e3f4ea; } .poor { background: #fbe9e4; } .muted { color: #626976; }
 code, .text { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 13px; }
 .scroll { overflow-x: auto; }

@@ -88,9 +88,9 @@ TEST(Pretrain, KilledWhileItWritesItContinuesToTheSameBits) {
   for (const std::string point :
        {"config.json:written", "step-0000000001.safetensors:created",
         "step-0000000001.safetensors:written", "step-0000000005.safetensors:renamed",
-        "step-0000000011.safetensors:written", "step-0000000018.safetensors:created",
-        "step-0000000024.safetensors:renamed", "model.safetensors:created",
-        "model.safetensors:renamed"})
+        "best.safetensors:written", "step-0000000011.safetensors:written",
+        "step-0000000018.safetensors:created", "step-0000000023.safetensors:renamed",
+        "model.safetensors:created", "model.safetensors:renamed"})
     ASSERT_EQ(signalled(folder, point, SIGKILL), -SIGKILL) << point << read_file(folder / "log");
   const auto r = run(tiny(folder / "run"));
   ASSERT_EQ(r.code, 0) << r.err;

@@ -137,13 +137,13 @@ void print_slopes(const Report& report, const Scaling& scaling) {
   report.remark("");
   report.remark("slope of log time over log length (1: linear, 2: quadratic)");
   report.remark(formatted("%-29s %-12s %-10s %6s %8s  %s", "mixer", "paper", "mix()", "fwd",
-                        "fwd+bwd", "skipped"));
+                          "fwd+bwd", "skipped"));
   for (const auto& [name, series] : scaling) {
     const MixerInfo& info = mixer_info(name);
     report.remark(formatted("%-29s %-12s %-10s %6s %8s  %s", name, paper_cost(info.matrix_class),
-                          info.cost, slope_text(series, "forward"),
-                          slope_text(series, "forward_backward"),
-                          series.skipped.empty() ? "-" : series.skipped));
+                            info.cost, slope_text(series, "forward"),
+                            slope_text(series, "forward_backward"),
+                            series.skipped.empty() ? "-" : series.skipped));
   }
 }
 
@@ -193,7 +193,7 @@ std::vector<Step> scaling_steps(const Options& options, const std::vector<std::s
                      print_slopes(bench.report, *scaling);
                      draw(*scaling, options);
                      bench.report.remark("wrote " +
-                                       (options.svg.empty() ? "scaling.svg" : options.svg));
+                                         (options.svg.empty() ? "scaling.svg" : options.svg));
                    }});
   return steps;
 }

@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -20,6 +22,16 @@ std::filesystem::path resolved(const std::filesystem::path& path) {
   return std::filesystem::is_symlink(path) ? std::filesystem::weakly_canonical(path) : path;
 }
 
+// For tests of crashes: HYDRAMIX_SIGNAL_AT=NAME:POINT:SIGNAL sends the process a signal when a file
+// called NAME is at a point of its life. "step-0000000005.safetensors:written:9" kills it before
+// that checkpoint appears.
+void signal_if_asked(const std::filesystem::path& target, const char* point) {
+  static const char* const asked = std::getenv("HYDRAMIX_SIGNAL_AT");
+  if (asked == nullptr) return;
+  const std::string here = concat(target.filename().string(), ":", point, ":");
+  if (std::string_view(asked).starts_with(here)) kill(getpid(), std::atoi(asked + here.size()));
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path target) : target_(resolved(target)) {
@@ -28,7 +40,7 @@ AtomicFile::AtomicFile(std::filesystem::path target) : target_(resolved(target))
   // Renaming over a device or a pipe would replace it.
   HYDRAMIX_CHECK(!std::filesystem::exists(target_) || std::filesystem::is_regular_file(target_),
                  target_.string(), ": is a device or a pipe; name an ordinary file to write.");
-  // Not mkstemp: its files are readable by their owner only.
+  // Not mkstemp: its files are readable by their owner only, and results are to be shared.
   static std::atomic<int> counter = 0;
   do {
     temporary_ = target_;
@@ -39,6 +51,7 @@ AtomicFile::AtomicFile(std::filesystem::path target) : target_(resolved(target))
     temporary_.clear();
     fail("cannot be created");
   }
+  signal_if_asked(target_, "created");
 }
 
 AtomicFile::~AtomicFile() {
@@ -67,13 +80,15 @@ void AtomicFile::write(const void* data, std::size_t size) {
 }
 
 void AtomicFile::commit() {
+  signal_if_asked(target_, "written");
   if (fsync(descriptor_) != 0) fail("cannot be flushed to disk");
   const int closed = close(descriptor_);
   descriptor_ = -1;
   if (closed != 0) fail("cannot be closed");
   if (rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
   temporary_.clear();
-  // The rename itself survives a crash only once the directory is on disk.
+  signal_if_asked(target_, "renamed");
+  // The rename survives a crash only after the directory is on disk.
   const auto folder =
       target_.has_parent_path() ? target_.parent_path() : std::filesystem::path(".");
   if (const int directory = open(folder.c_str(), O_RDONLY | O_DIRECTORY); directory >= 0) {

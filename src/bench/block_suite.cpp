@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Hydra block against its own matrix products: what everything between them costs.
+// The Hydra block against its own matrix products, which shows the cost of everything between them.
 #include "bench/block_suite.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block and what it is compared with, for the suites that measure whole blocks.
+// A block and its matrix products, for the suites that measure whole blocks.
 #pragma once
 
 #include "bench/suite.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is bound by memory in a block: depthwise convolution with bias and SiLU, and the gated RMS
-// norm, at the widths of the Hydra block, against its in_proj.
+// The memory-bound operations of a block: depthwise convolution with bias and SiLU, and the gated
+// RMS norm, at the widths of the Hydra block, against its in_proj.
 #include "bench/mixer_function.h"
 #include "ops/depthwise_conv.h"
 #include "ops/norm.h"
@@ -35,7 +35,7 @@ Function function_of(const Operation& operation,
   return f;
 }
 
-// w (B, L, C), weight (C, 1, K), bias (C), place by place as the header of the op defines it.
+// w (B, L, C), weight (C, 1, K), bias (C), place by place, as the op's header defines it.
 torch::Tensor obvious_conv(const Tensors& in) {
   const auto &w = in[0], &weight = in[1], &bias = in[2];
   const int64_t L = w.size(1), K = weight.size(2), centre = K / 2;

@@ -19,9 +19,9 @@ double relative_error(const torch::Tensor& a, const torch::Tensor& b) {
   return (x - y).abs().max().item<double>() / (scale > 0 ? scale : 1);
 }
 
-// For each input its gradients (3, ...) from three gradients of the outputs, zero where there is
-// none. Three, because a weight of one entry has a gradient that is one sum: it may cancel to
-// almost nothing, and its error relative to itself then means nothing.
+// For each input its gradients (3, ...) for three gradients of the outputs; zero where undefined.
+// Three, because the gradient of a one-entry weight is a single sum, which may cancel to almost
+// nothing; its relative error would then mean nothing.
 std::vector<torch::Tensor> gradient_table(const Function& f,
                                           const std::vector<torch::Tensor>& outputs) {
   std::vector<std::vector<torch::Tensor>> rows(f.inputs.size());
@@ -85,7 +85,7 @@ Function matrix_products(const std::vector<std::pair<torch::Tensor, torch::Tenso
     std::vector<torch::Tensor> outputs;
     for (const auto& [input, weight] : layers) {
       const auto y = linear_map(input, weight);
-      // In inference a product is used and forgotten.
+      // Inference keeps no product for backward.
       if (torch::GradMode::is_enabled()) outputs.push_back(y);
     }
     return outputs;

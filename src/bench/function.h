@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is timed and verified: a differentiable function of named tensors.
+// A differentiable function of named tensors, to be verified and timed.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct Function {
   std::vector<std::pair<std::string, torch::Tensor>> inputs;  // leaves that require gradients
   int64_t output_entries = 0;
   double flops = 0;           // of forward; 0: not counted
-  double backward_flops = 2;  // of backward, times those of forward
+  double backward_flops = 2;  // factor: those of backward over those of forward
 
   // In the order of inputs, undefined where there is none, for the gradients d_outputs.
   std::vector<torch::Tensor> gradients(const std::vector<torch::Tensor>& outputs,
@@ -28,8 +28,8 @@ struct Function {
   Work work(const std::string& pass) const;
 };
 
-// Gradients to start backward from, cos(frequency i) at entry i: of both signs, the same for both
-// types up to rounding.
+// Gradients of the outputs to start backward from: cos(frequency i) at entry i. They have both
+// signs, and agree between the types up to rounding.
 std::vector<torch::Tensor> output_gradients(const std::vector<torch::Tensor>& outputs,
                                             double frequency = 1);
 
@@ -41,7 +41,7 @@ Function matrix_products(const std::vector<std::pair<torch::Tensor, torch::Tenso
 
 // Outputs and gradients of `fast` (float32) against those of `oracle` (float64), which has the same
 // inputs in the same order; without inputs, outputs alone. Returns the worst relative error;
-// throws, saying what differs, when it is above the tolerance.
+// throws, naming the tensor, when it is above the tolerance.
 double verify(const std::string& what, const Function& fast, const Function& oracle,
               double tolerance);
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of the Hydra block on very long sequences: time and memory per token should not grow
-// with the length. Heads are left out until the longest sequence fits in memory.
+// with the length. The number of heads is halved until the longest sequence fits in memory.
 #include <algorithm>
 #include <cmath>
 
 #include "base/formatted.h"
+#include "base/memory.h"
 #include "bench/block_suite.h"
-#include "bench/memory.h"
 #include "hydramix/error.h"
 
 namespace hydramix::bench {
 namespace {
 
-// Bytes that a forward of this length takes on top of what is held before.
+// Bytes that a forward of this length allocates.
 int64_t forward_memory(const BlockOptions& options, int64_t length) {
   torch::NoGradGuard no_grad;
   const PeakMemory peak;
@@ -21,7 +21,7 @@ int64_t forward_memory(const BlockOptions& options, int64_t length) {
   return peak.bytes();
 }
 
-// With all heads, or half of them, a quarter, ...: as many as the longest length leaves room for.
+// All heads, or half of them, a quarter, ...: as many as fit in memory at the longest length.
 BlockOptions fitting_block(Bench& bench, const std::vector<int64_t>& lengths) {
   const int64_t probe = std::min<int64_t>(lengths.front(), 8192), longest = lengths.back();
   BlockOptions options = block_options(bench.options);
@@ -39,7 +39,7 @@ BlockOptions fitting_block(Bench& bench, const std::vector<int64_t>& lengths) {
     options.d_model =
         std::llround(static_cast<double>(heads / 2 * options.headdim) / options.expand);
   }
-  bench.report.said(
+  bench.report.remark(
       formatted("long: d_model %lld (%lld of %lld heads), the widest that fits in memory",
                 options.d_model, options.heads().H, block_options(bench.options).heads().H));
   return options;

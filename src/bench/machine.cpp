@@ -10,7 +10,7 @@ namespace {
 
 void set_threads(int count) {
   torch::set_num_threads(count);
-  // An OpenBLAS with threads of its own does not follow LibTorch's.
+  // An OpenBLAS with its own threads ignores LibTorch's setting.
   if (auto* set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
     set(count);
 }
@@ -29,7 +29,7 @@ const Peak& Machine::peak(int threads) {
   const auto b = torch::rand({entries}), c = torch::rand({entries});
   auto a = torch::empty({entries});
   const auto times = time_interleaved({[&] { torch::add_out(a, b, c, 3.0); }}, timer_);
-  // Peaks: what the machine reached once, it can do.
+  // A peak is the best rate that was reached.
   place->second = {.products = measure_product_rates(),
                    .gigabytes_per_s = 1e-9 * 3 * 4 * entries / times[0].best};
   return place->second;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine can do at most, measured: fused multiply-adds on registers and a stream through
-// memory. Shares in a bench are shares of these.
+// Measured peaks of this machine: fused multiply-adds on registers, and a stream through memory.
+// Shares in a bench refer to these.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Machine {
  public:
   explicit Machine(TimerOptions timer) : timer_(timer) {}
 
-  // Measured at the first call for a number of threads.
+  // Measured at the first call with this number of threads.
   const Peak& peak(int threads);
   bool knows(int threads) const { return peaks_.contains(threads); }
 
@@ -29,7 +29,7 @@ class Machine {
   std::map<int, Peak> peaks_;
 };
 
-// LibTorch's and the BLAS's number of threads, until the end of the scope.
+// Sets the number of threads of LibTorch and the BLAS until the end of the scope.
 class Threads {
  public:
   explicit Threads(int count);

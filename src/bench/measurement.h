@@ -12,21 +12,21 @@
 
 namespace hydramix::bench {
 
-// What was measured.
+// The subject of a measurement.
 struct Subject {
   std::string suite, name;
   std::string pass;  // "forward", "backward" or "forward_backward"
   int64_t batch = 1, length = 0;
-  bool packed = false;  // the batch stands in one row, sequence behind sequence
+  bool packed = false;  // the sequences lie end to end in one row
   int threads = 1;
   int64_t d_model = 0;
 
   int64_t tokens() const { return batch * length; }
 };
 
-// What one run must do at least.
+// Lower bounds on the work of one run.
 struct Work {
-  double flops = 0;  // multiplications and additions; 0 where no single count is right
+  double flops = 0;  // multiplications and additions; 0 if no count applies to all algorithms
   double bytes = 0;  // inputs, outputs and weights, each moved once
 };
 
@@ -34,11 +34,11 @@ struct Measurement {
   Subject subject;
   Work work;
   double ms = 0;       // median
-  double gemm_ms = 0;  // median of the matrix products it is compared with, taken in turn with it
+  double gemm_ms = 0;  // median of the matrix products that it is compared with, timed alternately
   double gemm_flops = 0;  // of those
   int64_t rounds = 0;
   double error = 0;  // worst relative error of the verification
-  Peak peak;         // of this machine, with as many threads
+  Peak peak;         // of this machine with this number of threads
   std::vector<std::pair<std::string, double>> extra;
 
   double tokens_per_s() const { return 1e3 * static_cast<double>(subject.tokens()) / ms; }
@@ -48,8 +48,8 @@ struct Measurement {
   double gigabytes_per_s() const { return 1e-6 * work.bytes / ms; }
 };
 
-// One object in one line, without its line end. GFLOP/s and their share are absent when no
-// operations were counted.
+// One object in one line, without a newline. GFLOP/s and their share are absent if no operations
+// were counted.
 std::string json_line(const Measurement& measurement);
 
 std::string table_header();

@@ -11,7 +11,7 @@ Function function_of(const std::shared_ptr<Mixer>& mixer, const torch::Tensor& x
   Function f;
   f.forward = [mixer, x, params, mix] { return std::vector<torch::Tensor>{mix(x, params)}; };
   f.inputs = {{"x", x}, {"params", params}};
-  // Some weights serve derive() alone and have no part in mix(): gradients are undefined there.
+  // Some weights serve only derive(), not mix(): their gradients are undefined.
   for (const auto& weight : mixer->named_parameters())
     f.inputs.emplace_back(weight.key(), weight.value());
   f.output_entries = x.numel() * mixer->branches();

@@ -8,7 +8,7 @@ namespace hydramix::bench {
 
 // x (B, L, H, P), params (B, L, params_width), and the mixer's own weights.
 Function mixer_function(const std::shared_ptr<Mixer>& mixer, const Subject& subject);
-// in_proj of a block of this d_model around the mixer, at as many tokens.
+// in_proj of a block of this d_model around the mixer, for the same number of tokens.
 Function projection_gemm(const Mixer& mixer, const Subject& subject);
 // mix() in float32 against the materialised matrix in float64.
 double verify_mixer(const std::string& name, const BlockOptions& options, const Subject& subject,

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every registered mixer, mix() alone, against the in_proj that would feed it. With --scaling: how
-// its time grows with the length, as a table and a drawing.
+// Every registered mixer, mix() alone, against the in_proj that would feed it. With --scaling: the
+// growth of its time with the length, as a table and a chart.
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
 
 #include "base/formatted.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "bench/mixer_function.h"
 #include "bench/slope.h"
 #include "hydramix/error.h"
-#include "view/curve_plot.h"
+#include "view/chart.h"
 
 namespace hydramix::bench {
 namespace {
 
 bool is_quadratic(const std::string& name) { return mixer_info(name).cost == "O(L^2)"; }
 
-// What is known of one mixer, length by length, and what the next length would take.
+// The measurements of one mixer, length by length, and a forecast for the next length.
 class Growth {
  public:
   Growth(std::string name, int64_t heads) : name_(std::move(name)), heads_(heads) {}
@@ -28,12 +28,12 @@ class Growth {
     bytes_.emplace_back(length, std::max(bytes, 1.0));
   }
 
-  // Why this length should be left out; empty if it should not.
+  // The reason to skip this length; empty if there is none.
   std::string reason_to_skip(int64_t length, const Options& o) const {
     const double seconds = predicted(seconds_, length) * static_cast<double>(o.rounds + 1);
     if (seconds > o.max_seconds)
       return formatted("would take about %.0f s, more than --max-seconds", seconds);
-    // Before anything is known: six matrices, as many as backward through a dense one holds.
+    // Without measurements: six matrices, as many as backward through a dense one holds.
     const double unknown = is_quadratic(name_) ? 24.0 * static_cast<double>(heads_ * length) *
                                                      static_cast<double>(length)
                                                : 0;
@@ -60,7 +60,7 @@ class Growth {
   Points seconds_, bytes_;
 };
 
-// What a run over lengths leaves for the table and the drawing.
+// The results over all lengths, for the table and the chart.
 struct Series {
   std::map<std::string, Points> points;  // by pass: (length, ms)
   std::string skipped;
@@ -78,12 +78,11 @@ std::vector<Measurement> measure_mixer(Bench& bench, const std::string& name,
   options.max_length = subject.length;
   const auto mixer = make_mixer(name, block.heads(), options);
   c.work = mixer_function(mixer, subject);
-  // The dense product is the least that a matrix without structure asks for; for the others no
-  // single count is right.
+  // A matrix without structure needs the dense product. For the others there is no single count.
   if (is_quadratic(name))
     c.work.flops =
         2.0 * static_cast<double>(c.work.output_entries) * static_cast<double>(subject.length);
-  // A matrix that is fixed once and for all has no gradient.
+  // A fixed matrix has no gradient.
   if (mixer->parameters().empty() && mixer->params_width() == 0) c.work.backward_flops = 1;
   c.gemms = projection_gemm(*mixer, subject);
   c.forward = o.forward();
@@ -99,11 +98,11 @@ Series run_mixer(Bench& bench, const std::string& name, const BlockOptions& bloc
     const std::string reason = growth.reason_to_skip(subject.length, bench.options);
     if (!reason.empty()) {
       series.skipped = formatted("from %lld: %s", subject.length, reason);
-      bench.report.said(formatted("%s: skipped %s", name, series.skipped));
+      bench.report.remark(formatted("%s: skipped %s", name, series.skipped));
       break;
     }
     subject.name = name;
-    bench.peak(subject.threads);  // before the peak of memory is watched
+    bench.peak(subject.threads);  // before the peak of memory is recorded
     const PeakMemory peak;
     double round = 0;
     auto measured = measure_mixer(bench, name, block, subject);
@@ -119,7 +118,7 @@ Series run_mixer(Bench& bench, const std::string& name, const BlockOptions& bloc
   return series;
 }
 
-// The cost that the paper's table 1 has for the class of matrices.
+// The cost of the class of matrices in table 1 of the paper.
 std::string paper_cost(const std::string& matrix_class) {
   const auto is = [&](const char* name) { return matrix_class.starts_with(name); };
   if (is("Dense")) return "O(L^2)";
@@ -135,39 +134,42 @@ std::string slope_text(const Series& series, const std::string& pass) {
 }
 
 void print_slopes(const Report& report, const Scaling& scaling) {
-  report.said("");
-  report.said("slope of log time over log length (1: linear, 2: quadratic)");
-  report.said(formatted("%-29s %-12s %-10s %6s %8s  %s", "mixer", "paper", "mix()", "fwd",
-                        "fwd+bwd", "skipped"));
+  report.remark("");
+  report.remark("slope of log time over log length (1: linear, 2: quadratic)");
+  report.remark(formatted("%-29s %-12s %-10s %6s %8s  %s", "mixer", "paper", "mix()", "fwd",
+                          "fwd+bwd", "skipped"));
   for (const auto& [name, series] : scaling) {
     const MixerInfo& info = mixer_info(name);
-    report.said(formatted("%-29s %-12s %-10s %6s %8s  %s", name, paper_cost(info.matrix_class),
-                          info.cost, slope_text(series, "forward"),
-                          slope_text(series, "forward_backward"),
-                          series.skipped.empty() ? "-" : series.skipped));
+    report.remark(formatted("%-29s %-12s %-10s %6s %8s  %s", name, paper_cost(info.matrix_class),
+                            info.cost, slope_text(series, "forward"),
+                            slope_text(series, "forward_backward"),
+                            series.skipped.empty() ? "-" : series.skipped));
   }
 }
 
 // One panel a pass; a colour for each class of matrices.
 void draw(const Scaling& scaling, const Options& options) {
-  std::vector<CurvePanel> panels;
+  std::vector<ChartPanel> panels;
   for (const std::string pass : {"forward", "forward_backward"}) {
-    CurvePanel panel;
+    ChartPanel panel;
     panel.title = pass == "forward" ? "forward" : "forward and backward";
     panel.note_label = pass == "forward" ? "slope fwd" : "slope f+b";
     for (const auto& [name, series] : scaling) {
       const auto points = series.points.find(pass);
       if (points == series.points.end()) continue;
-      panel.curves.push_back({.name = name,
-                              .group = mixer_info(name).matrix_class,
-                              .note = slope_text(series, pass),
-                              .points = points->second});
+      panel.lines.push_back({.name = name,
+                             .group = mixer_info(name).matrix_class,
+                             .note = slope_text(series, pass),
+                             .points = points->second});
     }
-    if (!panel.curves.empty()) panels.push_back(std::move(panel));
+    if (!panel.lines.empty()) panels.push_back(std::move(panel));
   }
   if (panels.empty()) return;
-  write_curves(options.svg.empty() ? "scaling.svg" : options.svg, panels,
-               {.title = "Time of mix() over the length", .x_label = "length L", .y_label = "ms"});
+  write_chart(options.svg.empty() ? "scaling.svg" : options.svg, panels,
+              {.title = "Time of mix() over the length",
+               .x_label = "length L",
+               .y_label = "ms",
+               .logarithmic = true});
 }
 
 std::vector<Step> scaling_steps(const Options& options, const std::vector<std::string>& names) {
@@ -190,8 +192,8 @@ std::vector<Step> scaling_steps(const Options& options, const std::vector<std::s
   steps.push_back({"slopes", [=](Bench& bench) {
                      print_slopes(bench.report, *scaling);
                      draw(*scaling, options);
-                     bench.report.said("wrote " +
-                                       (options.svg.empty() ? "scaling.svg" : options.svg));
+                     bench.report.remark("wrote " +
+                                         (options.svg.empty() ? "scaling.svg" : options.svg));
                    }});
   return steps;
 }

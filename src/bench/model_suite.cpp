@@ -22,7 +22,7 @@ Function outputs_of(const BertForMaskedLM& model, const torch::Tensor& ids) {
 
 Function encoder(const BertForMaskedLM& model, const torch::Tensor& ids) {
   Function f = outputs_of(model, ids);
-  // Of the embeddings a few rows are read, of the masked-LM head nothing.
+  // Reads only a few rows of the embeddings, and nothing of the masked-LM head.
   for (const auto& weight : model->named_parameters())
     if (weight.key().starts_with("bert.encoder."))
       f.inputs.emplace_back(weight.key(), weight.value());
@@ -30,7 +30,7 @@ Function encoder(const BertForMaskedLM& model, const torch::Tensor& ids) {
   return f;
 }
 
-// Every layer's own weights, so that they come from memory as they do in the model.
+// Uses each layer's own weights, so that they come from memory as in the model.
 Function encoder_gemms(const BertForMaskedLM& model, const Subject& subject) {
   std::vector<std::pair<torch::Tensor, torch::Tensor>> layers;
   std::map<int64_t, torch::Tensor> inputs;  // one for each width

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a bench can be told. Defaults are the sizes of the paper's encoders.
+// Options of a bench. Defaults are the sizes of the paper's encoders.
 #pragma once
 
 #include "bench/timer.h"
@@ -7,7 +7,7 @@
 
 namespace hydramix::bench {
 
-// In the order in which they run; "long" and "gpu" only when they are asked for.
+// In the order in which they run; "long" and "gpu" only on request.
 inline const std::vector<std::string> kSuites{"product", "block",  "scan",
                                               "conv",    "mixers", "model"};
 
@@ -40,14 +40,13 @@ struct Options {
   static void fields(Self& self, Visitor& v) {
     v("suite", self.suite,
       Choices{"all", "product", "block", "scan", "conv", "mixers", "model", "long", "gpu"},
-      "what to measure; all: every suite but long and gpu");
-    v("only", self.only, "only the steps whose name has this in it, such as '128 x 128'");
+      "suite to measure; all: every suite but long and gpu");
+    v("only", self.only, "only steps whose name contains this, such as '128 x 128'");
     v("json", self.json, "file for the measurements, one JSON object a line");
-    v("scaling", self.scaling,
-      "with --suite mixers: time over length, its slope, and a drawing of it");
-    v("svg", self.svg, "file for the drawing of --scaling; scaling.svg unless given");
+    v("scaling", self.scaling, "with --suite mixers: time over length, its slope, and a chart");
+    v("svg", self.svg, "file for the chart of --scaling; default: scaling.svg");
     v("pass", self.pass, Choices{"forward", "forward_backward", "both"},
-      "what to time (model and long: forward alone)");
+      "passes to time (model and long: only forward)");
     v("lengths", self.lengths, Range{1, 1 << 24},
       "lengths L; unless given 512, 2048 (product: 16, 128, 512, 2048 rows; mixers, model: 512; "
       "--scaling: 1024, 2048, ... 65536; long: 8192, 1048576; gpu: 128, 256, ... 8192 at 32768 "
@@ -55,7 +54,7 @@ struct Options {
       "lengths)");
     v("batch", self.batch, Range{1, 65536}, "sequences B in a batch");
     v("packed", self.packed, Range{0, 65536},
-      "block, scan: also so many sequences of the shortest length, packed in one row; 0: none");
+      "block, scan: also this many sequences of the shortest length, packed in one row; 0: none");
     v("threads", self.threads, Range{1, 1024},
       "numbers of threads; unless given 1 and all cores (--scaling: 1)");
     v("d_model", self.d_model, Range{1, 1 << 20},
@@ -67,8 +66,8 @@ struct Options {
     v("layers", self.layers, Range{1, 4096}, "layers of the model");
     v("mixers", self.mixers, Choices{mixer_names},
       "mixers of the suite mixers (none: all), and of the suite gpu beside Hydra (none: none)");
-    v("rounds", self.rounds, Range{1, 1000000}, "how often each is timed, at least");
-    v("min_seconds", self.min_seconds, Range{0.0, 1e6}, "and how long all of a measurement");
+    v("rounds", self.rounds, Range{1, 1000000}, "smallest number of rounds");
+    v("min_seconds", self.min_seconds, Range{0.0, 1e6}, "shortest time of a measurement");
     v("max_seconds", self.max_seconds, Range{0.0, 1e6},
       "no further round after this time; mixers skips lengths that would take longer");
     v("tolerance", self.tolerance, Range{0.0, kInfinity},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our matrix products beside LibTorch's, at the widths of the Hydra block's projections. What
-// counts is the share of the FMA peak.
+// Our matrix products beside LibTorch's, at the widths of the Hydra block's projections. The number
+// to compare is the share of the FMA peak.
 #include "base/formatted.h"
 #include "bench/suite.h"
 #include "ops/product.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a time grows with the length: the exponent p of t = c L^p.
+// The growth of a time with the length: the exponent p of t = c L^p.
 #pragma once
 
 #include <optional>

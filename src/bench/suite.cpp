@@ -15,12 +15,12 @@ const Peak& Bench::peak(int threads) {
   if (!known) {
     const ProductRates& rates = peak.products;
     const auto share = [&](double rate) { return 100 * rate / rates.fma_peak; };
-    report.said(formatted(
+    report.remark(formatted(
         "this machine, %lld thread%s, %s: FMA peak %.1f GFLOP/s, matrix products %.1f (%.0f %%), "
         "LibTorch's %.1f (%.0f %%), memory %.1f GB/s",
         threads, threads == 1 ? "" : "s", kernels::instruction_set(), rates.fma_peak, rates.ours,
         share(rates.ours), rates.libtorch, share(rates.libtorch), peak.gigabytes_per_s));
-    for (const auto& warning : product_warnings(rates)) report.said("warning: " + warning);
+    for (const auto& warning : product_warnings(rates)) report.remark("warning: " + warning);
   }
   return peak;
 }
@@ -120,7 +120,7 @@ double scan_flops(int64_t tokens, const BlockOptions& options, int64_t direction
 
 namespace {
 
-// Places of a comparison's alternatives in the list of all; kNone where it is not asked for.
+// Indices of a comparison's alternatives in the list of all; kNone if not requested.
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 struct Places {
   std::size_t forward = kNone, gemm_forward = kNone;
@@ -143,7 +143,7 @@ Alternative forward_backward(const Function& f) {
   };
 }
 
-// On a graph that is held: forward_backward less forward would be a difference of two noises.
+// Runs backward on a retained graph: forward_backward minus forward would be mostly noise.
 Alternative backward_alone(const Function& f) {
   return [&f, outputs = std::vector<torch::Tensor>(),
           d_outputs = std::vector<torch::Tensor>()]() mutable {

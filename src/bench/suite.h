@@ -16,7 +16,7 @@ namespace hydramix::bench {
 
 struct Report {
   std::function<void(const Measurement&)> measured;
-  std::function<void(const std::string&)> said;  // a line for the reader
+  std::function<void(const std::string&)> remark;  // a remark, one line
 };
 
 struct Bench {
@@ -24,7 +24,7 @@ struct Bench {
   Machine machine;
   Report report;
 
-  // Of this machine; says so the first time.
+  // Of this machine; reports it the first time.
   const Peak& peak(int threads);
 };
 
@@ -45,15 +45,15 @@ std::vector<Step> model_suite(const Options& options);
 std::vector<Step> long_suite(const Options& options);
 std::vector<Step> gpu_suite(const Options& options);
 
-// ---- what suites share ----
+// ---- shared by suites ----
 
 std::vector<int> thread_counts(const Options& options);
 std::vector<int64_t> lengths_or(const Options& options, std::vector<int64_t> usual);
 
-// Every length with every number of threads; and the packed batch, if it is wanted.
+// Every length with every number of threads; and the packed batch, if requested.
 std::vector<Subject> subjects(const Options& options, const std::string& suite, bool with_packed);
 std::string title(const Subject& subject);
-// As short as verification is, with two sequences if it is packed.
+// A short subject for verification, with two sequences if packed.
 Subject to_verify(const Subject& subject, const Options& options);
 // Standard normal (B, L, width) in the subject's layout.
 torch::Tensor random_input(const Subject& subject, int64_t width);
@@ -61,21 +61,21 @@ Layout layout_of(const Subject& subject);
 
 BlockOptions block_options(const Options& options, const std::string& mixer = "hydra");
 
-// What a scan does for a token: for every channel and state, three operations in
-// h = a h + (dt x) b and two in s = h c.
+// Operations of a scan per token: for every channel and state, three in h = a h + (dt x) b and two
+// in s = h c.
 double scan_flops(int64_t tokens, const BlockOptions& options, int64_t directions);
 
 struct Comparison {
-  Subject subject;  // its pass is filled in
+  Subject subject;  // the pass is filled in
   Function work, gemms;
   double error = 0;
   bool forward = true, forward_backward = true;
   bool backward_alone = false;  // as backward_ms, and backward_ratio to forward
 };
 
-// Times what is compared, all passes in turn: one measurement for each.
+// Times a comparison, all passes alternately: one measurement for each.
 std::vector<Measurement> measure(Bench& bench, const Comparison& comparison);
-// Several of them, all in turn; of equal numbers of threads.
+// Times several comparisons alternately; all with the same number of threads.
 std::vector<Measurement> measure(Bench& bench, const std::vector<Comparison>& comparisons);
 
 }  // namespace hydramix::bench

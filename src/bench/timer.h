@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of several alternatives, taken in turn: round after round each runs once, so that whatever
-// else the machine does meanwhile hits all of them, and their ratio holds although their times
-// wander. The median of the rounds is reported.
+// Times several alternatives alternately: each runs once a round, so that other load on the machine
+// affects all of them alike. Their ratio is stable although their times are not. The median of the
+// rounds is reported.
 #pragma once
 
 #include <cstdint>

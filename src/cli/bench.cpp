@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix bench: how fast the pieces are, beside the matrix products that they cannot do without.
+// hydramix bench: the speed of each part, beside the matrix products that it cannot do without.
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/atomic_file.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "bench/suite.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -16,8 +16,7 @@
 namespace hydramix {
 namespace {
 
-// Rows on stdout, progress on stderr. Where both are the same terminal, a row first takes the place
-// of the bar.
+// Rows on stdout, progress on stderr. Where both are the same terminal, a row replaces the bar.
 void print_line(const std::string& line) {
   if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
   std::printf("%s\n", line.c_str());
@@ -39,8 +38,8 @@ int run_bench(const bench::Options& options) {
                                    [](const auto& suite) { return !suite.second.empty(); }),
                        "--only: no step has '", options.only, "' in its name.");
 
-  bench::keep_memory_mapped();
-  // Opened first: a file that cannot be written should be known before hours of measuring.
+  keep_memory_mapped();
+  // Opened first, so that an unwritable file is an error before hours of measuring.
   std::unique_ptr<AtomicFile> json;
   if (!options.json.empty()) json = std::make_unique<AtomicFile>(options.json);
   bench::Bench bench{.options = options,
@@ -50,7 +49,7 @@ int run_bench(const bench::Options& options) {
                                       print_line(table_row(m));
                                       if (json) json->write(json_line(m) + "\n");
                                     },
-                                .said = print_line}};
+                                .remark = print_line}};
   for (const auto& [suite, steps] : plan) {
     print_line(concat("\n", suite, "\n", bench::table_header()));
     Progress progress(suite, static_cast<int64_t>(steps.size()), "steps");
@@ -68,9 +67,10 @@ int run_bench(const bench::Options& options) {
 Command bench_command() {
   return make_command<bench::Options>(
       "bench", "measure blocks, scans, mixers and models beside their matrix products", run_bench,
-      "Verifies each result against its float64 oracle (a result that is off is not timed, and the "
-      "command exits 1), then times it in turn with the matrix products it is compared with and "
-      "prints medians; 'ratio' is the time over theirs. docs/performance.md says how to read it.");
+      "Verifies each result against its float64 oracle (a wrong result is not timed, and the "
+      "command exits with 1), then times it alternately with the matrix products that it is "
+      "compared with and prints medians; 'ratio' is the time over theirs. docs/performance.md says "
+      "how to read it.");
 }
 
 }  // namespace hydramix

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix check: a golden case against what we compute, tensor by tensor.
+// hydramix check: compares our results with a golden case, tensor by tensor.
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -24,7 +24,7 @@ struct CheckOptions {
     v("cases", self.cases, Positional{}, Required{}, "cases to check, .safetensors");
     v("tolerance", self.tolerance, Range{0.0, kInfinity}, "largest relative error that passes");
     v("write", self.write,
-      "write what was computed to this file, under the same names (one case only)");
+      "write the computed tensors to this file, under the same names (one case only)");
     v("reference_toeplitz", self.reference_toeplitz,
       "take data-independent Toeplitz weights as the published code means them, one lag off");
   }
@@ -45,7 +45,7 @@ int check(const CheckOptions& options) {
   HYDRAMIX_CHECK_USAGE(options.write.empty() || options.cases.size() == 1,
                        "--write takes the results of one case; got ", options.cases.size(),
                        " cases. Check them one by one.");
-  kernels::use_instruction_set_of_environment();  // or the first case would be blamed for it
+  kernels::use_instruction_set_of_environment();  // else its error would name the first case
   std::size_t tensors = 0, off = 0, cases_off = 0;
   for (const auto& path : options.cases) {
     const auto report = run_case(load_tensors(path), options.tolerance,
@@ -76,8 +76,8 @@ Command check_command() {
       "check", "compare a module's outputs and gradients with a golden case", check,
       "Reads cases made from the published PyTorch modules (docs/golden.md), computes every output "
       "and gradient "
-      "in float64 and prints one line per tensor with its worst relative error. Exits 1 if any is "
-      "off.");
+      "in float64 and prints one line per tensor with its worst relative error. Exits with 1 if "
+      "any is above the tolerance.");
 }
 
 }  // namespace hydramix

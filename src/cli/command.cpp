@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the command line. CLI11 finds the flags and hands over every value as text; values are then
-// parsed by the same code as --set and YAML, so that all sources accept the same things and fail
-// with the same words.
+// Reads the command line, chooses the command, and turns what it throws into an exit code.
 #include "cli/command.h"
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
+#include <map>
 #include <ostream>
 
 #include "base/spelling.h"
@@ -26,7 +23,7 @@ using Words = std::vector<std::string>;
 [[noreturn]] void fail_unknown_option(const std::string& word, const Words& known,
                                       const std::string& help_command) {
   const std::string option = word.substr(0, word.find('='));
-  // Compared without the dashes: they would make all short words look alike.
+  // Compared without the dashes, which would make all short words look alike.
   Words bare;
   for (const auto& flag : known) bare.push_back(flag.substr(2));
   const auto start = std::min(option.find_first_not_of('-'), option.size());
@@ -48,89 +45,101 @@ const Command& find_command(const std::vector<Command>& commands, const std::str
                           ". Commands: ", join(names), "."));
 }
 
-// The command line of one command.
+// The command line of one command. It finds the flags and leaves their values as text, which is
+// parsed by the same code as --set and YAML, so that all sources accept the same values and fail
+// with the same messages.
 class Parser {
  public:
-  // `fields` are leaves whose path is their spelling: what errors call them is what the user types.
+  // `fields` are leaves whose path is their spelling, so that errors name them as the user does.
   Parser(const Command& command, const Fields& fields)
       : command_(command), fields_(fields), help_command_("hydramix help " + command.name) {
-    app_.set_help_flag();  // CLI11 would print its own
-    app_.allow_extras();   // unknown options and arguments are sorted out here
-    help_ = app_.add_flag("-h,--help");
-    print_config_ = app_.add_flag("--print-config");
-    config_ = add_valued("--config");
-    set_ = add_valued("--set");
     known_ = {"--help", "--print-config", "--config", "--set"};
     for (const Field& field : fields_) {
-      if (field.positional) {
-        options_.push_back(nullptr);
-        continue;
-      }
+      if (field.positional) continue;
+      HYDRAMIX_CHECK(std::find(known_.begin(), known_.end(), field.path) == known_.end(),
+                     command.name, ": the option ", field.path,
+                     " is declared twice, or is one that every command has. Rename the field.");
       known_.push_back(field.path);
-      if (std::holds_alternative<bool*>(field.storage)) {
-        known_.push_back("--no-" + field.path.substr(2));
-        options_.push_back(app_.add_flag(field.path + ",!" + known_.back()));
-        options_.back()->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-      } else {
-        options_.push_back(add_valued(field.path));
-      }
+      if (is_bool(field)) known_.push_back(negated(field));
     }
   }
 
-  void parse(const Words& given) {
-    Words words, arguments;
-    const auto end = std::find(given.begin(), given.end(), "--");
-    for (auto word = given.begin(); word != end; ++word) {
-      if (!word->starts_with("--") || word->find('=') != word->size() - 1) {
-        words.push_back(*word);
-        continue;
+  void parse(const Words& words) {
+    Words arguments, unknown;
+    for (auto word = words.begin(); word != words.end(); ++word) {
+      if (*word == "--") {
+        arguments.insert(arguments.end(), word + 1, words.end());
+        break;
       }
-      // CLI11 would take "--comment=" for a missing value and eat the next word.
-      words.push_back(word->substr(0, word->size() - 1));
-      const CLI::Option* option = app_.get_option_no_throw(words.back());
-      HYDRAMIX_CHECK_USAGE(option == nullptr || option->get_items_expected_max() > 0, words.back(),
-                           ": got '', expected true or false.");
-      words.emplace_back();
+      if (word->size() < 2 || !word->starts_with('-'))
+        arguments.push_back(*word);
+      else if (*word == "-h")
+        help_ = true;
+      else if (!take_option(word, words.end()))
+        unknown.push_back(*word);
     }
-    try {
-      app_.parse(Words(words.rbegin(), words.rend()));
-    } catch (const CLI::ArgumentMismatch&) {  // only the last word can lack its value
-      fail_missing_value(words.back());
-    } catch (const CLI::ParseError& error) {
-      throw UsageError(error.what());
-    }
-    if (wants_help()) return;
-    for (const std::string& word : app_.remaining()) {
-      if (word.size() > 1 && word.starts_with('-'))
-        fail_unknown_option(word, known_, help_command_);
-      arguments.push_back(word);
-    }
-    if (end != given.end()) arguments.insert(arguments.end(), end + 1, given.end());
+    if (help_) return;
+    if (!unknown.empty()) fail_unknown_option(unknown.front(), known_, help_command_);
     if (!command_.config_argument.empty() && !arguments.empty()) {
-      config_files_.push_back(arguments.front());
+      config_files_.insert(config_files_.begin(), arguments.front());
       arguments.erase(arguments.begin());
     }
     distribute(arguments);
   }
 
-  bool wants_help() const { return help_->count() > 0; }
-  bool wants_config() const { return print_config_->count() > 0; }
+  bool wants_help() const { return help_; }
+  bool wants_config() const { return print_config_; }
 
   // Later sources win: the files, then --set, then flags and arguments.
   void apply(const Fields& sections) const {
     for (const std::string& path : config_files_) load_yaml(sections, path);
-    for (const std::string& path : config_->results()) load_yaml(sections, path);
-    for (const std::string& assignment : set_->results()) set(sections, assignment);
+    for (const std::string& assignment : assignments_) set(sections, assignment);
     for (std::size_t i = 0; i < fields_.size(); ++i)
       if (fields_[i].positional)
         assign_arguments(fields_[i], arguments_[i]);
-      else
-        assign_flag(fields_[i], options_[i]->results());
+      else if (const auto found = values_.find(fields_[i].path); found != values_.end())
+        assign_flag(fields_[i], found->second);
   }
 
  private:
-  CLI::Option* add_valued(const std::string& flag) {
-    return app_.add_option(flag)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  static bool is_bool(const Field& field) { return std::holds_alternative<bool*>(field.storage); }
+  static std::string negated(const Field& field) { return "--no-" + field.path.substr(2); }
+
+  // Reads the option at `word`, and its value: after '=', or the next word whatever it looks like.
+  // False if there is no such option.
+  bool take_option(Words::const_iterator& word, Words::const_iterator end) {
+    const auto equals = word->find('=');
+    const std::string flag = word->substr(0, equals);
+    const auto value = [&]() -> std::string {
+      if (equals != std::string::npos) return word->substr(equals + 1);
+      if (word + 1 == end) fail_missing_value(flag);
+      return *++word;
+    };
+    const auto check_no_value = [&] {
+      HYDRAMIX_CHECK_USAGE(equals == std::string::npos, flag, " takes no value; got ", *word, ".");
+    };
+    if (flag == "--help" || flag == "--print-config") {
+      check_no_value();
+      (flag == "--help" ? help_ : print_config_) = true;
+      return true;
+    }
+    if (flag == "--config" || flag == "--set") {
+      (flag == "--config" ? config_files_ : assignments_).push_back(value());
+      return true;
+    }
+    for (const Field& field : fields_) {
+      if (field.positional) continue;
+      if (is_bool(field) && flag == negated(field)) {
+        check_no_value();
+        values_[field.path].push_back("false");
+        return true;
+      }
+      if (flag != field.path) continue;
+      const bool bare = is_bool(field) && equals == std::string::npos;
+      values_[field.path].push_back(bare ? "true" : value());
+      return true;
+    }
+    return false;
   }
 
   [[noreturn]] void fail_missing_value(const std::string& flag) const {
@@ -151,13 +160,13 @@ class Parser {
                          help_command_, "' for what ", command_.name, " takes.");
   }
 
-  // As they stand: unlike flags, arguments are not split at commas, which file names may hold.
+  // Unlike flags, arguments are not split at commas, which file names may contain.
   static void assign_arguments(const Field& field, const Words& words) {
     if (words.empty()) return;
     assign(field, field.is_list() ? sequence_node(words) : scalar_node(words.front()), "");
   }
 
-  // A flag given several times: lists grow; of other values the last counts, but all are checked.
+  // A repeated flag extends a list. Of other values the last counts, but all are checked.
   static void assign_flag(const Field& field, const Words& words) {
     Node all = sequence_node({});
     for (const std::string& word : words) {
@@ -171,12 +180,11 @@ class Parser {
   const Command& command_;
   const Fields& fields_;
   std::string help_command_;
-  CLI::App app_;
-  CLI::Option *help_, *print_config_, *config_, *set_;
-  std::vector<CLI::Option*> options_;  // one for each field, null for arguments
-  std::vector<Words> arguments_;       // one for each field, empty for flags
   Words known_;
-  Words config_files_;  // given as an argument
+  bool help_ = false, print_config_ = false;
+  Words config_files_, assignments_;     // of --config and --set
+  std::map<std::string, Words> values_;  // by flag
+  std::vector<Words> arguments_;         // one for each field, empty for flags
 };
 
 int run_one(const Command& command, const Words& words, std::ostream& out) {
@@ -231,7 +239,7 @@ int dispatch(const std::vector<Command>& commands, Words words, std::ostream& ou
 constexpr const char* kOutOfMemory =
     "out of memory. Use smaller sizes, or a machine with more memory.";
 
-// LibTorch appends a stack of frames to its messages; users need the sentence before it.
+// LibTorch appends a stack trace to its messages. Users need the sentence before it.
 std::string first_part(const std::string& message) {
   return message.substr(
       0, std::min(message.find("\nException raised from "), message.find("\nframe #")));
@@ -249,7 +257,7 @@ int run_command_line(const std::vector<Command>& commands, int argc, const char*
   } catch (const std::bad_alloc&) {
     err << "error: " << kOutOfMemory << std::endl;
   } catch (const std::exception& error) {
-    // LibTorch's allocators throw errors of their own.
+    // LibTorch's allocators throw their own errors.
     const std::string message = first_part(error.what());
     const bool memory = message.find("allocate memory") != std::string::npos ||
                         message.find("not enough memory") != std::string::npos ||

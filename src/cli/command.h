@@ -7,9 +7,9 @@
 //
 // Flags, --config, --set, --print-config, --help and docs/cli.md follow from the options. The field
 // d_state is the flag --d-state, in a section --mixer.d-state; a bool is --all, or --no-all to
-// switch it off; a list is --sizes 1,2,3 and may be repeated.
-// Later sources win: defaults, then --config, then --set, then flags and arguments. A command with
-// a `config_argument` takes a --config file as its first argument, and calls it by that name.
+// switch it off; a list is --sizes 1,2,3 and may be repeated. Later sources win: defaults, then
+// --config, then --set, then flags and arguments. A command with a `config_argument` takes a
+// --config file as its first argument; help shows it under that name.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@
 
 namespace hydramix {
 
-// Options of one run, at their defaults, and the function that will get them.
+// The options of one call, at their defaults, and the function that takes them.
 struct Invocation {
   Fields fields;
   std::function<int()> run;
@@ -43,8 +43,8 @@ Command make_command(std::string name, std::string summary, std::function<int(co
   return {std::move(name), std::move(summary), std::move(details), "", std::move(prepare)};
 }
 
-// Runs what argv asks for and returns the exit code: 0 done, 1 failed, 2 the request is wrong.
-// Help goes to `out`, errors to `err`; never throws.
+// Runs the command of argv and returns the exit code: 0 done, 1 failed, 2 wrong usage. Help goes to
+// `out`, errors to `err`; never throws.
 int run_command_line(const std::vector<Command>& commands, int argc, const char* const* argv,
                      std::ostream& out, std::ostream& err);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix convert: weights from one file format to another. Without an option that changes
-// numbers the bytes of every tensor are copied as they are, the payloads of NaNs included.
+// hydramix convert: weights from one file format to another. Unless an option changes numbers, the
+// bytes of every tensor are copied unchanged, including the payloads of NaNs.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -34,16 +34,16 @@ struct ConvertOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("in", self.in, Positional{}, Required{}, "a .safetensors or .pt file, or a model folder");
-    v("out", self.out, Positional{}, "what to write");
+    v("out", self.out, Positional{}, "file or folder to write");
     v("to", self.to, Choices{"auto", "safetensors", "pt", "folder"},
-      "what to write; auto: by the ending of the output's name, without one a model folder");
+      "format to write; auto: by the extension of the output, without one a model folder");
     v("dtype", self.dtype, Choices{"keep", "float32", "bfloat16", "float16"},
       "type of all floating-point tensors");
     v("reference_toeplitz", self.reference_toeplitz, Choices{"keep", "to", "from"},
       "turn the weights of Toeplitz mixers from or to those of the published code, which are one "
       "lag off");
     v("everything", self.everything,
-      "of a PyTorch file take every tensor under its full path, not only the model's weights");
+      "take every tensor of a PyTorch file under its full path, not only the model's weights");
     v("list", self.list, "print name, type and shape of every tensor");
     v("model", self.model,
       "for a model folder: what the weights cannot tell; their shapes override the sizes given");
@@ -68,7 +68,7 @@ torch::ScalarType scalar_type(const std::string& name) {
   return name == "float16" ? torch::kFloat16 : torch::kFloat32;
 }
 
-// The tensors as they will be written. `keep` gets those that are new.
+// The tensors as they will be written. `keep` owns the converted ones.
 std::vector<TensorView> converted(const StoredWeights& checkpoint, const ConvertOptions& o,
                                   std::vector<torch::Tensor>& keep) {
   const bool turns = o.reference_toeplitz != "keep";
@@ -173,10 +173,10 @@ int convert(const ConvertOptions& o) {
 Command convert_command() {
   return make_command<ConvertOptions>(
       "convert", "turn weights into another file format", convert,
-      "Reads .safetensors files and what torch.save wrote (.pt, .pth, .bin), told apart by their "
-      "contents; writes either, bit for bit unless --dtype or --reference-toeplitz asks for a "
-      "change, or a model folder with the config that fits the weights. Nothing that a pickle says "
-      "is run.");
+      "Reads .safetensors files and files of torch.save (.pt, .pth, .bin), told apart by their "
+      "contents. Writes either, bit for bit unless --dtype or --reference-toeplitz changes the "
+      "numbers, or a model folder with the config that fits the weights. Never executes code of a "
+      "pickle.");
 }
 
 }  // namespace hydramix

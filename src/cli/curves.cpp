@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix curves: how runs went, as a drawing.
+// hydramix curves: a chart of the metrics of runs.
 #include <algorithm>
 #include <cstdio>
 #include <set>
@@ -9,7 +9,7 @@
 #include "base/spelling.h"
 #include "cli/commands.h"
 #include "hydramix/error.h"
-#include "view/line_chart.h"
+#include "view/chart.h"
 
 namespace hydramix {
 namespace {
@@ -22,14 +22,14 @@ struct CurvesOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("runs", self.runs, Positional{}, Required{}, "folders of runs (pretrain, finetune)");
-    v("metric", self.metric, "what is drawn over the steps: a key of metrics.jsonl");
-    v("out", self.out, "SVG file to write, whole or not at all");
-    v("title", self.title, "above the drawing; by default the metric");
-    v("from", self.from, Range{0, 1LL << 40}, "the first step that is drawn");
+    v("metric", self.metric, "metric to draw over the steps: a key of metrics.jsonl");
+    v("out", self.out, "SVG file to write");
+    v("title", self.title, "title of the chart; by default the metric");
+    v("from", self.from, Range{0, 1LL << 40}, "first step to draw");
   }
 };
 
-// The last parts of the paths, as many as tell them apart.
+// The shortest endings of the paths that tell them apart.
 std::vector<std::string> short_names(const std::vector<std::string>& paths) {
   std::vector<std::vector<std::string>> parts;
   std::size_t most = 1;
@@ -50,12 +50,12 @@ std::vector<std::string> short_names(const std::vector<std::string>& paths) {
   throw UsageError(concat("curves: a run stands twice in ", join(paths), ". Name each once."));
 }
 
-// The points of a run, step by step. Steps that were skipped have no number.
-Line curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
+// The points of a run, step by step. Skipped steps have no value.
+ChartLine curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
   const auto path = run / "metrics.jsonl";
   HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),
                  ": is not there; expected the folder of a run.");
-  Line line;
+  ChartLine line;
   std::istringstream text(read_file(path));
   for (std::string row; std::getline(text, row);) {
     const auto object = nlohmann::json::parse(row, nullptr, /*allow_exceptions=*/false);
@@ -75,12 +75,13 @@ Line curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
 }
 
 int curves(const CurvesOptions& options) {
-  std::vector<Line> lines;
+  std::vector<ChartLine> lines;
   for (const auto& run : options.runs) lines.push_back(curve_of(run, options));
   const auto names = short_names(options.runs);
   for (std::size_t i = 0; i < lines.size(); ++i) lines[i].name = names[i];
   const std::string title = options.title.empty() ? options.metric : options.title;
-  write_file(options.out, line_chart(lines, {title, "step", options.metric, /*from_zero=*/false}));
+  write_chart(options.out, {{"", "", lines}},
+              {.title = title, .x_label = "step", .y_label = options.metric, .from_zero = false});
   std::printf("wrote %s: %zu curves\n", options.out.c_str(), lines.size());
   return 0;
 }

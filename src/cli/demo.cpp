@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix demo: three small encoders, equal but for the mixer, learn the built-in language; a
-// table of what each can and cannot predict, a few masks filled, one of them fine-tuned, and a page
-// to look at.
+// hydramix demo: three small encoders that differ only in the mixer learn the built-in language.
+// Prints a table of what each can predict and a few filled masks, fine-tunes one encoder, and
+// writes an HTML page.
 #include <cstdio>
 #include <fstream>
 
 #include "base/atomic_file.h"
 #include "base/formatted.h"
 #include "base/interrupt.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/demo_report.h"
 #include "cli/demo_task.h"
@@ -17,6 +17,7 @@
 #include "hydramix/error.h"
 #include "language/language_documents.h"
 #include "train/pretrain.h"
+#include "train/tiny_model.h"
 #include "train/trained_model.h"
 
 namespace hydramix {
@@ -42,9 +43,9 @@ struct Contender {
   int64_t headdim, positions, d_state, qk_dim;
 };
 
-// Of nearly one size: what the state costs Hydra, queries and keys cost attention. Attention knows
-// no order by itself and gets positions, as BERT does; the convolution of a causal mixer looks
-// back.
+// All have nearly the same number of parameters: attention spends on queries and keys what Hydra
+// spends on its state. Attention alone ignores order, so it gets positions, as in BERT. The
+// convolution of a causal mixer is causal too.
 const std::vector<Contender>& contenders() {
   static const std::vector<Contender> all{
       {"hydra", "quasiseparable: both directions, linear in the length", "hydra", 32, 0, 16, 16},
@@ -55,36 +56,23 @@ const std::vector<Contender>& contenders() {
   return all;
 }
 
-LanguageOptions language_options() {
-  LanguageOptions options;
-  options.sorts = 1;
-  return options;
-}
-
+// The recipe tiny, shorter and with the contender's mixer.
 PretrainOptions options_of(const Contender& contender, const DemoOptions& demo) {
-  PretrainOptions options;
+  auto options = tiny_pretraining();
   options.out = (std::filesystem::path(demo.out) / contender.name).string();
   options.device = "cpu";
-  options.model.vocab = language_tokenizer().size();
-  options.model.layers = 2;
-  options.model.initial_deviation = 0.07;  // BERT's, for a smaller d_model
   options.model.positions = contender.positions;
   auto& block = options.model.block;
   block.mixer = contender.mixer;
-  block.d_model = 64;
-  block.expand = 4;
   block.headdim = contender.headdim;
   block.mixer_options.d_state = contender.d_state;
   block.mixer_options.qk_dim = contender.qk_dim;
   block.mixer_options.max_length = 128;
-  options.data.sequences.mask = 0.25;
-  options.data.language = language_options();
   options.data.evaluation_documents = 500;
   auto& train = options.train;
   train.steps = demo.steps;
   train.batch = train.micro_batch = demo.batch;
   train.seed = demo.seed;
-  train.optimizer.rate = 4e-3;
   train.log_every = 10;
   train.evaluate_every = train.checkpoint_every = demo.steps;
   return options;
@@ -104,12 +92,12 @@ DemoModel train(const Contender& contender, const DemoOptions& demo) {
   model.parameters = result.parameters;
   model.evaluation = result.evaluation;
 
-  // Of all starts of this run, should it have been interrupted.
+  // The file covers all starts of the run, if it was interrupted.
   std::istringstream metrics(read_file(std::filesystem::path(options.out) / "metrics.jsonl"));
   double rates = 0, count = 0;
   for (std::string line; std::getline(metrics, line);) {
     const auto object = nlohmann::json::parse(line);
-    if (!object.contains("loss") || !object["loss"].is_number()) continue;  // or it was skipped
+    if (!object.contains("loss") || !object["loss"].is_number()) continue;  // a skipped step
     model.losses.emplace_back(object["step"].get<double>(), object["loss"].get<double>());
     rates += object["tokens_per_second"].get<double>();
     ++count;
@@ -118,14 +106,14 @@ DemoModel train(const Contender& contender, const DemoOptions& demo) {
   return model;
 }
 
-// ---- looking at what was learned ----
+// ---- inspecting the trained models ----
 
 const Language& language() {
-  static const Language spoken(language_options());
+  static const Language spoken(tiny_pretraining().data.language);
   return spoken;
 }
 
-// A document of which no model has seen a word.
+// A document that no model has seen.
 Document example(int64_t number) { return language().document(number, Split::kTest); }
 
 torch::Tensor ids_of(const Document& document, const Tokenizer& tokenizer) {
@@ -171,7 +159,7 @@ std::string masked_text(const Document& document, int64_t at, const Tokenizer& t
   return text;
 }
 
-// The likeliest word of each model at a place of a document that is masked.
+// Masks one place of a document and asks each model for the likeliest word.
 DemoFill fill_one_mask(const std::vector<TrainedModel>& models, const Document& document,
                        std::size_t at, const std::string& kind) {
   torch::NoGradGuard no_grad;
@@ -189,7 +177,7 @@ DemoFill fill_one_mask(const std::vector<TrainedModel>& models, const Document& 
   return fill;
 }
 
-// Two words of each far-reaching kind, each the first of its kind in a short document of its own.
+// Two examples of each kind of dependency, each the first of its kind in a short document.
 std::vector<DemoFill> fill_masks(const std::vector<TrainedModel>& models) {
   constexpr std::size_t kLongest = 50, kExamples = 2;
   std::vector<DemoFill> fills;
@@ -243,11 +231,11 @@ void print_fills(const std::vector<DemoFill>& fills, const std::vector<DemoModel
 }
 
 int demo(const DemoOptions& options) {
-  bench::keep_memory_mapped();
+  keep_memory_mapped();
   std::printf(
       "Three encoders of two layers learn a made-up language by filling in masked words.\n");
   std::fflush(stdout);
-  const Interrupt interrupt;  // over all of it: a signal between two runs is not lost
+  const Interrupt interrupt;  // covers everything, so that a signal between two runs is not lost
   DemoReport report;
   std::vector<TrainedModel> trained;
   const auto document = example(0);
@@ -287,9 +275,9 @@ int demo(const DemoOptions& options) {
 
 Command demo_command() {
   return make_command<DemoOptions>(
-      "demo", "three small encoders learn a made-up language: what each can and cannot know", demo,
-      "About two and a half minutes on two cores. A demo that was stopped continues; one that is "
-      "complete is shown again. To train anew, or with other options, choose another --out.");
+      "demo", "train three small encoders on a made-up language and compare what they learn", demo,
+      "About two and a half minutes on two cores. A stopped demo continues; a complete one is "
+      "shown again. To train again, or with other options, choose another --out.");
 }
 
 }  // namespace hydramix

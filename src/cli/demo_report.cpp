@@ -3,6 +3,7 @@
 
 #include "base/atomic_file.h"
 #include "base/formatted.h"
+#include "view/chart.h"
 #include "view/svg.h"
 #include "view/xml_text.h"
 
@@ -20,9 +21,12 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #1c202a; max-width: 60rem; m
 table { border-collapse: collapse; margin: 1rem 0; }
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #e4e7ec; }
 th:first-child, td:first-child { text-align: left; }
+th, td:first-child { white-space: nowrap; }
+td.text { min-width: 14rem; white-space: normal; }
 .good { background: #e3f4ea; } .poor { background: #fbe9e4; } .muted { color: #626976; }
 code, .text { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 13px; }
-svg { max-width: 100%; height: auto; }
+.scroll { overflow-x: auto; }
+.scroll svg { max-width: 100%; min-width: 40rem; height: auto; }
 </style>
 </head>
 <body>
@@ -35,14 +39,17 @@ in quadratic time.</p>
 
 std::string percent(double share) { return formatted("%.1f %%", 100 * share); }
 
-// How much of what could be had beyond half of it was had: a colour, not a number.
+// Green close to the achievable accuracy, red far below it.
 const char* shade(double accuracy, double achievable) {
   if (accuracy >= 0.9 * achievable) return " class=\"good\"";
   return accuracy < 0.6 * achievable ? " class=\"poor\"" : "";
 }
 
 std::string results_table(const DemoReport& report) {
-  std::string out = "<table>\n<tr><th>model</th><th>parameters</th><th>tokens/s</th><th>loss</th>";
+  std::string out =
+      "<div "
+      "class=\"scroll\">\n<table>\n<tr><th>model</th><th>parameters</th><th>tokens/s</th><th>loss</"
+      "th>";
   for (const auto& [kind, head] : demo_columns()) out += "<th>" + xml_escaped(head) + "</th>";
   out += "</tr>\n";
   for (const auto& model : report.models) {
@@ -63,11 +70,11 @@ std::string results_table(const DemoReport& report) {
     out += "<td>" +
            percent(report.models.front().evaluation.at("kinds").at(kind).at("achievable")) +
            "</td>";
-  return out + "</tr>\n</table>\n";
+  return out + "</tr>\n</table>\n</div>\n";
 }
 
 std::string fills_table(const DemoReport& report) {
-  std::string out = "<table>\n<tr><th>text</th><th>needs</th>";
+  std::string out = "<div class=\"scroll\">\n<table>\n<tr><th>text</th><th>needs</th>";
   for (const auto& model : report.models) out += "<th>" + xml_escaped(model.name) + "</th>";
   out += "</tr>\n";
   for (const auto& fill : report.fills) {
@@ -78,7 +85,7 @@ std::string fills_table(const DemoReport& report) {
                        xml_escaped(answer));
     out += "</tr>\n";
   }
-  return out + "</table>\n";
+  return out + "</table>\n</div>\n";
 }
 
 }  // namespace
@@ -98,11 +105,16 @@ void write_demo_report(const std::filesystem::path& path, const DemoReport& repo
       "<p class=\"muted\">Each masked word is determined by words to its left or to its right, "
       "near "
       "(agreement, brackets, pronouns) or far (a fact stated in another sentence). Where these are "
-      "masked too, nobody can know: the last line is the best that can be expected.</p>\n";
+      "masked too, no model can know it: the last line is the best that can be expected.</p>\n";
   out += "<h2>Learning</h2>\n";
-  std::vector<Line> lines;
-  for (const auto& model : report.models) lines.push_back({model.name, model.losses});
-  out += line_chart(lines, {"Loss on masked words, in training", "step", "cross-entropy"});
+  ChartPanel losses;
+  for (const auto& model : report.models)
+    losses.lines.push_back({model.name, "", "", model.losses});
+  out += "<div class=\"scroll\">\n" +
+         chart({losses}, {.title = "Loss on masked words, in training",
+                          .x_label = "step",
+                          .y_label = "cross-entropy"}) +
+         "</div>\n";
   out += "<h2>A few masks</h2>\n" + fills_table(report);
   out += formatted(
       "<h2>Fine-tuning</h2>\n<p>The pretrained %s then saw %lld sentences of the task %s (%s). On "
@@ -111,15 +123,16 @@ void write_demo_report(const std::filesystem::path& path, const DemoReport& repo
       xml_escaped(report.task.question), report.task.dev, report.task.metric,
       percent(report.task.value), percent(report.task.chance));
   out +=
-      "<h2>The learned matrices</h2>\n<p>What each layer and head multiplies the words of one "
-      "text by. Row: the place that is computed; column: the place that is looked at.</p>\n"
+      "<h2>The learned matrices</h2>\n<p>The matrix of each layer and head for one text. Row: the "
+      "place that is computed; column: the place that it reads.</p>\n"
       "<p class=\"text\">" +
       xml_escaped(report.example) + "</p>\n";
   PageOptions page;
   page.columns = 4;
   for (const auto& model : report.models)
     out += "<h3>" + xml_escaped(model.name) + "</h3>\n<p class=\"muted\">" +
-           xml_escaped(model.summary) + "</p>\n" + svg_page(model.matrices, page);
+           xml_escaped(model.summary) + "</p>\n<div class=\"scroll\">\n" +
+           svg_page(model.matrices, page) + "</div>\n";
   out += "<p class=\"muted\">Made by <code>" + xml_escaped(report.command) +
          "</code>; equal commands give equal models.</p>\n</body>\n</html>\n";
   write_file(path, out);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "cli/demo_task.h"
-#include "view/line_chart.h"
 #include "view/matrix_image.h"
 
 namespace hydramix {

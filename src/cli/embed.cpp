@@ -32,7 +32,8 @@ struct EmbedOptions {
     v("max_length", self.max_length, Range{3, 1 << 24},
       "tokens of a text with [CLS] and [SEP]; longer ones are cut, as are those too long for the "
       "model");
-    v("batch_tokens", self.batch_tokens, Range{1, 1 << 28}, "tokens encoded at once, about");
+    v("batch_tokens", self.batch_tokens, Range{1, 1 << 28},
+      "approximate number of tokens encoded at once");
   }
 };
 
@@ -77,7 +78,7 @@ int embed(const EmbedOptions& options) {
   const auto trained = open_trained_model(options.model, options.which);
   const auto lines = read_lines(options.file);
   const int64_t width = trained.model->options().block.d_model;
-  // What the model can take, if that is less than was asked for.
+  // The longest sequence of the model, if that is shorter.
   const int64_t longest = longest_sequence(trained.model->options());
   const int64_t max_length =
       longest > 0 ? std::min(options.max_length, longest) : options.max_length;
@@ -116,7 +117,8 @@ int embed(const EmbedOptions& options) {
 }  // namespace
 
 Command embed_command() {
-  return make_command<EmbedOptions>("embed", "a mean-pooled vector for every line of a file", embed,
+  return make_command<EmbedOptions>("embed", "write a mean-pooled vector for every line of a file",
+                                    embed,
                                     "Example:\n  hydramix embed lines.txt --model runs/tiny --out "
                                     "vectors.npy");
 }

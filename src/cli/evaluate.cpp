@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix evaluate: how well a model predicts masked tokens.
+// hydramix evaluate: measure how well a model predicts masked tokens.
 #include <cstdio>
 
 #include "base/atomic_file.h"
@@ -46,7 +46,7 @@ struct EvaluateOptions {
   }
 };
 
-// The language of the run, unless another was asked for.
+// The language of the run, unless the options set another.
 LanguageOptions language_of(const EvaluateOptions& options) {
   LanguageOptions language = options.language;
   const auto config = std::filesystem::path(options.model) / "config.json";

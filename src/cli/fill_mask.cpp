@@ -33,7 +33,7 @@ void fill(const TrainedModel& trained, const std::string& text, int64_t top) {
   int64_t number = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] != tokenizer.special().mask) continue;
-    // Rows of the embedding beyond the tokenizer's size, if any, are no words.
+    // Rows of the embedding beyond the tokenizer's size are not words.
     const auto probabilities = trained.model->predict(hidden[static_cast<int64_t>(i)])
                                    .narrow(0, 0, tokenizer.size())
                                    .softmax(0);
@@ -63,7 +63,7 @@ int fill_mask(const FillMaskOptions& options) {
 
 Command fill_mask_command() {
   return make_command<FillMaskOptions>(
-      "fill-mask", "the likeliest words for every [MASK] of a text", fill_mask,
+      "fill-mask", "print the likeliest words for every [MASK] of a text", fill_mask,
       "Example:\n  hydramix fill-mask --model runs/tiny \"the [MASK] of france\"");
 }
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "base/formatted.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/training_progress.h"
 #include "train/finetune.h"
@@ -24,7 +24,7 @@ void print_metrics(const nlohmann::ordered_json& metrics, const std::string& ind
 }
 
 int run_finetune(const FinetuneOptions& given) {
-  bench::keep_memory_mapped();
+  keep_memory_mapped();
   const auto options = completed(given);
   FinetuneResult result;
   {
@@ -60,9 +60,9 @@ Command finetune_command() {
       "Examples:\n"
       "  hydramix finetune --model runs/hydra --task MRPC --data glue --out runs/mrpc\n"
       "  hydramix finetune --model runs/mnli --task RTE --data glue --recipe m2 --seed 3\n"
-      "Reads DATA/TASK/train.tsv and dev.tsv as GLUE distributes them, and test.tsv where it is "
-      "there: predictions for it are in OUT/predictions, ready to be submitted. A run that was "
-      "stopped is continued by the same command; one that is complete is shown again.");
+      "Reads DATA/TASK/train.tsv and dev.tsv as GLUE distributes them, and test.tsv if it exists; "
+      "predictions for it go to OUT/predictions, ready to be submitted. The same command continues "
+      "a stopped run; a complete one is shown again.");
 }
 
 }  // namespace hydramix

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "base/formatted.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/training_progress.h"
 #include "train/glue_benchmark.h"
@@ -13,10 +13,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Scores in percent in the order of the paper's table, and what they vary by.
+// Scores in percent, in the order of the paper's table, with their deviations.
 void print_results(const Json& results) {
   std::string head = formatted("%-12s %9s", "", "#Params"), means, deviations, matched;
-  std::string aside;  // tasks that are in no average
+  std::string aside;  // tasks outside the average
   const bool several = results.at("seeds").size() > 1;
   for (const auto& task : sentence_tasks()) {
     if (!results.at("tasks").contains(task.name)) continue;
@@ -56,7 +56,7 @@ void print_results(const Json& results) {
 }
 
 int glue(const GlueOptions& options) {
-  bench::keep_memory_mapped();
+  keep_memory_mapped();
   GlueEvents events;
   events.message = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
   events.run = [](const std::string& name, int64_t number, int64_t of) {

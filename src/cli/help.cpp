@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text wrapping and tables for help. Everything said about an option comes from its declaration.
+// Text wrapping and tables for help. All text about an option comes from its declaration.
 #include "cli/help.h"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ std::string upper(std::string text) {
 
 bool is_bool(const Field& field) { return std::holds_alternative<bool*>(field.storage); }
 
-// Words filled into lines; every line after the first begins with `indent` spaces. Line breaks and
-// leading blanks of the text itself are kept, so that details can show examples.
+// Fills words into lines; every line after the first begins with `indent` spaces. Keeps line breaks
+// and leading blanks of the text, so that details can show examples.
 std::string wrapped(const std::string& text, std::size_t column, std::size_t indent) {
   std::ostringstream out;
   std::istringstream lines(text);
@@ -100,7 +100,7 @@ std::string usage(const Command& command, const Fields& fields) {
   return line;
 }
 
-// A table cell: a bar would end it, and markdown would take <x> for HTML.
+// Escapes a table cell: a bar would end it, and Markdown would take <x> for HTML.
 std::string cell(const std::string& text) {
   std::string out;
   for (char c : text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How commands and their options are shown: in the terminal, 80 columns wide, and in docs/cli.md.
+// Help on commands and their options: for the terminal, 80 columns wide, and for docs/cli.md.
 #pragma once
 
 #include <string>

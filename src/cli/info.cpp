@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix info: this build and machine; the mixers, as the paper's table 1 has them; one mixer.
+// hydramix info: this build and machine; the mixers, as in table 1 of the paper; one mixer.
 #include <algorithm>
 #include <cstdio>
 
@@ -113,8 +113,8 @@ int info(const InfoOptions& options) {
 }  // namespace
 
 Command info_command() {
-  return make_command<InfoOptions>("info", "this build, the registered mixers, or one of them",
-                                   info);
+  return make_command<InfoOptions>(
+      "info", "describe this build, the registered mixers, or one of them", info);
 }
 
 }  // namespace hydramix

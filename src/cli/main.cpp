@@ -15,7 +15,7 @@
 
 namespace {
 
-// `hydramix ... | head`: the reader has seen enough, which is no error.
+// `hydramix ... | head`: a reader that has left is not an error.
 bool reader_has_left() {
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   return poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
@@ -24,9 +24,9 @@ bool reader_has_left() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Without this a closed pipe kills the process, and a training run with it, before it has saved.
+  // Without this a closed pipe would kill a training run before it has saved.
   std::signal(SIGPIPE, SIG_IGN);
-  // LibTorch counts hardware threads and takes half of them, whether or not they share cores.
+  // LibTorch uses half of the hardware threads, whether or not they share cores.
   if (std::getenv("OMP_NUM_THREADS") == nullptr) torch::set_num_threads(hydramix::core_count());
   try {
     const int status =

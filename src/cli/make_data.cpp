@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix make-data: documents and tasks of the built-in language, as the files that real data
-// comes in.
+// hydramix make-data: documents and tasks of the built-in language, in the file formats of real
+// data.
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -45,14 +45,14 @@ struct MakeDataOptions {
   }
 };
 
-// A file to come: where it lies, and what writes it and says what is in it.
+// A file to write: its path, and a function that writes it and describes its contents.
 struct Target {
   fs::path path;
   std::function<std::string(const fs::path&)> write;
 };
 using Targets = std::vector<Target>;
 
-// A line a document, an empty line between two.
+// One document a line, with an empty line between documents.
 std::string write_text(const fs::path& path, const Language& language, Split split,
                        int64_t documents) {
   AtomicFile file(path);
@@ -190,7 +190,7 @@ int make_data(const MakeDataOptions& o) {
 Command make_data_command() {
   return make_command<MakeDataOptions>(
       "make-data", "write documents and GLUE tasks of the built-in language", make_data,
-      "text: train.txt and valid.txt (a line a document, an empty line between two), "
+      "text: train.txt and valid.txt (one document a line, with an empty line between documents), "
       "valid.kinds.jsonl (what each word depends on) and vocab.txt. c4: the same documents laid "
       "out as C4. glue: eight tasks laid out as the official files. Equal options give equal "
       "files.\n\n"

@@ -29,20 +29,21 @@ struct MatrixOptions {
   int64_t d_state = 4;
   int64_t groups = 1;
   int64_t max_length = 0;
-  // Steps that let a state fade over about the length of the picture.
+  // With these steps a state fades over about the length of the picture.
   double dt_min = 0.03, dt_max = 0.06;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("mixer", self.mixer, Positional{}, "which mixer (hydramix info mixers)");
     v("all", self.all, "draw every registered mixer on one page");
-    v("out", self.out, Required{}, "file to write: .png, .svg, .npy or .safetensors");
+    v("out", self.out, Required{},
+      "file to write: .svg with labels, .png of pixels alone, .npy or .safetensors");
     v("length", self.length, Range{1, 4096}, "length L of the sequence");
     v("heads", self.heads, Range{1, 256}, "number of heads; each is a matrix");
     v("headdim", self.headdim, Range{1, 4096}, "channels of a head");
     v("seed", self.seed, Range{0, 1LL << 53}, "seed of the random weights and parameters");
     v("scale", self.scale, Range{0.0, 1e300},
-      "magnitude of the end colours; 0: what 99 % of the entries off the diagonal stay below");
+      "magnitude of the end colours; 0: the 99th percentile of the entries off the diagonal");
     v("qk_dim", self.qk_dim, Range{1, 4096}, "width of a head's queries and keys");
     v("d_state", self.d_state, Range{1, 4096}, "state size N of a scan");
     v("groups", self.groups, Range{1, 256}, "groups of heads that share B and C");

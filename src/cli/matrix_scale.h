@@ -5,8 +5,8 @@
 
 namespace hydramix {
 
-// What 99 % of the entries of M (L, L) off the diagonal stay below: a residual on the diagonal, or
-// a few spikes, would drown everything else in a picture.
+// The 99th percentile of |M| (L, L) off the diagonal. With the largest magnitude as the scale, a
+// residual on the diagonal or a few spikes would drown everything else in a picture.
 double usual_magnitude(const torch::Tensor& M);
 
 }  // namespace hydramix

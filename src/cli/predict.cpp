@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix predict: what a classifier says of the sentences of a file.
+// hydramix predict: a classifier's answers for the sentences of a file.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -28,15 +28,15 @@ struct PredictOptions {
       "folder of a classifier (hydramix finetune makes it: OUT/model), or of its run");
     v("file", self.file, Positional{}, Required{},
       "sentences as GLUE distributes them for the task, with or without labels");
-    v("task", self.task, "whose layout the file has; by default the one the model was trained for");
-    v("out", self.out, "file to write to, whole or not at all; by default standard output");
+    v("task", self.task, "task whose layout the file has; by default that of the model");
+    v("out", self.out, "file to write; by default standard output");
     v("max_length", self.max_length, Range{0, 1 << 24},
       "tokens of an example, with [CLS] and [SEP]; the rest is cut off; 0: as in training");
   }
 };
 
-// A classifier of pairs has never seen a single sentence, nor the other way round. One of another
-// task with the same answers can be asked, and it is said.
+// Refuses single sentences for a classifier of pairs, and the reverse. Another task with the same
+// answers is accepted, with a message.
 void check_kind(const std::string& model, const std::string& trained_for,
                 const SentenceTask& task) {
   if (trained_for == task.name) return;
@@ -66,7 +66,7 @@ int predict(const PredictOptions& options) {
   const auto file = read_sentences(task, options.file, Labels::kIfThere);
   if (!file.torn.empty()) std::fprintf(stderr, "%s\n", left_out(file).c_str());
   if (!options.out.empty()) {
-    const AtomicFile probe(options.out);  // a place that cannot be written is said before the work
+    const AtomicFile probe(options.out);  // fails before the work if the file cannot be written
   }
   std::vector<double> predicted, actual;
   {
@@ -100,10 +100,10 @@ int predict(const PredictOptions& options) {
 
 Command predict_command() {
   return make_command<PredictOptions>(
-      "predict", "what a classifier says of the sentences of a file", predict,
+      "predict", "classify the sentences of a file", predict,
       "  hydramix predict runs/mrpc --task MRPC glue/MRPC/test.tsv --out MRPC.tsv\n"
-      "Writes a line for each row, 'index' and 'prediction', as GLUE's site takes it. Where the "
-      "file has labels the metrics are said as well.");
+      "Writes a line for each row, 'index' and 'prediction', in the format of GLUE's site. If the "
+      "file has labels, prints the metrics too.");
 }
 
 }  // namespace hydramix

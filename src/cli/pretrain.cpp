@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/formatted.h"
-#include "bench/memory.h"
+#include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/evaluation_table.h"
 #include "cli/progress.h"
@@ -15,7 +15,7 @@ namespace hydramix {
 namespace {
 
 int run_pretrain(const PretrainOptions& options) {
-  bench::keep_memory_mapped();
+  keep_memory_mapped();
   std::unique_ptr<Progress> progress;
   double gemm = 0;
   PretrainEvents events;
@@ -66,7 +66,7 @@ Command pretrain_command() {
       "  hydramix pretrain recipes/table4/hydra.yaml --set data.train=c4/train --set "
       "data.validation=c4/validation --set data.vocab=vocab.txt --out runs/hydra\n"
       "  torchrun --no-python --nproc-per-node 8 hydramix pretrain recipes/table4/hydra.yaml ...\n"
-      "A run that was stopped, killed or lost its machine is continued by the same command.");
+      "The same command continues a run that was stopped or killed, or whose machine was lost.");
   command.config_argument = "RECIPE";
   return command;
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kClearLine = "\r\033[K";
 
-// "90 s", "12 min", "3 h 20 min": what one plans with.
+// "90 s", "12 min", "3 h 20 min".
 std::string duration(double seconds) {
   if (seconds < 120) return formatted("%.0f s", seconds);
   const auto minutes = static_cast<int64_t>(std::min(seconds / 60, 1e9));

@@ -11,18 +11,18 @@ namespace hydramix {
 
 class Progress {
  public:
-  // Steps are counted one by one, or shown in a larger unit: ("unpack", bytes, "MB", 1e6). Work
-  // taken up again begins at `done`, which does not count for the rate.
+  // Steps are counted one by one, or shown in a larger unit: ("unpack", bytes, "MB", 1e6). Resumed
+  // work begins at `done`, which does not count for the rate.
   Progress(std::string label, int64_t total, std::string unit, double unit_steps = 1,
            int64_t done = 0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `note` is shown behind the bar, for example the loss.
+  // `note` is shown after the bar, for example the loss.
   void advance(const std::string& note = "") { advance_to(done_ + 1, note); }
   void advance_to(int64_t done, const std::string& note = "");
-  // A line of its own, which takes the place of the bar until that is shown again.
+  // A separate line. It replaces the bar until the next update.
   void message(const std::string& line);
 
  private:

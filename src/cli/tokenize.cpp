@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix tokenize: text into token shards for pretraining, and what is in such a folder.
+// hydramix tokenize: turns text into token shards for pretraining, and checks such a folder.
 #include <algorithm>
 #include <bit>
 #include <iostream>
@@ -37,17 +37,18 @@ struct TokenizeOptions {
     v("cased", self.cased, "keep capitals and accents; for a vocab.txt");
     v("field", self.field, "field of a JSON line that holds the text");
     v("document", self.document, Choices{"blank-line", "per-line"},
-      "what ends a document of a text file");
+      "end of a document in a text file");
     v("shard_tokens", self.shard_tokens, Range{1, kMany}, "tokens after which a shard ends");
-    v("min_tokens", self.min_tokens, Range{1, kMany}, "documents with fewer tokens are left out");
+    v("min_tokens", self.min_tokens, Range{1, kMany}, "skip documents with fewer tokens");
     v("max_document_bytes", self.max_document_bytes, Range{1, int64_t{1} << 30},
       "longer documents count as malformed");
-    v("limit_documents", self.limit_documents, Range{0, kMany}, "stop after so many; 0: all");
+    v("limit_documents", self.limit_documents, Range{0, kMany},
+      "stop after this many documents; 0: all");
     v("on_error", self.on_error, Choices{"skip", "stop"},
-      "leave malformed lines out and count them, or stop at the first");
+      "skip and count malformed lines, or stop at the first");
     v("threads", self.threads, Range{0, 1024}, "threads that encode; 0: one a core");
     v("overwrite", self.overwrite, "replace the data set that the folder holds");
-    v("verify", self.verify, "check the data set in this folder and print what is in it");
+    v("verify", self.verify, "check the data set in this folder and describe it");
   }
 };
 
@@ -62,7 +63,7 @@ std::string summary(const ShardIndex& index) {
                    std::ssize(index.shards), index.fingerprint());
 }
 
-// How many documents have 2^k up to 2^(k+1) - 1 tokens.
+// Counts the documents of 2^k to 2^(k+1) - 1 tokens.
 void print_histogram(const TokenShards& shards) {
   std::vector<int64_t> counts;
   for (int64_t i = 0; i < shards.size(); ++i) {
@@ -147,7 +148,7 @@ int run_tokenize_command(const TokenizeOptions& o) {
   std::optional<Progress> progress;
   job.interrupted = [] { return Interrupt::signal() != 0; };
   job.progress = [&](const TokenizeProgress& now) {
-    if (!progress) {  // the first call tells where the work begins
+    if (!progress) {  // the first call says where the work begins
       progress.emplace("tokenize", now.total_bytes, "MB", 1e6, now.bytes);
       if (now.documents > 0)
         progress->message(formatted("continuing behind %lld documents", now.documents));
@@ -183,9 +184,9 @@ Command tokenize_command() {
       "tokenize", "turn text into token shards for pretraining", run_tokenize_command,
       "Reads text files (documents between blank lines, or one a line) and JSON lines such as "
       "C4's, "
-      "and writes token ids without [CLS] and [SEP] to OUT/shard-*.bin and OUT/index.json. Stopped "
-      "by Ctrl-C or killed, the same command goes on behind the last finished shard; the result is "
-      "the same to the byte, whatever the number of threads. docs/data.md has the formats.");
+      "and writes token ids without [CLS] and [SEP] to OUT/shard-*.bin and OUT/index.json. After "
+      "Ctrl-C or a kill, the same command continues after the last finished shard. The result is "
+      "the same to the byte for any number of threads. docs/data.md describes the formats.");
 }
 
 }  // namespace hydramix

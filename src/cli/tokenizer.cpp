@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix tokenizer: learn a vocabulary, turn text into ids and back, look at a tokenizer.
+// hydramix tokenizer: learns a vocabulary, turns text into ids and back, inspects a tokenizer.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -45,13 +45,13 @@ struct TokenizerCommandOptions {
     v("text", self.text, Positional{},
       "encode, inspect: texts; decode: ids. Without any, encode and decode read lines of stdin");
     v("vocab", self.vocab, "vocab.txt or tokenizer.json (encode, decode, inspect)");
-    v("cased", self.cased, "keep case and accents; a tokenizer.json says so itself");
+    v("cased", self.cased, "keep case and accents; for a vocab.txt");
     v("jsonl", self.jsonl,
       "file of JSON lines, - for stdin: encode reads a text or a list of two, a pair; decode reads "
       "a list of ids");
     v("max_length", self.max_length, Range{0, 1 << 30},
       "encode: cut to this many tokens with [CLS] and [SEP]; 0: do not cut");
-    v("keep_special", self.keep_special, "decode: show [CLS] and its like");
+    v("keep_special", self.keep_special, "decode: show [CLS] and other special tokens");
     v("input", self.input,
       "train: text files to learn from; inspect: files to measure the tokenizer on");
     v("out", self.out,
@@ -59,7 +59,7 @@ struct TokenizerCommandOptions {
     v("size", self.size, Range{6, 10'000'000}, "train: tokens to learn, with the special ones");
     v("lowercase", self.lowercase, "train: lower-case and strip accents");
     v("min_frequency", self.min_frequency, Range{1, kInfinity},
-      "train: how often a pair must stand in the text to become a token");
+      "train: number of times a pair must occur to become a token");
     v("max_alphabet", self.max_alphabet, Range{1, 1'114'112},
       "train: most characters; words with rarer ones are left out");
   }
@@ -70,7 +70,7 @@ std::string in_file(const std::string& file, int64_t line) {
   return concat(file == "-" ? "stdin" : file, ":", line, ": ");
 }
 
-// Calls function(line) with each line of a file, "-" for stdin; an Error gets the line's name.
+// Calls function(line) with each line of a file, "-" for stdin; prefixes an Error with the line.
 template <class Function>
 void for_each_line(const std::string& path, Function&& function) {
   std::ifstream file;
@@ -183,7 +183,7 @@ int decode(const Options& o) {
   return 0;
 }
 
-// How well a tokenizer fits a text, and how fast it is: the best of three runs in one thread.
+// Measures how well a tokenizer fits a text, and its speed: the best of three runs in one thread.
 void print_measurement(const Tokenizer& tokenizer, const std::string& path) {
   std::vector<std::string> lines;
   std::size_t bytes = 0;

@@ -12,7 +12,7 @@
 namespace hydramix {
 
 TrainEvents training_progress(const std::string& label) {
-  // Made at the first step, which knows how many there are.
+  // Made at the first step, which knows the number of steps.
   const auto progress = std::make_shared<std::unique_ptr<Progress>>();
   TrainEvents events;
   events.step = [progress, label](const StepReport& report) {

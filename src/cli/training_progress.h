@@ -8,10 +8,10 @@
 namespace hydramix {
 
 // Events that show a training run as a progress bar with loss and rate, and its messages between.
-// The bar ends with the last copy of them.
+// The bar ends when the last copy of the events is destroyed.
 TrainEvents training_progress(const std::string& label);
 
-// What is said, and the exit code, when a signal ended a run that can be continued.
+// Prints how to continue a run that a signal ended, and returns the exit code.
 int stopped_by_signal(const std::string& folder);
 
 }  // namespace hydramix

@@ -25,7 +25,7 @@ std::string checksum(const torch::Tensor& t) {
   return std::to_string(sum);
 }
 
-// Of everything the metadata says but this.
+// Checksum of all metadata but this key.
 std::string checksum(const safetensors::Metadata& metadata) {
   uLong sum = crc32_z(0, nullptr, 0);
   for (const auto& [key, value] : metadata) {
@@ -49,7 +49,7 @@ int64_t whole_number(const std::filesystem::path& path, const TensorFile& file, 
   return value;
 }
 
-// Exactly, as sixteen hexadecimal digits.
+// The exact bits, as sixteen hexadecimal digits.
 std::string bits_of(double value) {
   uint64_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -132,7 +132,7 @@ std::vector<std::filesystem::path> CheckpointFolder::files() const {
     const auto name = entry.path().filename().string();
     if (name.starts_with("step-") && name.ends_with(".safetensors")) found.push_back(entry.path());
   }
-  std::sort(found.rbegin(), found.rend());  // the numbers have as many digits each
+  std::sort(found.rbegin(), found.rend());  // all names have the same number of digits
   return found;
 }
 
@@ -153,8 +153,8 @@ std::optional<Checkpoint> CheckpointFolder::newest(
 
 void CheckpointFolder::write(const Checkpoint& checkpoint, bool best) const {
   const auto path = folder_ / formatted("step-%010lld.safetensors", checkpoint.step);
-  // The best one is put in place first: a run that is killed between the two evaluates again, finds
-  // it best again, and nothing is lost. Then one file has both names, where links can be made.
+  // Writes the best one first: a run that is killed between the two evaluates again, finds it best
+  // again, and loses nothing. Where links are possible, one file then has both names.
   bool linked = false;
   if (best) {
     write_checkpoint(this->best(), checkpoint);
@@ -166,8 +166,8 @@ void CheckpointFolder::write(const Checkpoint& checkpoint, bool best) const {
     linked = !failure;
   }
   if (!linked) write_checkpoint(path, checkpoint);
-  // What has a greater number was passed over when this run began, and must not outrank what is
-  // sound.
+  // Files with a greater number were found damaged when this run began. They must not outrank sound
+  // ones.
   const auto all = files();
   std::size_t sound = 0;
   for (const auto& file : all) {

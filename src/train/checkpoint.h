@@ -5,9 +5,8 @@
 //                                           metadata: step, counters, checksums of every tensor
 //   checkpoints/best.safetensors            the one with the lowest loss in evaluation (a link)
 //
-// A file appears whole under its name or not at all, and a checksum tells one that was damaged
-// afterwards. There is no other state: random numbers and the position in the data are functions of
-// the step (base/random.h).
+// A file appears whole or not at all, and checksums detect later damage. There is no other state:
+// random numbers and the position in the data are functions of the step (base/random.h).
 #pragma once
 
 #include <filesystem>
@@ -35,24 +34,25 @@ struct Checkpoint {
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
-// The checkpoints of a run. Writing happens beside training: save() copies nothing and returns at
-// once, so the tensors handed over must be copies that nobody writes to.
+// The checkpoints of a run. Files are written in the background: save() copies nothing and returns
+// at once, so its tensors must be copies that nothing writes to.
 class CheckpointFolder {
  public:
-  // Looks at nothing and changes nothing: readers of a run that goes on make one too.
+  // Touches no file, so that readers can open a run that is still going.
   CheckpointFolder(std::filesystem::path folder, int64_t keep);
-  // For the one writer of a run: makes the folder, and removes what a writer left that was killed.
+  // For the only writer of a run: makes the folder and removes the temporary files of a killed
+  // writer.
   void prepare() const;
-  // Waits for the last write; what went wrong is lost unless wait() was called.
+  // Waits for the last write. Its error is lost unless wait() is called first.
   ~CheckpointFolder();
 
-  // The newest checkpoint that is sound, or the best one if no other is. `say` is told of each
-  // newer one that is not.
+  // The newest sound checkpoint, or the best one if no other is sound. `say` gets a message about
+  // each damaged one.
   std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& say) const;
-  // Waits for the write before, throwing if that failed; then writes this one in the background,
-  // as the best too if `best`, and removes all but the newest `keep`.
+  // Waits for the previous write and throws if that failed. Then writes this one in the background,
+  // also as the best one if `best`, and removes all but the newest `keep`.
   void save(Checkpoint checkpoint, bool best);
-  // Until everything is on disk; throws if it could not be written.
+  // Waits until everything is on disk; throws if a write failed.
   void wait();
 
   std::filesystem::path best() const { return folder_ / "best.safetensors"; }

@@ -12,7 +12,7 @@ torch::Device choose_device(const std::string& name, int64_t local_rank) {
       "device: cuda was asked for, but this LibTorch finds no GPU. Use device=cpu, "
       "or a LibTorch with CUDA on a machine with a GPU.");
   if (name == "cpu" || !cuda) return torch::kCPU;
-  // A launcher may show every rank its own GPU alone.
+  // A launcher may show each rank only its own GPU.
   const auto count = static_cast<int64_t>(torch::cuda::device_count());
   HYDRAMIX_CHECK_USAGE(count == 1 || local_rank < count, "device: this machine runs more ranks (",
                        local_rank + 1, " or more) than it has GPUs (", count,

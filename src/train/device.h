@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a run computes, and in what: the options `device` and `precision`.
+// The options `device` and `precision` of a run.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hydramix {
 
-// "auto", "cpu" or "cuda"; each rank of a machine gets a GPU of its own.
+// "auto", "cpu" or "cuda"; each rank of a machine gets its own GPU.
 torch::Device choose_device(const std::string& name, int64_t local_rank);
 // "auto", "float32" or "bfloat16".
 torch::ScalarType choose_precision(const std::string& name, torch::Device device);

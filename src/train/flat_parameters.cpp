@@ -7,7 +7,7 @@
 namespace hydramix {
 namespace {
 
-// Every parameter starts on a cache line; what lies between stays zero.
+// Every parameter starts on a cache line; the gaps stay zero.
 constexpr int64_t kAlignment = 16;
 
 }  // namespace

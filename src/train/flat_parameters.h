@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All parameters of a model in one buffer, all gradients in another. The model's tensors become
-// views of them, so backward accumulates in place, one reduction, one norm and one optimizer pass
-// serve the whole model, and a checkpoint is a copy of a few buffers.
+// views of them. So backward accumulates in place; one reduction, one norm and one optimizer pass
+// serve the whole model; and a checkpoint copies a few buffers.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ namespace hydramix {
 class FlatParameters {
  public:
   struct Range {
-    std::string name;  // as named_weights() has it
+    std::string name;  // as in named_weights()
     torch::Tensor parameter;
     int64_t begin, size;
     std::vector<RoundedCopy> copies;  // of the modules that multiply by it in bfloat16
   };
 
-  // The model's parameters, in the order of its modules, move into the buffer: one dtype, one
-  // device. The model must outlive this object's use of its gradients.
+  // Moves the model's parameters into the buffer, in the order of its modules. All have one dtype
+  // and one device. The model must outlive this object.
   explicit FlatParameters(torch::nn::Module& model);
 
   const std::vector<Range>& ranges() const { return ranges_; }
@@ -34,7 +34,7 @@ class FlatParameters {
   void zero_gradients() { gradients_.zero_(); }
   // Declares that a buffer (n) holds values() rounded to bfloat16, until the next write.
   void set_rounded(const torch::Tensor& buffer) const;
-  // To be called when values() was written by other means than LibTorch, which counts writes.
+  // Call after writing values() without LibTorch, which counts writes.
   void mark_written();
 
  private:

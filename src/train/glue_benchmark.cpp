@@ -6,10 +6,10 @@
 #include "base/atomic_file.h"
 #include "base/interrupt.h"
 #include "base/spelling.h"
+#include "dist/launch_environment.h"
 #include "glue/results.h"
 #include "hydramix/error.h"
 #include "train/device.h"
-#include "train/launch_environment.h"
 #include "train/run_folder.h"
 #include "train/tiny_model.h"
 

@@ -131,7 +131,7 @@ MaskedLoss MaskedLm::recorded_gradients(const Tensors& t) {
   return gradients(t);
 }
 
-// What was made ready while the batch before it was computed, or made now.
+// The batch, prefetched during the previous one, or made now.
 MaskedBatch MaskedLm::batch(Slice slice) {
   if (coming_batch_.valid()) {
     auto ready = coming_batch_.get();

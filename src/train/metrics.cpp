@@ -18,7 +18,7 @@ Metrics::Metrics(std::filesystem::path path, int64_t step) : path_(std::move(pat
     std::istringstream lines(read_file(path_));
     std::string kept, line;
     while (std::getline(lines, line)) {
-      // The last line of a run that was killed may be half a line.
+      // The last line of a killed run may be incomplete.
       const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
       if (object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
           object["step"].get<int64_t>() <= step)
@@ -35,7 +35,7 @@ Metrics::~Metrics() { close(descriptor_); }
 
 void Metrics::add(const nlohmann::ordered_json& line) {
   const std::string text = line.dump() + "\n";
-  // One call a line: a reader that follows the file sees whole lines.
+  // One call a line, so that a reader that follows the file sees whole lines.
   const ssize_t written = ::write(descriptor_, text.data(), text.size());
   HYDRAMIX_CHECK(written == static_cast<ssize_t>(text.size()), path_.string(),
                  ": cannot be written: ", std::strerror(errno), ". Is the disk full?");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics.jsonl: one JSON object a line, as training goes. A run that continues from step s first
-// takes back what was written for later steps, so that every step is there once.
+// metrics.jsonl: one JSON object a line, written during training. A run that continues from step s
+// first removes the lines of later steps, so that every step appears once.
 #pragma once
 
 #include <nlohmann/json.hpp>

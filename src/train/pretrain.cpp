@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "data/token_shards.h"
+#include "dist/launch_environment.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "language/language_documents.h"
@@ -11,7 +12,6 @@
 #include "ops/graph.h"
 #include "train/device.h"
 #include "train/gemm_rate.h"
-#include "train/launch_environment.h"
 #include "train/masked_lm.h"
 #include "train/run_folder.h"
 
@@ -22,7 +22,7 @@ const std::string kLanguage = "language";
 
 // ---- the request, checked before any work ----
 
-// Says which key of the two that longest_sequence() is about.
+// Names the option that limits the sequence length.
 void check_length(const PretrainOptions& options) {
   const int64_t length = options.data.sequences.max_length;
   const auto& model = options.model;

@@ -32,7 +32,7 @@ struct DataOptions {
     v("train", self.train, Required{},
       "folder of token shards (hydramix tokenize), or: language, the built-in one");
     v("validation", self.validation, Required{},
-      "the same, for evaluation; of the built-in language other documents than in training");
+      "the same, for evaluation; the built-in language gives documents that training does not see");
     v("vocab", self.vocab,
       "vocab.txt or tokenizer.json that the shards were made with; the language has its own");
     v("cased", self.cased, "vocab.txt is of a cased tokenizer");
@@ -55,14 +55,14 @@ struct PretrainOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("out", self.out, Required{}, "folder of the run; a run that is there is continued");
+    v("out", self.out, Required{}, "folder of the run; an existing run is continued");
     v("device", self.device, Choices{"auto", "cpu", "cuda"},
       "auto: a GPU where LibTorch finds one");
     v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
-      "of matrix products; weights are float32; auto: bfloat16 on a GPU");
+      "type of matrix products; weights are float32; auto: bfloat16 on a GPU");
     v("model", self.model, "the encoder");
-    v("data", self.data, "what it learns from");
-    v("train", self.train, "how");
+    v("data", self.data, "the training data");
+    v("train", self.train, "the training");
   }
 };
 
@@ -72,9 +72,10 @@ struct PretrainResult {
   nlohmann::ordered_json evaluation;  // the last one; null if there was none
 };
 
-// What a run is told before and while it goes on; rank 0 only.
+// Callbacks before and during a run, on rank 0 only.
 struct PretrainEvents : TrainEvents {
-  // Before the first step: the number of parameters, and the rate of plain matrix products here.
+  // Before the first step: the number of parameters, and the rate of matrix products on this
+  // machine.
   std::function<void(int64_t parameters, double gemm_flops_per_second)> ready;
 };
 

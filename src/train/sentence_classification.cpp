@@ -12,7 +12,7 @@
 
 namespace hydramix {
 struct SentenceClassification::Batch {
-  torch::Tensor ids, type_ids;  // (1, n); the latter undefined where all are zero
+  torch::Tensor ids, type_ids;  // (1, n); type_ids is undefined where all are zero
   Layout layout;                // packed
   torch::Tensor labels;         // (S) float64
   int64_t tokens;
@@ -70,7 +70,7 @@ SentenceClassification::Batch SentenceClassification::upload(
     labels.push_back(example->label);
   }
   const auto ids = packed.ids();
-  const auto type_ids = task_.pairs ? packed.type_ids() : torch::Tensor();  // or all zero
+  const auto type_ids = task_.pairs ? packed.type_ids() : torch::Tensor();  // undefined: all zero
   model_->check_ids(ids, type_ids);
   return {ids.to(settings_.device), type_ids.defined() ? type_ids.to(settings_.device) : type_ids,
           packed.layout(), torch::tensor(labels, torch::kFloat64).to(settings_.device),
@@ -116,7 +116,7 @@ Totals SentenceClassification::accumulate(Slice slice, std::optional<Slice>) {
   return totals;
 }
 
-// Batches, not examples, are dealt out, so that each holds the same on any number of ranks.
+// Ranks share out batches, not examples, so that a batch is the same on any number of ranks.
 void SentenceClassification::each_batch(
     const std::vector<const EncodedSentence*>& examples, int64_t rank, int64_t ranks,
     const std::function<void(int64_t first, const Batch&, const torch::Tensor&)>& f) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classes or scores of sentences and pairs as a task: packed batches through the encoder and the
-// pooler, cross-entropy or squared error summed over the examples, an evaluation that holds every
-// prediction, for most of GLUE's metrics are no sums.
+// Classification or regression of sentences and pairs as a Task. Packed batches go through the
+// encoder and the pooler; cross-entropy or squared error is summed over the examples. An evaluation
+// holds every prediction, because most of GLUE's metrics are not sums.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace hydramix {
 // A tokenized example.
 struct EncodedSentence {
   std::vector<int32_t> ids, type_ids;
-  double label;  // class number or score; NaN without
+  double label;  // class number or score; NaN if unknown
   int64_t line;  // of the file
 };
 
@@ -26,7 +26,7 @@ std::vector<EncodedSentence> encode_sentences(const SentenceTask& task,
                                               const std::vector<Sentence>& rows,
                                               const Tokenizer& tokenizer, int64_t max_length);
 
-// Examples that are evaluated together, with metrics of their own: a dev file.
+// Examples that are evaluated together: a dev file.
 struct SentencePart {
   std::string name;  // "dev_matched"
   std::vector<EncodedSentence> examples;
@@ -49,9 +49,9 @@ class SentenceClassification : public Task {
   int64_t steps(int64_t batch) const;
 
   torch::nn::Module& model() override { return *model_; }
-  // Numbers count through all epochs; those behind the last one are no examples.
+  // Sequence numbers count through all epochs; those after the last epoch are ignored.
   Totals accumulate(Slice slice, std::optional<Slice> next) override;
-  // [loss, examples], then the prediction for each example of all parts.
+  // [loss, examples], then the prediction of each example of all parts.
   std::vector<double> evaluate(int64_t rank, int64_t ranks) override;
   // {"loss", the task's metrics, "score"}: of the one part, or the means over parts and then
   // {"parts": {name: {...}}}.
@@ -60,8 +60,8 @@ class SentenceClassification : public Task {
 
   std::string advice() const override { return "Lower --rate, or look at these lines."; }
 
-  // A rank's share of the classes or scores of examples, which need no label: zero where another
-  // rank has it.
+  // This rank's share of the predictions for examples, which need no labels; zero for examples of
+  // other ranks.
   std::vector<double> predict(const std::vector<EncodedSentence>& examples, int64_t rank,
                               int64_t ranks);
 
@@ -69,7 +69,7 @@ class SentenceClassification : public Task {
   struct Batch;
   std::vector<const EncodedSentence*> examples_of(Slice slice) const;
   Batch upload(const std::vector<const EncodedSentence*>& examples) const;
-  // Logits of the batches that are this rank's, each with its first example's number.
+  // Logits of this rank's batches, each with the number of its first example.
   void each_batch(const std::vector<const EncodedSentence*>& examples, int64_t rank, int64_t ranks,
                   const std::function<void(int64_t first, const Batch&, const torch::Tensor&)>& f);
   torch::Tensor logits(const Batch& batch, const DropoutKey& dropout) const;

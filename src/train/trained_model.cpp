@@ -41,7 +41,8 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
   HYDRAMIX_CHECK(std::filesystem::is_directory(path), path.string(),
                  ": is no folder; expected the folder of a model or of a run (hydramix pretrain).");
   const auto classifier = classifier_folder(path);
-  if (!classifier.empty() && classifier != path) load_model(classifier);  // says what it is
+  if (!classifier.empty() && classifier != path)
+    load_model(classifier);  // throws, naming what the folder is
   const auto tokenizer_file = path / "tokenizer.json";
   HYDRAMIX_CHECK(std::filesystem::exists(tokenizer_file), path.string(),
                  ": has no tokenizer.json; expected the folder of a model or of a run. Put the "

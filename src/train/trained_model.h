@@ -16,12 +16,12 @@ struct TrainedModel {
   std::filesystem::path origin;  // the file that holds the weights
 };
 
-// The classifier's folder: `path` itself, or model/ in it where it is a run of fine-tuning. Empty
-// where there is none; an Error where such a run is not complete.
+// The folder of a classifier: `path` itself, or its model/ if `path` is a run of fine-tuning. Empty
+// if there is no classifier; throws if the run is not complete.
 std::filesystem::path classifier_folder(const std::filesystem::path& path);
 
 // `path` is a model folder (config.json, model.safetensors, tokenizer.json), or the folder of a
-// run: then `which` is "last", "best" (by evaluation loss) or "average" (where the run keeps one).
+// run: then `which` is "last", "best" (by evaluation loss) or "average" (if the run keeps one).
 TrainedModel open_trained_model(const std::filesystem::path& path,
                                 const std::string& which = "last");
 

@@ -19,7 +19,7 @@ double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// The parts of a flat buffer under `prefix`, for a checkpoint.
+// Adds the parts of a flat buffer to a checkpoint, under `prefix`.
 void add_parts(std::map<std::string, torch::Tensor>& tensors, const std::string& prefix,
                const FlatParameters& parameters, const torch::Tensor& buffer) {
   // One copy of the buffer, on the CPU; the parts are views of it.
@@ -83,7 +83,7 @@ Checkpoint Trainer::snapshot() {
   return checkpoint;
 }
 
-// Rank 0 reads; the others get what it has, so that they need not share its disk.
+// Rank 0 reads and broadcasts, so that the others need not share its disk.
 void Trainer::resume() {
   torch::NoGradGuard no_grad;
   auto counters = torch::zeros({5}, torch::kFloat64);
@@ -129,7 +129,7 @@ void Trainer::resume() {
   if (is_first() && events_.started) events_.started(step_);
 }
 
-// The gradients of this step, over all ranks; nothing when a signal came and the step was left.
+// The gradients of this step over all ranks; nullopt if a signal interrupted the step.
 std::optional<Totals> Trainer::accumulate() {
   parameters_.zero_gradients();
   const int64_t share = options_.batch / communicator_.size();
@@ -137,8 +137,8 @@ std::optional<Totals> Trainer::accumulate() {
   const int64_t following = first + options_.batch;  // where this rank's next step begins
   Totals totals;
   for (int64_t done = 0; done < share; done += options_.micro_batch) {
-    // Weights change at the end of a step only, so one that is left can simply be done again. With
-    // others waiting for this rank's gradients it has to be finished.
+    // Weights change only at the end of a step, so an interrupted step can be repeated. With
+    // several ranks the step is finished, since others wait for this rank's gradients.
     if (Interrupt::signal() != 0 && communicator_.size() == 1) return std::nullopt;
     const Slice slice{first + done, std::min(options_.micro_batch, share - done)};
     const bool last = done + slice.count == share;
@@ -153,7 +153,7 @@ std::optional<Totals> Trainer::accumulate() {
   }
   reducer_.finish();
   interrupted_ = Interrupt::signal() != 0;
-  if (communicator_.size() == 1) return totals;  // nobody to ask, and no GPU to wait for
+  if (communicator_.size() == 1) return totals;  // no other rank, and no GPU to wait for
   auto sums = torch::tensor({totals.loss, totals.terms, totals.correct, totals.tokens, totals.flops,
                              Interrupt::signal() != 0 ? 1.0 : 0.0},
                             torch::kFloat64)
@@ -169,7 +169,8 @@ std::optional<Totals> Trainer::accumulate() {
 void Trainer::count_skipped(double norm) {
   ++skipped_;
   ++skipped_in_a_row_;
-  // What is not finite spreads towards the input: the last weight is the nearest to its origin.
+  // Values that are not finite spread towards the input in backward, so the last such weight is
+  // nearest to the origin.
   std::string weight;
   const auto& ranges = parameters_.ranges();
   for (auto range = ranges.rbegin(); range != ranges.rend() && weight.empty(); ++range)
@@ -187,7 +188,7 @@ void Trainer::count_skipped(double norm) {
                      std::max<int64_t>(saved_step_, 0), ", stays. ", task_.advice()));
 }
 
-// Which of this step's micro-batches is at fault, on whichever rank it is, and where in the model.
+// Finds the micro-batch of this step that is not finite, on any rank, and the place in the model.
 std::string Trainer::find_fault() {
   const int64_t share = options_.batch / communicator_.size();
   const int64_t first = step_ * options_.batch + communicator_.rank() * share;
@@ -257,9 +258,9 @@ Trainer::End Trainer::run() {
   const Interrupt interrupt;
   resume();
   if (step_ == options_.steps)
-    evaluate();  // nothing is left to do but to say how good it is
+    evaluate();  // the run was complete: only report its quality
   else if (step_ > 0 && step_ % options_.evaluate_every == 0 && evaluated_ != step_)
-    evaluate_and_save(/*leaving=*/false);  // a signal came before it could be done
+    evaluate_and_save(/*leaving=*/false);  // a signal came before this was done
   auto logged = std::chrono::steady_clock::now();
   Totals window;
   while (step_ < options_.steps) {
@@ -303,7 +304,7 @@ Trainer::End Trainer::run() {
     }
     const auto before = std::chrono::steady_clock::now();
     evaluate_and_save(interrupted_);
-    logged += std::chrono::steady_clock::now() - before;  // not what the rate is about
+    logged += std::chrono::steady_clock::now() - before;  // does not count for the rate
     if (interrupted_) break;
   }
   if (interrupted_ && step_ < options_.steps) evaluate_and_save(/*leaving=*/true);

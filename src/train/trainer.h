@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training: batches by accumulation over micro-batches and ranks, clipping, AdamW, a
-// schedule, evaluation, checkpoints, and an exact continuation after any end.
+// Training: batches by accumulation over micro-batches and ranks, clipping, AdamW, a schedule,
+// evaluation, checkpoints, and exact resumption after any interruption.
 //
-// A step is a pure function of the state before it, the step's number and the options. The state is
-// in the checkpoint and nowhere else, so a run that was killed and started again reaches the same
-// bits as one that was not, on the same number of ranks; on another number it differs by the
-// rounding of the reduction.
+// A step is a pure function of the state before it, the step's number and the options. A checkpoint
+// holds the whole state. So a run that was killed and restarted reaches the same bits as an
+// uninterrupted one on the same number of ranks; on another number it differs by the rounding of
+// the reduction.
 #pragma once
 
 #include <filesystem>
@@ -15,12 +15,12 @@
 #include <optional>
 #include <string>
 
+#include "dist/communicator.h"
+#include "dist/gradient_reducer.h"
 #include "hydramix/options.h"
 #include "io/tensorboard.h"
 #include "train/adamw.h"
 #include "train/checkpoint.h"
-#include "train/communicator.h"
-#include "train/gradient_reducer.h"
 #include "train/metrics.h"
 #include "train/schedule.h"
 #include "train/task.h"
@@ -48,27 +48,28 @@ struct TrainOptions {
     v("steps", self.steps, Range{1, 1LL << 40}, "steps of the optimizer");
     v("batch", self.batch, Range{1, 1 << 24}, "sequences a step, over all ranks and accumulations");
     v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences that a rank takes at once");
-    v("seed", self.seed, Range{0, 1LL << 53}, "of weights, order of the data, masks and dropout");
+    v("seed", self.seed, Range{0, 1LL << 53},
+      "seed of weights, order of the data, masks and dropout");
     v("optimizer", self.optimizer, "AdamW");
     v("schedule", self.schedule, "of the learning rate");
     v("log_every", self.log_every, Range{1, 1 << 30}, "steps between lines of metrics.jsonl");
     v("evaluate_every", self.evaluate_every, Range{1, 1LL << 40},
-      "steps between evaluations; there is one at the end anyway");
+      "steps between evaluations; there is always one at the end");
     v("checkpoint_every", self.checkpoint_every, Range{1, 1LL << 40},
-      "steps between checkpoints; there is one at the end anyway");
-    v("keep", self.keep, Range{1, 1 << 20}, "checkpoints that are kept, besides the best");
+      "steps between checkpoints; the last step always writes one");
+    v("keep", self.keep, Range{1, 1 << 20}, "checkpoints to keep, besides the best");
     v("most_skipped", self.most_skipped, Range{1, 1 << 20},
-      "steps in a row without a finite loss and gradient after which training gives up");
+      "consecutive steps without a finite loss and gradient after which training stops");
     v("bucket_megabytes", self.bucket_megabytes, Range{1, 1 << 20},
-      "gradients that are reduced together while backward goes on");
+      "gradients that are reduced together during backward");
     v("timeout", self.timeout, Range{1.0, 1e6}, "seconds to wait for another rank");
     v("tensorboard", self.tensorboard, "write TensorBoard event files too");
   }
 };
 
-// What is known after a step.
+// Reported after a step.
 struct StepReport {
-  int64_t step = 0, steps = 0;  // done, in all
+  int64_t step = 0, steps = 0;  // done, total
   double loss = 0, accuracy = 0, norm = 0, rate = 0;
   double tokens_per_second = 0, flops_per_second = 0;
   int64_t skipped = 0;
@@ -88,7 +89,8 @@ class Trainer {
           std::filesystem::path folder, TrainEvents events);
 
   enum class End { kDone, kInterrupted };
-  // From the newest sound checkpoint, or the model as it is, to the last step or a signal.
+  // Runs from the newest sound checkpoint, or from the model as it is, to the last step or a
+  // signal.
   End run();
 
   FlatParameters& parameters() { return parameters_; }
@@ -114,7 +116,7 @@ class Trainer {
   FlatParameters parameters_;
   AdamW optimizer_;
   GradientReducer reducer_;
-  // Of rank 0, which alone writes.
+  // On rank 0 only, which does all the writing.
   std::unique_ptr<CheckpointFolder> checkpoints_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything is drawn through fill(), the one place that cuts off what leaves the canvas. Pages
-// hold a few million pixels, so plain loops take milliseconds.
+// Everything is drawn through fill(), which clips. Pages hold a few million pixels, so plain loops
+// take milliseconds.
 #include "view/canvas.h"
 
 #include <algorithm>
 
 #include "hydramix/error.h"
-#include "view/glyphs.h"
 
 namespace hydramix {
 
@@ -45,21 +44,6 @@ void Canvas::draw(const Canvas& image, const Rect& area) {
   for (int64_t y = 0; y < image.height(); ++y)
     for (int64_t x = 0; x < image.width(); ++x)
       fill({area.x + x * dx, area.y + y * dy, dx, dy}, image.at(x, y));
-}
-
-void Canvas::write(std::string_view text, int64_t x, int64_t y, TextStyle style, Rgb colour) {
-  for (const char character : text) {
-    for (int64_t row = 0; row < kGlyphHeight; ++row)
-      for (int64_t column = 0; column < kGlyphWidth; ++column) {
-        if (!glyph_dot(character, column, row)) continue;
-        // Bold thickens to the right, except into a counter one dot wide: an m would fill up.
-        const bool thick = style.bold && !glyph_dot(character, column + 2, row);
-        fill({x + column * style.scale, y + row * style.scale, style.scale * (thick ? 2 : 1),
-              style.scale},
-             colour);
-      }
-    x += text_advance(style);
-  }
 }
 
 }  // namespace hydramix

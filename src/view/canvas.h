@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small raster: eight-bit RGB, row 0 on top, and the three things a page of matrices is made of:
-// rectangles (a straight line is one that is a pixel thick), magnified images, text. Whatever
-// leaves the canvas is cut off at its edge.
+// A small raster: eight-bit RGB, row 0 on top, with rectangles and magnified images. Drawing is
+// clipped to the canvas.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "view/colour_map.h"
-#include "view/text.h"
 
 namespace hydramix {
 
@@ -29,11 +26,8 @@ class Canvas {
   const std::vector<uint8_t>& bytes() const { return bytes_; }  // (height, width, 3)
 
   void fill(const Rect& area, Rgb colour);
-  // Stretches the image over the area, each of its pixels to a rectangle of the same size: the
-  // sides of the area must be multiples of the image's.
+  // Magnifies the image to fill the area. The sides of the area must be multiples of the image's.
   void draw(const Canvas& image, const Rect& area);
-  // (x, y) is the top left corner of the first capital.
-  void write(std::string_view text, int64_t x, int64_t y, TextStyle style, Rgb colour);
 
  private:
   int64_t width_, height_;

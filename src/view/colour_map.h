@@ -7,7 +7,7 @@
 //
 // Oklab distances follow perceived difference, so equal steps of t look equal. Both poles share
 // lightness and chroma, so |t| reads the same for either sign, and in grey print it still reads.
-// The poles were chosen so that the whole of both segments lies inside sRGB: nothing is clipped.
+// Both segments lie inside sRGB, so nothing is clipped.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values are divided by the scale before anything is summed: the largest doubles must not overflow
-// and the smallest must not vanish.
+// Values are divided by the scale before they are summed, so that the largest doubles do not
+// overflow and the smallest do not vanish.
 #include "view/matrix_image.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace hydramix {
 namespace {
 
-// Mean of value / scale over one block: dividing first keeps sums of huge entries finite.
+// Mean of value / scale over one block.
 double block_mean(const MatrixPicture& picture, double scale, const Rect& block) {
   double sum = 0;
   for (int64_t i = block.y; i < block.y + block.height; ++i)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix as an image of one pixel an entry, coloured on the symmetric scale [-m, m] with
-// m = max |value| unless the picture names another. A matrix with more entries than there is room
-// for pixels is averaged over square blocks; m stays that of the entries themselves, and an entry
-// that is not finite shows through the average of its block.
+// A matrix as an image, one pixel an entry, coloured on the symmetric scale [-m, m] with
+// m = max |value| unless the picture sets another. A matrix that is too large is averaged over
+// square blocks; m remains that of the entries. A block with an entry that is not finite has the
+// colour of such an entry.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct MatrixPicture {
   std::string title, subtitle;
   int64_t rows = 0, cols = 0;
   std::vector<double> values;  // (rows, cols), row-major
-  double scale = 0;            // m; entries beyond it get its end colours. 0: the largest magnitude
+  double scale = 0;            // m; larger entries get the end colours. 0: the largest magnitude
 };
 
-// Throws unless the matrix has entries and as many values as it says.
+// Throws unless the matrix has entries and rows * cols values.
 void check_picture(const MatrixPicture& picture);
 
 // max |value| over the finite entries; 0 when there is none.

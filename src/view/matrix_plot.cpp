@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes first, then the check of the page's size, then drawing: an absurd request is refused
-// before any memory is spent on it.
+// Measures first and checks the size of the page before any image is made, so that an absurd
+// request costs no memory.
 #include "view/matrix_plot.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ constexpr Target kSingle{512, 1500};
 constexpr int64_t kSingleNarrowest = 300, kSingleBarShortest = 96, kSingleBarGap = 20;
 
 constexpr Target kGallery{172, 400};
-constexpr int64_t kGalleryNarrowest = 168, kGalleryBar = 240, kGalleryHeadingGap = 12;
+constexpr int64_t kPixelGap = 8;  // between the pictures of a page of pixels
+constexpr int64_t kGalleryNarrowest = 180, kGalleryBar = 240, kGalleryHeadingGap = 12;
 constexpr int64_t kGalleryWidth = 1200, kGalleryColumns = 6;
 
 Page layout_single(const MatrixPicture& picture, const PageOptions& options) {
@@ -163,9 +164,7 @@ Page layout_gallery(const std::vector<MatrixPicture>& pictures, const PageOption
   return page;
 }
 
-}  // namespace
-
-Page layout_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
+void check_request(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
   HYDRAMIX_CHECK(!pictures.empty(),
                  "matrix page: no pictures given, at least one expected. Name a matrix to draw.");
   HYDRAMIX_CHECK_USAGE(options.columns >= 0, "matrix page: ", options.columns,
@@ -175,6 +174,42 @@ Page layout_page(const std::vector<MatrixPicture>& pictures, const PageOptions& 
                        " pixels an entry asked for; expected 1 to ", kLargestPage,
                        ", or 0 to choose them.");
   for (const MatrixPicture& picture : pictures) check_picture(picture);
+}
+
+}  // namespace
+
+Page layout_pixels(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
+  check_request(pictures, options);
+  const auto count = static_cast<int64_t>(pictures.size());
+  int64_t cell_width = 0;
+  std::vector<Size> sizes;
+  for (const MatrixPicture& picture : pictures) {
+    sizes.push_back(measure(picture, count == 1 ? kSingle : kGallery, options.cell_pixels));
+    cell_width = std::max(cell_width, sizes.back().width);
+  }
+  const int64_t columns =
+      options.columns > 0 ? std::min(options.columns, count) : gallery_columns(count, cell_width);
+  Page page;
+  page.width = columns * (cell_width + kPixelGap) - kPixelGap;
+  std::vector<Rect> areas;
+  int64_t y = 0;
+  for (int64_t first = 0; first < count; first += columns) {
+    for (int64_t i = first; i < std::min(count, first + columns); ++i) {
+      const Size& size = sizes[static_cast<std::size_t>(i)];
+      areas.push_back({(i - first) * (cell_width + kPixelGap), y, size.width, size.height});
+      page.height = std::max(page.height, y + size.height);
+    }
+    y = page.height + kPixelGap;
+  }
+  check_page_size(page);
+  for (std::size_t i = 0; i < pictures.size(); ++i)
+    page.images.push_back(
+        {areas[i], matrix_image(pictures[i], colour_scale(pictures[i]), sizes[i].block)});
+  return page;
+}
+
+Page layout_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
+  check_request(pictures, options);
   return pictures.size() == 1 ? layout_single(pictures.front(), options)
                               : layout_gallery(pictures, options);
 }

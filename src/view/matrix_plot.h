@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of a page of matrices: which rectangles, images and texts lie where, in whole pixels.
-// The PNG and the SVG writer draw the same list, so their pages look the same.
+// The layout of matrices: the rectangles, images and texts of a page and their places, in whole
+// pixels. Row 0 of a matrix is on top, and every entry takes the same whole number of pixels.
 //
-// One picture fills its page, with a colour bar at its right. Several form a gallery: a grid in
-// which each has its own scale, written under it, and one colour bar stands for all. Texts are cut
-// or wrapped to their cell. Row 0 of a matrix is on top, and each entry takes the same whole number
-// of pixels.
+// A labelled page (SVG) shows one picture with a colour bar at its right, or a gallery: a grid in
+// which each picture has its own scale, written under it, and one colour bar serves all. Texts are
+// shortened or wrapped to their cell. A page of pixels (PNG) has the pictures alone, in the same
+// order.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "view/canvas.h"
 #include "view/matrix_image.h"
+#include "view/text.h"
 
 namespace hydramix {
 
@@ -22,7 +23,7 @@ inline constexpr int64_t kLargestPage = 20000;  // pixels a side
 struct PageOptions {
   std::string title;        // of the page; none if empty
   int64_t columns = 0;      // of a gallery; 0: as many as suit a page 1200 pixels wide
-  int64_t cell_pixels = 0;  // a side of an entry; 0: what makes the pictures a good size
+  int64_t cell_pixels = 0;  // the side of an entry; 0: chosen by the size of the matrix
 };
 
 struct PageBox {
@@ -42,7 +43,7 @@ struct PageText {
 
 struct Page {
   int64_t width = 0, height = 0;
-  std::string title;  // for the reader who cannot see it
+  std::string title;  // for screen readers
   Rgb background{255, 255, 255};
   std::vector<PageBox> boxes;     // drawn first,
   std::vector<PageImage> images;  // then these: the colour bar, then the matrices in order
@@ -50,5 +51,7 @@ struct Page {
 };
 
 Page layout_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options);
+// Without title, labels and colour bars.
+Page layout_pixels(const std::vector<MatrixPicture>& pictures, const PageOptions& options);
 
 }  // namespace hydramix

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A picture is framed by drawing a box one pixel larger under it, which needs no line drawing in
-// either writer.
+// A frame is a box one pixel larger, drawn under the picture.
 #include "view/page_parts.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What single pictures and galleries are both made of: sizes of pictures, framed images, colour
-// bars, and the distances between them.
+// The parts of a page of matrices: sizes of pictures, framed images, colour bars, and distances.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +11,31 @@
 namespace hydramix::page_parts {
 
 inline constexpr Rgb kInk{28, 32, 42}, kMuted{98, 105, 118}, kFrame{188, 193, 202};
-inline constexpr TextStyle kPlain{1, false}, kStrong{1, true}, kHeading{2, false};
+inline constexpr TextStyle kPlain{11, false}, kStrong{11, true}, kHeading{20, false};
 
 inline constexpr int64_t kMargin = 24, kGapX = 20, kGapY = 26;
-inline constexpr int64_t kLinePitch = 14;  // from one line of plain text to the next
+inline constexpr int64_t kLinePitch = 14;  // between lines of plain text
 inline constexpr int64_t kTextToImage = 6, kImageToCaption = 8;
 inline constexpr int64_t kBarThickness = 16, kTick = 4, kTickToLabel = 4;
 
 inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// How large pictures should come out.
+// The size that a picture should have.
 struct Target {
-  int64_t side;          // pixels, roughly: entries take whole ones
-  int64_t most_entries;  // a side; beyond that they are averaged
+  int64_t side;          // pixels, roughly: an entry takes a whole number
+  int64_t most_entries;  // a side; more are averaged
 };
 
 struct Size {
-  int64_t block = 1;              // entries averaged into one pixel of the image, per side
+  int64_t block = 1;              // side of the block of entries that is averaged into one pixel
   int64_t width = 0, height = 0;  // pixels on the page
 };
 
 Size measure(const MatrixPicture& picture, const Target& target, int64_t cell_pixels);
 
-// "64 x 64", and what the reader must know of averages and of entries that are not numbers.
+// "64 x 64", with a remark on averaging and on entries that are not finite.
 std::string size_note(const MatrixPicture& picture, const Size& size);
-// The colours' scale, and the largest magnitude where it is beyond that.
+// The scale of the colours, and the largest magnitude if that is larger.
 std::string scale_note(const MatrixPicture& picture);
 
 // Throws when the page is larger than kLargestPage.
@@ -51,11 +50,11 @@ struct Tick {
   std::string label;
 };
 
-// -scale, 0, +scale to three digits; the 0 alone when the scale has no extent.
+// -scale, 0, +scale to three digits; only 0 when the scale is 0.
 std::vector<Tick> scale_ticks(double scale);
 
-// The bar of one picture, labels at its right; and the one of a gallery, labels -scale, 0, +scale
-// below it.
+// A single picture's bar has its labels at the right. A gallery's lies, with the labels -scale, 0,
+// +scale below it.
 void add_upright_bar(Page& page, const Rect& area, double scale);
 void add_lying_bar(Page& page, const Rect& area);
 

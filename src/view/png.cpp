@@ -17,7 +17,7 @@ std::string encode_png(const Canvas& canvas) {
   image.height = static_cast<png_uint_32>(canvas.height());
   image.format = PNG_FORMAT_RGB;
 
-  // The worst case is a little over the raw size; encoding once to measure would cost the double.
+  // The worst case is little more than the raw size; measuring by encoding would cost twice.
   png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
   std::string bytes(size, '\0');
   const int written =
@@ -30,12 +30,9 @@ std::string encode_png(const Canvas& canvas) {
 
 void write_png(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,
                const PageOptions& options) {
-  const Page page = layout_page(pictures, options);
+  const Page page = layout_pixels(pictures, options);
   Canvas canvas(page.width, page.height, page.background);
-  for (const PageBox& box : page.boxes) canvas.fill(box.area, box.colour);
   for (const PageImage& image : page.images) canvas.draw(image.image, image.area);
-  for (const PageText& text : page.texts)
-    canvas.write(text.text, text.x, text.y, text.style, text.colour);
   write_file(path, encode_png(canvas));
 }
 

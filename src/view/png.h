@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of matrices as PNG files, and the encoder they share with the images inside an SVG.
+// Matrices as PNG files, pixels only (layout_pixels), and the encoder of the images inside an SVG.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace hydramix {
 // The bytes of an eight-bit RGB PNG.
 std::string encode_png(const Canvas& canvas);
 
-// Writes the page; the file appears whole or not at all.
+// The file appears whole or not at all.
 void write_png(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,
                const PageOptions& options = {});
 

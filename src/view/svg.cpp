@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every <text> carries its textLength, so whatever monospaced face the viewer has is fitted to the
-// width that the layout counted on, and nothing overlaps there that does not overlap in the PNG.
+// Every <text> carries its textLength, which fits the viewer's monospaced font to the width that
+// the layout assumed, so that nothing overlaps.
 #include "view/svg.h"
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
-#include "view/glyphs.h"
 #include "view/png.h"
 #include "view/xml_text.h"
 
@@ -48,12 +47,10 @@ std::string image_element(const PageImage& image) {
 }
 
 std::string text_element(const PageText& text) {
-  // The letters of common monospaced faces are 0.6 of the font size wide.
-  const double size = static_cast<double>(text_advance(text.style)) / 0.6;
   return fmt::format(
-      "<text x=\"{}\" y=\"{}\" font-size=\"{:.4g}\"{} fill=\"{}\" textLength=\"{}\" "
+      "<text x=\"{}\" y=\"{}\" font-size=\"{}\"{} fill=\"{}\" textLength=\"{}\" "
       "lengthAdjust=\"spacingAndGlyphs\" xml:space=\"preserve\">{}</text>\n",
-      text.x, text.y + kGlyphAscent * text.style.scale, size,
+      text.x, text.y + text_ascent(text.style), text.style.size,
       text.style.bold ? " font-weight=\"bold\"" : "", hex(text.colour),
       text_width(text.text.size(), text.style), xml_escaped(text.text));
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of matrices as SVG files: the same layout as the PNG, with text that can be selected and
-// searched. Each matrix is one embedded PNG: a rectangle an entry would take ten times the bytes.
-// It is embedded at the page's resolution, not at a pixel an entry, because some renderers blur
-// what they enlarge even when told not to.
+// Labelled pages of matrices as SVG (layout_page). Each matrix is one embedded PNG: a rectangle an
+// entry would take ten times the bytes. The PNG has the page's resolution, not a pixel an entry,
+// because some renderers blur what they enlarge.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +12,7 @@
 
 namespace hydramix {
 
-// The page as an SVG element, for instance to stand in an HTML page.
+// The page as an SVG element, to be embedded in HTML.
 std::string svg_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options = {});
 
 // Writes the page; the file appears whole or not at all.

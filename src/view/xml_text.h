@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts and colours as SVG files write them.
+// Text and colours in the syntax of SVG.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hydramix {
 
-// Fit to stand between tags and in quotes: & < > " ' become entities.
+// Replaces & < > " ' by entities, for text and attributes.
 std::string xml_escaped(std::string_view text);
 std::string hex(Rgb colour);  // #rrggbb
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is timed is verified first: wrong outputs and wrong gradients are found, and counted work is
-// what the shapes say.
+// The verification before timing finds wrong outputs and gradients, and the counted work follows
+// from the shapes.
 #include "bench/function.h"
 
 #include "hydramix/error.h"

@@ -31,7 +31,7 @@ TEST(Timer, TakesAlternativesInTurnAfterAnUntimedRound) {
       time_interleaved({stage.lasting('a', {50, 1}), stage.lasting('b', {70, 2})},
                        {.rounds = 3, .min_seconds = 0, .max_seconds = 1e9}, stage.clock());
   EXPECT_EQ(stage.order, "abababab");
-  EXPECT_DOUBLE_EQ(times[0].seconds, 1);  // the 50 and 70 of the first calls are not in it
+  EXPECT_DOUBLE_EQ(times[0].seconds, 1);  // without the 50 and 70 of the first calls
   EXPECT_DOUBLE_EQ(times[1].seconds, 2);
   EXPECT_EQ(times[0].rounds, 3);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix bench at tiny sizes: every suite measures, and says what it measured.
+// hydramix bench at tiny sizes: every suite reports its measurements.
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -34,7 +34,7 @@ std::vector<nlohmann::json> measured(const std::string& arguments,
   return all;
 }
 
-// Those of one suite in a single run of all.
+// The measurements of one suite, from a single run of all.
 std::vector<nlohmann::json> measured_by(const std::string& suite) {
   static const auto all = measured("");
   std::vector<nlohmann::json> of_suite;
@@ -90,7 +90,7 @@ TEST(Bench, ProductsAndTheirShareOfTheFmaPeak) {
   for (const auto& m : all)
     for (const std::string name : {"fma_peak_share", "gemm_fma_peak_share"}) {
       EXPECT_GT(m[name].get<double>(), 0) << m;
-      EXPECT_LT(m[name].get<double>(), 1.2) << m;  // a peak that is passed is none
+      EXPECT_LT(m[name].get<double>(), 1.2) << m;  // a rate above the peak would mean a wrong peak
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line: what reaches a command, what help shows, and which message and exit code each
-// mistake gets.
+// The command line: the options that reach a command, help, and the message and exit code of each
+// mistake.
 #include "cli/command.h"
 
 #include <fstream>
@@ -72,7 +72,7 @@ struct TakesReservedName {
 struct Result {
   int status;
   std::string out, err;
-  std::optional<CheckOptions> got;  // what "check" was run with
+  std::optional<CheckOptions> got;  // the options of "check"
 };
 
 template <class Thrown>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix convert as a user meets it.
+// hydramix convert as a process.
 #include "hydramix/safetensors.h"
 #include "io/torch_archive.h"
 #include "support/command.h"

@@ -54,7 +54,7 @@ TEST_F(GlueCommand, PrintsARowOfThePapersTable) {
 }
 
 TEST_F(GlueCommand, PredictsWhatFinetuningMeasured) {
-  // Of a length that cuts the sentences, which predict has to know; and one of them empty.
+  // The length truncates sentences, which predict must do too; one sentence is empty.
   auto test = read_file(folder() / "glue/MRPC/test.tsv");
   write_file(folder() / "glue/MRPC/test.tsv", test + "6\t16\t26\tAnna left .\t\n");
   ASSERT_EQ(run(finetune("MRPC", "--max-length 12")).code, 0);
@@ -66,7 +66,7 @@ TEST_F(GlueCommand, PredictsWhatFinetuningMeasured) {
   std::snprintf(accuracy, sizeof accuracy, "accuracy     %8.4f",
                 result.at("metrics").at("accuracy").get<double>());
   EXPECT_TRUE(contains(predicted.err, accuracy)) << predicted.err << accuracy;
-  // The test file's answers are those that fine-tuning left.
+  // The answers for the test file are those that fine-tuning wrote.
   ASSERT_EQ(
       run("predict " + at("MRPC") + " " + at("glue/MRPC/test.tsv") + " --out " + at("p.tsv")).code,
       0);

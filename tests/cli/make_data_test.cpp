@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix make-data: which files it writes, that they are the language's, and what it refuses.
+// hydramix make-data: the files it writes, their contents, and the requests it refuses.
 #include <zlib.h>
 
 #include <algorithm>

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix pretrain as a process: killed at any moment, starved of disk, run by several ranks; and
-// what one does with the model afterwards.
+// hydramix pretrain as a process: killed, starved of disk, run by several ranks; and the commands
+// that use its model.
 #include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "base/random.h"
 #include "support/command.h"
 #include "support/ports.h"
 
@@ -20,7 +17,7 @@ using test::contains;
 using test::run;
 using test::TemporaryFolder;
 
-// Small enough for a second, with a checkpoint nearly always being written.
+// Takes about a second, and writes a checkpoint after every step.
 const std::string kTiny =
     "pretrain --device cpu --model.vocab 300 --model.layers 2 --model.block.d-model 32 "
     "--model.block.headdim 16 --model.block.mixer-options.d-state 8 --model.dropout 0.1 "
@@ -61,15 +58,12 @@ std::vector<nlohmann::json> metrics(const std::filesystem::path& out) {
   return lines;
 }
 
-// An uninterrupted run, made once: what all others have to arrive at.
+// An uninterrupted run, made once. All others must arrive at the same result.
 struct Reference {
   TemporaryFolder folder;
   std::filesystem::path out = folder / "run";
-  double seconds;
   Reference() {
-    const auto begin = std::chrono::steady_clock::now();
     const auto r = run(tiny(out));
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     EXPECT_EQ(r.code, 0) << r.err;
     EXPECT_TRUE(contains(r.out, "depends on")) << r.out;
   }
@@ -79,26 +73,28 @@ const Reference& reference() {
   return made;
 }
 
-TEST(Pretrain, KilledAtAnyMomentItContinuesToTheSameBits) {
+// Sends a signal to the run that the command starts, at a point in the life of one of its files
+// (base/atomic_file.cpp), and returns how the process ended.
+int signalled(const TemporaryFolder& folder, const std::string& point, int signal) {
+  return wait_for(start(tiny(folder / "run"),
+                        "HYDRAMIX_SIGNAL_AT=" + point + ":" + std::to_string(signal),
+                        folder / "log"));
+}
+
+TEST(Pretrain, KilledWhileItWritesItContinuesToTheSameBits) {
   const auto& whole = reference();
   TemporaryFolder folder;
-  Random random(1, 2, 3);
-  int kills = 0;
-  for (int attempt = 0; attempt < 12; ++attempt) {
-    const pid_t child = start(tiny(folder / "run"), "", folder / "log");
-    // From before the first checkpoint to after the last: half of a run is starting up.
-    std::this_thread::sleep_for(
-        std::chrono::duration<double>(whole.seconds * (0.3 + 0.7 * random.uniform())));
-    kill(child, SIGKILL);
-    const int code = wait_for(child);
-    if (code == 0) break;
-    ASSERT_EQ(code, -SIGKILL) << read_file(folder / "log");
-    ++kills;
-  }
-  EXPECT_GT(kills, 0);
+  // In the order in which a run reaches them; each attempt continues the previous one.
+  for (const std::string point :
+       {"config.json:written", "step-0000000001.safetensors:created",
+        "step-0000000001.safetensors:written", "step-0000000005.safetensors:renamed",
+        "best.safetensors:written", "step-0000000011.safetensors:written",
+        "step-0000000018.safetensors:created", "step-0000000023.safetensors:renamed",
+        "model.safetensors:created", "model.safetensors:renamed"})
+    ASSERT_EQ(signalled(folder, point, SIGKILL), -SIGKILL) << point << read_file(folder / "log");
   const auto r = run(tiny(folder / "run"));
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_TRUE(weights(folder / "run") == weights(whole.out)) << "after " << kills << " kills";
+  EXPECT_TRUE(weights(folder / "run") == weights(whole.out));
   const auto lines = metrics(folder / "run"), expected = metrics(whole.out);
   ASSERT_EQ(lines.size(), expected.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -110,11 +106,7 @@ TEST(Pretrain, KilledAtAnyMomentItContinuesToTheSameBits) {
 
 TEST(Pretrain, ASignalSavesAndLeavesAndTheSameCommandGoesOn) {
   TemporaryFolder folder;
-  const pid_t child = start(tiny(folder / "run"), "", folder / "log");
-  for (int i = 0; i < 400 && !std::filesystem::exists(folder / "run/metrics.jsonl"); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(25));
-  kill(child, SIGTERM);
-  const int code = wait_for(child);
+  const int code = signalled(folder, "step-0000000005.safetensors:renamed", SIGTERM);
   EXPECT_EQ(code, 128 + SIGTERM) << read_file(folder / "log");
   EXPECT_TRUE(contains(read_file(folder / "log"), "The same command continues."));
   const auto r = run(tiny(folder / "run"));
@@ -142,7 +134,7 @@ TEST(Pretrain, AFullDiskStopsItAndLosesNothing) {
   TemporaryFolder folder;
   const auto out = folder / "run";
   std::filesystem::copy(reference().out, out, std::filesystem::copy_options::recursive);
-  // Back to where only the older checkpoints are.
+  // Removes the newest checkpoints.
   std::filesystem::remove(out / "checkpoints/step-0000000024.safetensors");
   std::filesystem::remove(out / "checkpoints/step-0000000023.safetensors");
   const auto left = read_file(out / "checkpoints/step-0000000022.safetensors");
@@ -177,7 +169,7 @@ TEST(Pretrain, TwoRanksLearnTheSameAsOne) {
     // Rounding of float32 sums, over 24 steps.
     EXPECT_NEAR(lines[i][key].get<double>(), expected[i][key].get<double>(), 1e-4) << i;
   }
-  // And one rank takes up what two have left.
+  // One rank continues the run of two.
   std::filesystem::remove(out / "checkpoints/step-0000000024.safetensors");
   std::filesystem::remove(out / "checkpoints/step-0000000023.safetensors");
   const auto r = run(tiny(out));

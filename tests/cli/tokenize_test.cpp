@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix tokenize as it is called: from text to a data set, its messages and exit codes, signals.
+// hydramix tokenize as a process: data sets, messages, exit codes, signals.
 #include <sys/wait.h>
 #include <unistd.h>
 

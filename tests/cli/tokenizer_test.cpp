@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix tokenizer: its output, its files and what it says about mistakes.
+// hydramix tokenizer: its output, its files and its error messages.
 #include <nlohmann/json.hpp>
 
 #include <iostream>
@@ -20,7 +20,7 @@ struct Result {
   std::string out, err;
 };
 
-// The streams of the process are lent to the command for the time of the call.
+// Redirects the streams of the process during the call.
 class Lent {
  public:
   Lent(std::ios& stream, std::streambuf* buffer) : stream_(stream), before_(stream.rdbuf(buffer)) {}
@@ -164,7 +164,7 @@ TEST_F(TokenizerCommand, LearnsAVocabularyThatItCanUse) {
   expect_refused({"train", "--input", write("bad.txt", "ok\n\xFF\n"), "--out", out}, 1,
                  "bad.txt:2: the text is not UTF-8: byte 0");
   expect_refused({"train", "--input", write("empty.txt", "\n"), "--out", out}, 1, "no words in it");
-  EXPECT_EQ(read_file(out), learned);  // a failed run leaves the old one
+  EXPECT_EQ(read_file(out), learned);  // a failed run leaves the old file
 }
 
 }  // namespace

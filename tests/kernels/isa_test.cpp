@@ -17,14 +17,26 @@ class InstructionSets : public ::testing::Test {
   void TearDown() override { use_instruction_set(""); }
 };
 
-// The first test: a process asks its environment once.
-TEST_F(InstructionSets, WhatIsAskedForGoesBeforeTheEnvironment) {
-  const auto last = instruction_sets().back();
-  use_instruction_set(last);
-  ASSERT_EQ(setenv("HYDRAMIX_ISA", instruction_sets().front().c_str(), 1), 0);
-  parallel(1, [](int64_t) {});
-  unsetenv("HYDRAMIX_ISA");
-  EXPECT_EQ(instruction_set(), last);
+// In processes of their own, for a process reads its environment once.
+TEST_F(InstructionSets, TheEnvironmentChoosesUnlessTheProgramHasChosen) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // starts the program again
+  const auto first = instruction_sets().front(), last = instruction_sets().back();
+  const auto run_kernel = [] { parallel(1, [](int64_t) {}); };
+  EXPECT_EXIT(
+      {
+        setenv("HYDRAMIX_ISA", last.c_str(), 1);
+        run_kernel();
+        std::_Exit(instruction_set() == last ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      {
+        setenv("HYDRAMIX_ISA", first.c_str(), 1);
+        use_instruction_set(last);
+        run_kernel();
+        std::_Exit(instruction_set() == last ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST_F(InstructionSets, ThereIsOneAndTheBestComesFirst) {
@@ -47,9 +59,9 @@ TEST_F(InstructionSets, EachCanBeUsedAndStaysInUse) {
     use_instruction_set(name);
     EXPECT_EQ(instruction_set(), name);
     instruction_sets();
-    EXPECT_EQ(instruction_set(), name) << "looking changes nothing";
+    EXPECT_EQ(instruction_set(), name) << "listing them must change nothing";
     parallel(1, [](int64_t) {});
-    EXPECT_EQ(instruction_set(), name) << "nor do kernels";
+    EXPECT_EQ(instruction_set(), name) << "nor must kernels";
   }
 }
 

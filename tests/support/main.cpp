@@ -51,6 +51,8 @@ int main(int argc, char** argv) {
     std::cerr << misplaced << ": tests belong in files named *_test.cpp\n";
     return 1;
   }
+  // GoogleTest starts the program again for one death test, whose name is then the filter.
+  const bool death_test = !testing::GTEST_FLAG(internal_run_death_test).empty();
   constexpr std::string_view kOption = "--file=";
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -64,6 +66,7 @@ int main(int argc, char** argv) {
       std::cerr << "tests/" << file << ".cpp defines no test of this executable\n";
       return 1;
     }
+    if (death_test) continue;
     // Tests that --gtest_filter excludes stay excluded.
     auto& filter = testing::GTEST_FLAG(filter);
     const auto excluded = filter.find('-');

@@ -133,7 +133,7 @@ TEST(CheckpointFolderTest, AFailedWriteIsAnErrorAndKeepsTheLastGoodOne) {
   CheckpointFolder checkpoints(folder.path(), 3);
   checkpoints.save(example(1), false);
   checkpoints.wait();
-  // A folder in the file's place cannot be written over, not even by root.
+  // A folder in the place of the file cannot be overwritten, not even by root.
   std::filesystem::create_directory(folder / "step-0000000002.safetensors");
   checkpoints.save(example(2), false);
   EXPECT_THROW_WITH(checkpoints.wait(), Error, "step-0000000002.safetensors");

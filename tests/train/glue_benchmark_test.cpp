@@ -5,7 +5,6 @@
 
 #include "hydramix/error.h"
 #include "support/glue.h"
-#include "train/tiny_model.h"
 
 namespace hydramix {
 namespace {
@@ -252,13 +251,6 @@ TEST_F(GlueBenchmarkTest, ASignalEndsItWithNothingLost) {
   EXPECT_EQ(stopped.end, Trainer::End::kInterrupted);
   EXPECT_FALSE(fs::exists(folder / "out/results.json"));
   EXPECT_EQ(run_glue(o, events).end, Trainer::End::kDone);
-}
-
-TEST(TinyModel, IsThatOfTheRecipe) {
-  PretrainOptions recipe;
-  const auto path = fs::path(HYDRAMIX_SOURCE_DIR) / "recipes/tiny.yaml";
-  parse_yaml(recipe, read_file(path), path.string());
-  EXPECT_EQ(to_json(recipe), to_json(tiny_pretraining()));
 }
 
 }  // namespace

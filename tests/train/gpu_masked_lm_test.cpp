@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masked-language modelling on a GPU: steps that are recorded.
+// Masked-language modelling on a GPU: steps captured into graphs.
 #include "language/language_documents.h"
 #include "ops/graph.h"
 #include "support/gpu.h"
@@ -33,9 +33,9 @@ class GpuMaskedLm : public test::OnGpu {
   MaskedLmSettings settings(bool graphs) const { return {.device = test::kGpu, .graphs = graphs}; }
 };
 
-// The same batch again and again: the first step runs directly, the second is recorded, the third
-// replayed, and another batch in between runs directly too. With dropout, which depends on the
-// sequences' numbers.
+// Repeats one batch: the first step runs directly, the second is captured, the third replayed, and
+// another batch in between runs directly too. With dropout, which depends on the numbers of the
+// sequences.
 TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
   const OwnStream stream(test::kGpu);
   const auto gradients = [&](bool graphs) {
@@ -61,8 +61,8 @@ TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
     EXPECT_TRUE(torch::equal(recorded[i].first, recorded[0].first)) << i;
 }
 
-// Recorded within the first step, before the optimizer has ever written a weight: later steps must
-// see what it writes.
+// Captured within the first step, before the optimizer has written any weight. Later steps must see
+// the weights that it writes.
 TEST_F(GpuMaskedLm, RecordedStepsFollowTheWeights) {
   const OwnStream stream(test::kGpu);
   const auto weights = [&](bool graphs) {

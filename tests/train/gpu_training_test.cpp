@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole runs on a GPU: pretraining with recorded steps, then fine-tuning of what it left. They
-// learn, and a run that was stopped goes on to the same bits.
+// Whole runs on a GPU: pretraining with captured steps, then fine-tuning of that model. They learn,
+// and an interrupted run continues to the same bits.
 #include <csignal>
 
 #include "support/glue.h"
@@ -30,7 +30,7 @@ class GpuTraining : public test::OnGpu {
     o.data.evaluation_documents = 40;
     o.data.language_documents = 500;
     o.data.sequences.max_length = 32;
-    o.data.sequences.long_documents = "join";  // of one length: steps are recorded
+    o.data.sequences.long_documents = "join";  // all of one length, so that steps are captured
     o.train.steps = 30;
     o.train.batch = 32;
     o.train.micro_batch = 16;

@@ -54,7 +54,7 @@ TEST_F(MaskedLmTest, TheLossIsThatOfThePlainHeadOnEverySequenceAlone) {
   EXPECT_EQ(totals.terms, terms);
   EXPECT_EQ(totals.tokens, static_cast<double>(batch.ids.size()));
   EXPECT_NEAR(totals.loss, loss, 1e-4 * loss);
-  // What was made ready in the meantime is what would be made now.
+  // The prefetched batch equals one made now.
   const auto ready = task.accumulate({11, 6}, std::nullopt);
   MaskedLm fresh(make_model(), training_batches, validation, validation_batches, {});
   EXPECT_EQ(ready.loss, fresh.accumulate({11, 6}, std::nullopt).loss);
@@ -78,7 +78,7 @@ TEST_F(MaskedLmTest, EvaluationAddsUpOverRanksAndKinds) {
   EXPECT_NEAR(places / whole[1], 0.8, 0.08);
   const auto summary = task.summary(whole);
   EXPECT_NEAR(summary.at("loss").get<double>(), std::log(static_cast<double>(tokenizer.size())),
-              1.0);  // nothing was learned yet
+              1.0);  // nothing is learned yet
   EXPECT_EQ(summary.at("kinds").size(), validation.kinds().size());
 }
 

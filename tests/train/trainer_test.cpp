@@ -133,7 +133,7 @@ TEST(TrainerTest, ContinuesToTheSameBitsFromEveryStep) {
   for (int64_t stop = 0; stop < 20; stop += 3) {
     test::TemporaryFolder folder;
     LeastSquares first;
-    first.signal_at = 6 * stop;  // in the middle of step `stop`, which is then left
+    first.signal_at = 6 * stop;  // in the middle of step `stop`, which is then interrupted
     const auto half = train(first, options, folder.path());
     EXPECT_EQ(half.end, Trainer::End::kInterrupted) << stop;
     LeastSquares second;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The colour map is judged after rounding to eight bits, as it is seen. Half a step of sRGB is at
-// most 0.004 in Oklab anywhere on the map; tolerances below are that, or twice it for differences.
+// The colour map is tested after rounding to eight bits, as it is displayed. Half a step of sRGB is
+// at most 0.004 in Oklab anywhere on the map; tolerances below are that, or twice it for
+// differences.
 #include "view/colour_map.h"
 
 #include <gtest/gtest.h>
@@ -81,8 +82,8 @@ TEST(ColourMap, BeyondTheScaleTheEndsHold) {
   EXPECT_EQ(diverging_colour(-7.5), diverging_colour(-1));
 }
 
-// Infinities and NaN are not an error: a picture of a broken matrix is what one wants to see. They
-// take a grey of their own, which no number has.
+// Infinities and NaN are not an error, since a picture of a broken matrix is useful. They have a
+// grey that no number has.
 TEST(ColourMap, NotFiniteIsAGreyThatNoNumberHas) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const double t : {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()})

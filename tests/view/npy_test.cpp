@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy files, byte by byte: the expected header is spelt out, not computed by the code under test.
+// NumPy files, byte by byte: the expected header is written out, not computed by the code under
+// test.
 #include "view/npy.h"
 
 #include <gtest/gtest.h>

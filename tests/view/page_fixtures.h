@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices to draw, and a PNG reader to see what came out.
+// Matrices to draw, and a PNG reader to check the result.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages as PNG files: every entry has its colour where the layout says it is, texts keep clear of
-// each other, and requests that make no sense are refused with a reason.
+// The layout of pages, and PNG files: every entry has its colour where the layout puts it, texts do
+// not overlap, and senseless requests are refused with a reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,13 +21,18 @@ bool shows(const Page& page, const std::string& text) {
                      [&](const PageText& t) { return t.text == text; });
 }
 
-// The centre of every entry of every picture has the colour of its value. images[0] is the bar.
+bool apart(const Rect& a, const Rect& b) {
+  return a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y ||
+         b.y + b.height <= a.y;
+}
+
+// The centre of every entry of every picture has the colour of its value.
 void expect_entries(const Canvas& canvas, const std::vector<MatrixPicture>& pictures,
                     const Page& page) {
-  ASSERT_EQ(page.images.size(), pictures.size() + 1);
+  ASSERT_EQ(page.images.size(), pictures.size());
   for (std::size_t k = 0; k < pictures.size(); ++k) {
     const MatrixPicture& picture = pictures[k];
-    const Rect& area = page.images[k + 1].area;
+    const Rect& area = page.images[k].area;
     const double maximum = largest_magnitude(picture);
     const int64_t dx = area.width / picture.cols, dy = area.height / picture.rows;
     for (int64_t i = 0; i < picture.rows; ++i)
@@ -51,7 +56,7 @@ TEST(MatrixPng, EveryEntryHasTheColourOfItsValue) {
                                    {513, 513}}) {
     const std::vector<MatrixPicture> pictures{wave_picture(rows, cols)};
     write_png(folder / "m.png", pictures);
-    expect_entries(read_png(folder / "m.png"), pictures, layout_page(pictures, {}));
+    expect_entries(read_png(folder / "m.png"), pictures, layout_pixels(pictures, {}));
   }
 }
 
@@ -61,7 +66,23 @@ TEST(MatrixPng, EveryEntryOfAGalleryHasTheColourOnItsOwnScale) {
   for (double& value : pictures[3].values) value *= 1e-9;
   const PageOptions options{"All of them", 0, 0};
   write_png(folder / "m.png", pictures, options);
-  expect_entries(read_png(folder / "m.png"), pictures, layout_page(pictures, options));
+  expect_entries(read_png(folder / "m.png"), pictures, layout_pixels(pictures, options));
+}
+
+TEST(MatrixPng, HoldsPixelsOnly) {
+  TemporaryFolder folder;
+  write_png(folder / "m.png", {wave_picture(64, 64)});
+  const Canvas one = read_png(folder / "m.png");
+  EXPECT_EQ(one.width(), 512);
+  EXPECT_EQ(one.height(), 512);
+  const Page grid = layout_pixels(gallery_pictures(11, 20), {});
+  EXPECT_TRUE(grid.texts.empty() && grid.boxes.empty());
+  for (std::size_t a = 0; a < grid.images.size(); ++a) {
+    const Rect& area = grid.images[a].area;
+    EXPECT_LE(area.x + area.width, grid.width);
+    EXPECT_LE(area.y + area.height, grid.height);
+    for (std::size_t b = 0; b < a; ++b) EXPECT_TRUE(apart(area, grid.images[b].area));
+  }
 }
 
 TEST(MatrixPng, TheFileAppearsWithoutLeavingATemporaryOne) {
@@ -73,7 +94,7 @@ TEST(MatrixPng, TheFileAppearsWithoutLeavingATemporaryOne) {
   EXPECT_EQ(files, 1);
 }
 
-TEST(MatrixPng, NotFiniteEntriesAreGreyAndCounted) {
+TEST(MatrixPage, NotFiniteEntriesAreGreyAndCounted) {
   MatrixPicture picture = wave_picture(8, 8);
   picture.values[9] = std::numeric_limits<double>::quiet_NaN();
   picture.values[10] = -std::numeric_limits<double>::infinity();
@@ -138,11 +159,6 @@ TEST(MatrixPage, HugeAndTinyValuesKeepTheirColours) {
 
 Rect ink(const PageText& text) {
   return {text.x, text.y, text_width(text.text.size(), text.style), text_height(text.style)};
-}
-
-bool apart(const Rect& a, const Rect& b) {
-  return a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y ||
-         b.y + b.height <= a.y;
 }
 
 TEST(MatrixPage, TextsKeepClearOfEachOtherOfThePicturesAndOfTheEdge) {

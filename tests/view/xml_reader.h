@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A strict reader for the part of XML that our SVG files use: a declaration, elements with
-// double-quoted attributes, text, the five named entities. Throws where a real parser would.
+// double-quoted attributes, text, the five named entities. Throws on anything else.
 #pragma once
 
 #include <cctype>

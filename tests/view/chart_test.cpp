@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Charts as SVG: well-formed, escaped, and every point where the axes say.
+#include "view/chart.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "base/atomic_file.h"
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "view/xml_reader.h"
+
+namespace hydramix {
+namespace {
+
+using namespace test;
+
+const ChartOptions kLogarithmic{.title = "T", .x_label = "x", .y_label = "y", .logarithmic = true};
+
+std::vector<XmlElement> drawn(const std::vector<ChartPanel>& panels,
+                              const ChartOptions& options = kLogarithmic) {
+  TemporaryFolder folder;
+  write_chart(folder / "c.svg", panels, options);
+  return XmlReader::read(read_file(folder / "c.svg"));
+}
+
+const XmlElement* text(const std::vector<XmlElement>& elements, const std::string& words) {
+  for (const auto& element : elements)
+    if (element.name == "text" && element.text == words) return &element;
+  return nullptr;
+}
+
+double number(const XmlElement& element, const std::string& attribute) {
+  return std::stod(element.attributes.at(attribute));
+}
+
+ChartPanel two_lines() {
+  return {"forward",
+          "slope",
+          {{"linear", "fast", "1.00", {{1024, 0.5}, {2048, 1}, {4096, 2}}},
+           {"square", "slow", "2.00", {{1024, 1}, {2048, 4}, {4096, 16}}}}};
+}
+
+TEST(Chart, PlacesPointsAtTheirTicks) {
+  const auto elements = drawn({two_lines()});
+  ASSERT_EQ(named(elements, "polyline").size(), 2u);
+  const auto dots = named(elements, "circle");
+  ASSERT_EQ(dots.size(), 6u);
+  // (2048, 1) is the second dot: above the label 2k, beside the label 1.
+  ASSERT_NE(text(elements, "2k"), nullptr);
+  ASSERT_NE(text(elements, "1"), nullptr);
+  EXPECT_NEAR(number(dots[1], "cx"), number(*text(elements, "2k"), "x"), 0.11);
+  EXPECT_NEAR(number(dots[1], "cy"), number(*text(elements, "1"), "y") - 4, 0.11);
+  // Equal factors are equal distances.
+  EXPECT_NEAR(number(dots[0], "cy") - number(dots[1], "cy"),
+              number(dots[1], "cy") - number(dots[2], "cy"), 0.21);
+  EXPECT_NEAR(number(dots[3], "cy") - number(dots[4], "cy"),
+              2 * (number(dots[0], "cy") - number(dots[1], "cy")), 0.31);
+}
+
+TEST(Chart, StayInsideThePage) {
+  const auto elements = drawn({two_lines(), two_lines()});
+  const double width = number(elements[0], "width"), height = number(elements[0], "height");
+  for (const auto& element : elements) {
+    if (element.name != "line") continue;
+    for (const std::string x : {"x1", "x2"}) EXPECT_TRUE(number(element, x) >= 0);
+    for (const std::string x : {"x1", "x2"}) EXPECT_TRUE(number(element, x) <= width);
+    for (const std::string y : {"y1", "y2"}) EXPECT_TRUE(number(element, y) >= 0);
+    for (const std::string y : {"y1", "y2"}) EXPECT_TRUE(number(element, y) <= height);
+  }
+  EXPECT_EQ(named(elements, "circle").size(), 12u);
+}
+
+TEST(Chart, GroupsShareAColourAndDifferInDashes) {
+  ChartPanel panel = two_lines();
+  panel.lines.push_back({"other", "fast", "", {{1024, 3}}});
+  const auto lines = named(drawn({panel}), "polyline");
+  EXPECT_EQ(lines[0].attributes.at("stroke"), lines[2].attributes.at("stroke"));
+  EXPECT_NE(lines[0].attributes.at("stroke"), lines[1].attributes.at("stroke"));
+  EXPECT_NE(lines[0].attributes.at("stroke-dasharray"), lines[2].attributes.at("stroke-dasharray"));
+}
+
+TEST(Chart, TheLegendNamesEveryLineOnceWithItsNotes) {
+  ChartPanel second = two_lines();
+  second.lines[0].note = "1.25";
+  const auto elements = drawn({two_lines(), second});
+  int linear = 0;
+  for (const auto& element : elements) linear += element.text == "linear";
+  EXPECT_EQ(linear, 1);
+  EXPECT_NE(text(elements, "1.00"), nullptr);
+  EXPECT_NE(text(elements, "1.25"), nullptr);
+}
+
+TEST(Chart, EscapesWhateverTheNamesHold) {
+  ChartPanel panel = two_lines();
+  panel.lines[0].name = "a<b> & \"c\" \xc3\xa9\n";
+  EXPECT_NE(text(drawn({panel}), "a<b> & \"c\" ? "), nullptr);
+}
+
+TEST(Chart, RefusesWhatItsAxesCannotShow) {
+  TemporaryFolder folder;
+  const auto write = [&](const std::vector<ChartPanel>& panels, const ChartOptions& options) {
+    write_chart(folder / "c.svg", panels, options);
+  };
+  EXPECT_THROW_WITH(write({}, {}), Error, "no point to draw");
+  for (const double bad : {0.0, -1.0})
+    EXPECT_THROW_WITH(write({{"p", "", {{"c", "g", "", {{1, bad}}}}}}, kLogarithmic), Error,
+                      "positive numbers");
+  for (const double bad : {HUGE_VAL, std::nan("")})
+    for (const auto& options : {kLogarithmic, ChartOptions{}})
+      EXPECT_THROW_WITH(write({{"p", "", {{"c", "g", "", {{1, bad}}}}}}, options), Error,
+                        "'c' has the point");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Chart, DrawsASinglePoint) {
+  for (const auto& options : {kLogarithmic, ChartOptions{}})
+    EXPECT_EQ(named(drawn({{"p", "", {{"c", "g", "", {{512, 1}}}}}}, options), "circle").size(),
+              1u);
+}
+
+// The frame is the rectangle without a fill.
+XmlElement frame_of(const std::vector<XmlElement>& elements) {
+  for (const auto& element : named(elements, "rect"))
+    if (element.attributes.at("fill") == "none") return element;
+  return {};
+}
+
+TEST(Chart, LinearAxesReachFromTheFirstPointToTheLast) {
+  const ChartPanel panel{"", "", {{"a", "", "", {{0, 1}, {50, 3}, {100, 2}}}, {"b", "", "", {}}}};
+  for (const bool from_zero : {true, false}) {
+    ChartOptions options;
+    options.from_zero = from_zero;
+    const auto elements = drawn({panel}, options);
+    const auto frame = frame_of(elements);
+    const double left = number(frame, "x"), width = number(frame, "width");
+    const double top = number(frame, "y"), height = number(frame, "height");
+    const auto dots = named(elements, "circle");
+    ASSERT_EQ(dots.size(), 3u);
+    EXPECT_NEAR(number(dots[0], "cx"), left, 0.11);
+    EXPECT_NEAR(number(dots[1], "cx"), left + width / 2, 0.11);
+    EXPECT_NEAR(number(dots[2], "cx"), left + width, 0.11);
+    EXPECT_NEAR(number(dots[1], "cy"), top, 0.11);
+    EXPECT_NEAR(number(dots[0], "cy"), top + (from_zero ? height * 2 / 3 : height), 0.11);
+  }
+}
+
+TEST(Chart, LinesWithoutAGroupHaveColoursOfTheirOwn) {
+  const auto lines =
+      named(drawn({{"", "", {{"a", "", "", {{0, 1}}}, {"b", "", "", {{0, 2}}}}}}, {}), "polyline");
+  EXPECT_NE(lines.at(0).attributes.at("stroke"), lines.at(1).attributes.at("stroke"));
+  EXPECT_EQ(lines[0].attributes.at("stroke-dasharray"), "none");
+  EXPECT_EQ(lines[1].attributes.at("stroke-dasharray"), "none");
+}
+
+TEST(Chart, ALongLineHasNoDots) {
+  ChartLine line{"a", "", "", {}};
+  for (int i = 0; i < 1000; ++i) line.points.emplace_back(i, i % 7);
+  EXPECT_TRUE(named(drawn({{"", "", {line}}}, {}), "circle").empty());
+}
+
+}  // namespace
+}  // namespace hydramix

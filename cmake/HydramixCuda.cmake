@@ -52,27 +52,8 @@ if(NOT HYDRAMIX_HAS_GPU)
 endif()
 set(HYDRAMIX_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "architectures of the GPU kernels")
 
-add_library(hydramix_cuda_kernels OBJECT
-  src/kernels/cuda/adamw.cu
-  src/kernels/cuda/conv.cu
-  src/kernels/cuda/cross_entropy.cu
-  src/kernels/cuda/embedding.cu
-  src/kernels/cuda/gated_norm.cu
-  src/kernels/cuda/layer_norm.cu
-  src/kernels/cuda/plain_scan.cu
-  src/kernels/cuda/plain_scan_matrix_gradient.cu
-  src/kernels/cuda/plain_scan_output.cu
-  src/kernels/cuda/plain_scan_prepare.cu
-  src/kernels/cuda/plain_scan_row_gradient.cu
-  src/kernels/cuda/plain_scan_states.cu
-  src/kernels/cuda/scan.cu
-  src/kernels/cuda/scan_output.cu
-  src/kernels/cuda/scan_prepare.cu
-  src/kernels/cuda/scan_state_gradient.cu
-  src/kernels/cuda/scan_states.cu
-  src/kernels/cuda/scan_tile_gradient.cu
-  src/kernels/cuda/token_tiles.cpp
-  src/kernels/cuda/uniform_tiles.cu)
+file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/kernels/cuda/*.cpp)
+add_library(hydramix_cuda_kernels OBJECT ${kernels})
 target_compile_features(hydramix_cuda_kernels PUBLIC cxx_std_17 cuda_std_17)
 target_compile_options(hydramix_cuda_kernels PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-Wall,-Wextra;--expt-relaxed-constexpr>"

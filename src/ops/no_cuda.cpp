@@ -2,9 +2,8 @@
 // The symbols of ops/cuda in a library without GPU kernels. backend_of() never names CUDA there, so
 // nobody calls them; whoever does is told.
 #include "hydramix/error.h"
+#include "ops/adamw.h"
 #include "ops/backend.h"
-#include "ops/cuda/adamw.h"
-#include "ops/cuda/sequence_table.h"
 #include "ops/depthwise_conv.h"
 #include "ops/device_time.h"
 #include "ops/embedding.h"
@@ -15,6 +14,7 @@
 #include "ops/projection.h"
 #include "ops/rounded_copy.h"
 #include "ops/scan.h"
+#include "ops/sequences.h"
 
 namespace hydramix {
 
@@ -79,17 +79,14 @@ Tensor embedding_gradient(const Tensor&, const Tensor&, int64_t) { missing(); }
 Tensor rounded(RoundedCopy::State&, const Tensor&) { missing(); }
 void set_rounded(RoundedCopy::State&, const Tensor&, const Tensor&) { missing(); }
 
-Tensor SequenceTable::index_of_tokens() const { missing(); }
-Tensor SequenceTable::place_of_tokens() const { missing(); }
-std::shared_ptr<const SequenceTable> table_of(const Sequences&, torch::Device) { missing(); }
-void add_refillable_table(const Sequences&, torch::Device) { missing(); }
+Tensor index_of_tokens(const Sequences&, torch::Device) { missing(); }
+Tensor place_of_tokens(const Sequences&, torch::Device) { missing(); }
+void make_table(const Sequences&, torch::Device) { missing(); }
+void make_refillable_table(const Sequences&, torch::Device) { missing(); }
 void refill_table(const Sequences&, const std::vector<int64_t>&) { missing(); }
 
-AdamWPass::AdamWPass(const std::vector<int64_t>&, const std::vector<uint8_t>&, torch::Device) {
-  missing();
-}
-const Tensor& AdamWPass::sum_of_squares(const Tensor&) { missing(); }
-void AdamWPass::step(const Buffers&, const Step&) { missing(); }
+double sum_of_squares(const AdamWPlan&, const Tensor&) { missing(); }
+void adamw_step(const AdamWPlan&, const AdamWBuffers&, const AdamWUpdate&) { missing(); }
 
 double median_ms(const std::function<void()>&, int, int) { missing(); }
 std::vector<std::pair<std::string, double>> median_parts_ms(

@@ -2,7 +2,6 @@
 #include "ops/sequences.h"
 
 #include "ops/backend.h"
-#include "ops/cuda/sequence_table.h"
 
 namespace hydramix {
 namespace {
@@ -29,7 +28,7 @@ Sequences Sequences::uniform(int64_t count, int64_t length) {
 const std::vector<int64_t>& Sequences::offsets() const { return state_->offsets; }
 
 torch::Tensor Sequences::index_of_tokens(torch::Device device) const {
-  if (has_table(*this, device)) return on_cuda::table_of(*this, device)->index_of_tokens();
+  if (has_table(*this, device)) return on_cuda::index_of_tokens(*this, device);
   const auto bounds = torch::tensor(offsets(), torch::kInt64);
   const auto lengths = bounds.narrow(0, 1, count()) - bounds.narrow(0, 0, count());
   // Nobody writes into it again: no need to wait until the device has it.
@@ -38,7 +37,7 @@ torch::Tensor Sequences::index_of_tokens(torch::Device device) const {
 }
 
 torch::Tensor Sequences::place_of_tokens(torch::Device device) const {
-  if (has_table(*this, device)) return on_cuda::table_of(*this, device)->place_of_tokens();
+  if (has_table(*this, device)) return on_cuda::place_of_tokens(*this, device);
   const auto first =
       torch::tensor(offsets(), torch::kInt64).index_select(0, index_of_tokens(torch::kCPU));
   return (torch::arange(tokens()) - first).to(device, /*non_blocking=*/true);
@@ -46,7 +45,7 @@ torch::Tensor Sequences::place_of_tokens(torch::Device device) const {
 
 Sequences refillable_sequences(const std::vector<int64_t>& offsets, torch::Device device) {
   Sequences sequences(offsets);
-  on_cuda::add_refillable_table(sequences, device);
+  on_cuda::make_refillable_table(sequences, device);
   return sequences;
 }
 
@@ -55,7 +54,7 @@ void refill(const Sequences& sequences, const std::vector<int64_t>& offsets) {
 }
 
 void make_table(const Sequences& sequences, torch::Device device) {
-  if (has_table(sequences, device)) on_cuda::table_of(sequences, device);
+  if (has_table(sequences, device)) on_cuda::make_table(sequences, device);
 }
 
 }  // namespace hydramix

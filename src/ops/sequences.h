@@ -28,4 +28,12 @@ void refill(const Sequences& sequences, const std::vector<int64_t>& offsets);
 // Makes the table for a device now: a graph capture cannot.
 void make_table(const Sequences& sequences, torch::Device device);
 
+namespace on_cuda {
+torch::Tensor index_of_tokens(const Sequences& sequences, torch::Device device);
+torch::Tensor place_of_tokens(const Sequences& sequences, torch::Device device);
+void make_table(const Sequences& sequences, torch::Device device);
+void make_refillable_table(const Sequences& sequences, torch::Device device);
+void refill_table(const Sequences& sequences, const std::vector<int64_t>& offsets);
+}  // namespace on_cuda
+
 }  // namespace hydramix

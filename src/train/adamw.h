@@ -20,17 +20,11 @@
 #include <vector>
 
 #include "hydramix/options.h"
+#include "ops/adamw.h"
 #include "train/flat_parameters.h"
 #include "train/parameter_groups.h"
 
 namespace hydramix {
-
-namespace on_cuda {
-class AdamWPass;
-}
-namespace kernels {
-struct AdamWStep;
-}
 
 struct AdamWOptions {
   double rate = 8e-4;
@@ -85,11 +79,9 @@ class AdamW {
   FlatParameters& parameters_;
   AdamWOptions options_;
   ParameterGroups groups_;
+  AdamWPlan plan_;
   torch::Tensor mean_, square_, average_;
-  // `steps` for each group; what they share is read from the first.
-  void step_on_gpu(const std::vector<kernels::AdamWStep>& steps, double terms);
-  std::shared_ptr<on_cuda::AdamWPass> pass_;  // where there are kernels for it
-  torch::Tensor rounded_;                     // (n) bfloat16: the weights
+  torch::Tensor rounded_;  // (n) bfloat16: the weights, on a GPU
 };
 
 }  // namespace hydramix

@@ -139,7 +139,17 @@ std::shared_ptr<const SequenceTable> table_of(const Sequences& sequences, torch:
   return table;
 }
 
-void add_refillable_table(const Sequences& sequences, torch::Device device) {
+torch::Tensor index_of_tokens(const Sequences& sequences, torch::Device device) {
+  return table_of(sequences, device)->index_of_tokens();
+}
+
+torch::Tensor place_of_tokens(const Sequences& sequences, torch::Device device) {
+  return table_of(sequences, device)->place_of_tokens();
+}
+
+void make_table(const Sequences& sequences, torch::Device device) { table_of(sequences, device); }
+
+void make_refillable_table(const Sequences& sequences, torch::Device device) {
   auto& state = sequences.state();
   const std::lock_guard lock(state.mutex);
   auto table = std::make_shared<SequenceTable>(sequences.tokens(), device);

@@ -48,8 +48,4 @@ class SequenceTable {
 // 0.
 std::shared_ptr<const SequenceTable> table_of(const Sequences& sequences, torch::Device device);
 
-// As in ops/sequences.h.
-void add_refillable_table(const Sequences& sequences, torch::Device device);
-void refill_table(const Sequences& sequences, const std::vector<int64_t>& offsets);
-
 }  // namespace hydramix::on_cuda

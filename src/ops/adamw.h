@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// One step of AdamW over flat buffers, in one pass that reads and writes everything once. On a GPU
+// the pass also leaves the weights rounded to bfloat16 for the next step's products.
+//
+//   g = gradient / terms, scaled so that its norm is at most clip
+//   m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2
+//   w = keep w - rate m / (sqrt(v) denominator_scale + epsilon)
+//   average = ema average + (1 - ema) w
+#pragma once
+
+#include <vector>
+
+#include "hydramix/torch_compat.h"
+
+namespace hydramix {
+
+// Where the parameters lie in a buffer, and which group each belongs to.
+struct AdamWPlan {
+  struct Range {
+    int64_t begin, size;
+    uint8_t group;
+  };
+  std::vector<Range> ranges;
+  // The same for kernels on a GPU, and the last sum of squares; undefined elsewhere.
+  torch::Tensor ends, groups, squares;
+};
+AdamWPlan adamw_plan(std::vector<AdamWPlan::Range> ranges, torch::Device device);
+
+struct AdamWBuffers {  // (n) each
+  torch::Tensor gradient, weight, mean, square;
+  torch::Tensor average;  // or undefined
+  torch::Tensor rounded;  // bfloat16 on a GPU, or undefined
+};
+
+struct AdamWUpdate {
+  struct Group {
+    double rate, keep;  // the rate over 1 - beta1^t; what decay leaves of a weight
+  };
+  std::vector<Group> groups;
+  double terms;  // of the loss whose gradient the buffer holds
+  double norm;   // of gradient / terms, by sum_of_squares() just before
+  double clip;
+  double beta1, beta2, epsilon, denominator_scale, ema;
+};
+
+// Of a gradient, in float64; NaN or infinite if a value is. A GPU keeps it in the plan, too.
+double sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
+void adamw_step(const AdamWPlan& plan, const AdamWBuffers& buffers, const AdamWUpdate& update);
+
+namespace on_cpu {
+double sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
+void adamw_step(const AdamWPlan& plan, const AdamWBuffers& buffers, const AdamWUpdate& update);
+}  // namespace on_cpu
+namespace on_cuda {
+double sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
+// Clips by the plan's sum of squares, which is on the device already.
+void adamw_step(const AdamWPlan& plan, const AdamWBuffers& buffers, const AdamWUpdate& update);
+}  // namespace on_cuda
+
+}  // namespace hydramix

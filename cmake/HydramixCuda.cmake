@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Kernels for NVIDIA GPUs. Where LibTorch has CUDA they are part of the library. Elsewhere HYDRAMIX_COMPILE_CUDA
-# compiles them and their tests, so that they cannot rot; without it nobody looks for a CUDA compiler.
+# compiles them and their tests, so that they keep compiling; without it no CUDA compiler is needed.
 set(HYDRAMIX_HAS_GPU OFF)  # whether the library has them
 set(HYDRAMIX_COMPILES_CUDA OFF)
 if(TORCH_CUDA_LIBRARIES OR HYDRAMIX_COMPILE_CUDA)
@@ -24,17 +24,14 @@ if(HYDRAMIX_COMPILES_CUDA AND TORCH_CUDA_LIBRARIES)
   set(HYDRAMIX_HAS_GPU ON)
 endif()
 
-# LibTorch's side of the kernels, where it has CUDA.
+# LibTorch's side of the kernels, where it has CUDA; elsewhere the same symbols, which throw.
 function(hydramix_gpu_operations target)
   if(NOT HYDRAMIX_HAS_GPU)
+    target_sources(${target} PRIVATE src/ops/no_cuda.cpp)
     return()
   endif()
-  foreach(name adamw conv cross_entropy embedding gated_scan graph measure norm projection rounded_weights scan
-      sums token_table)
-    target_sources(${target} PRIVATE src/ops/gpu/${name}.cpp)
-  endforeach()
-  # The command and the tests ask the same question.
-  target_compile_definitions(${target} PUBLIC $<BUILD_INTERFACE:HYDRAMIX_GPU>)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/cuda/*.cpp)
+  target_sources(${target} PRIVATE ${sources})
   target_link_libraries(${target} PRIVATE hydramix_cuda_kernels)
 endfunction()
 
@@ -42,10 +39,10 @@ if(NOT HYDRAMIX_COMPILES_CUDA)
   return()
 endif()
 
-# LibTorch's package puts architectures of its own into the flags of every CUDA file; ours are on the target.
+# LibTorch's package adds its own architectures to the flags of every CUDA file; ours are set on the target.
 string(REGEX REPLACE "-gencode[ ;]arch=[^ ;]*" "" CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS}")
-# Ampere, also as PTX for whatever comes later, Hopper, and Blackwell where the compiler knows it. Kernels that nobody
-# will run are compiled once.
+# Ampere (also as PTX for later GPUs), Hopper, and Blackwell if the compiler supports it. Kernels that are only
+# compiled, not run, are built for one architecture.
 set(architectures "80;90a-real")
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
   list(APPEND architectures "100-real")
@@ -74,7 +71,8 @@ add_library(hydramix_cuda_kernels OBJECT
   src/kernels/cuda/scan_state_gradient.cu
   src/kernels/cuda/scan_states.cu
   src/kernels/cuda/scan_tile_gradient.cu
-  src/kernels/cuda/token_tiles.cpp)
+  src/kernels/cuda/token_tiles.cpp
+  src/kernels/cuda/uniform_tiles.cu)
 target_compile_features(hydramix_cuda_kernels PUBLIC cxx_std_17 cuda_std_17)
 target_compile_options(hydramix_cuda_kernels PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-Wall,-Wextra;--expt-relaxed-constexpr>"

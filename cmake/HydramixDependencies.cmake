@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Everything HydraMix is built on. HYDRAMIX_DEPS may name a folder with include/ and lib/ of packages
-# that a machine lacks (scripts/carry_deps.sh fills one).
+# The dependencies. HYDRAMIX_DEPS may name a folder with include/ and lib/ of packages that the machine lacks
+# (scripts/carry_deps.sh creates one).
 set(HYDRAMIX_DEPS "" CACHE PATH "folder with include/ and lib/ of dependencies the system lacks")
 if(HYDRAMIX_DEPS)
   list(PREPEND CMAKE_PREFIX_PATH ${HYDRAMIX_DEPS})
@@ -9,8 +9,8 @@ endif()
 # A project that adds this one with add_subdirectory() links the same targets.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
-# LibTorch may come with Python only (pip install torch): ask it where. Once found, LibTorch is not looked
-# for again, since not every version of its package can be read twice.
+# LibTorch may be installed only with Python (pip install torch): ask Python for its location. LibTorch is found only
+# once, because some versions of its package cannot be loaded twice.
 find_package(Torch 1.13 QUIET)
 if(NOT Torch_FOUND)
   find_program(HYDRAMIX_PYTHON NAMES python3)
@@ -28,12 +28,12 @@ find_package(fmt 9 REQUIRED)
 find_package(PNG REQUIRED)
 find_package(ZLIB REQUIRED)
 
-# Threads are LibTorch's, and its parallel_for is a template that becomes OpenMP in our code.
+# LibTorch owns the thread pool, and its parallel_for is a template that compiles to OpenMP in our code.
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 
 find_package(Threads REQUIRED)
 
-# These have no CMake package in every distribution.
+# Not every distribution has CMake packages for these.
 function(hydramix_find_library name header library)
   find_path(HYDRAMIX_${name}_INCLUDE ${header} HINTS ${HYDRAMIX_DEPS}/include REQUIRED)
   find_library(HYDRAMIX_${name}_LIBRARY NAMES ${library} HINTS ${HYDRAMIX_DEPS}/lib REQUIRED)
@@ -47,8 +47,8 @@ hydramix_find_library(hwy hwy/highway.h hwy)
 hydramix_find_library(utf8proc utf8proc.h utf8proc)
 hydramix_find_library(zstd zstd.h zstd)
 
-# c10d's process groups: LibTorch has the code, and their headers include Gloo's and NCCL's, of which nothing is
-# linked. Where these are missing, several ranks are an error that says so.
+# c10d's process groups are part of LibTorch, but their headers include those of Gloo and NCCL. Only the headers are
+# needed. Without them, starting several ranks is an error.
 find_path(HYDRAMIX_GLOO_INCLUDE gloo/algorithm.h HINTS ${HYDRAMIX_DEPS}/include ${TORCH_INSTALL_PREFIX}/include)
 if(TORCH_CUDA_LIBRARIES)
   find_path(HYDRAMIX_NCCL_INCLUDE nccl.h

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: headers, the library, the command, and a package for find_package(hydramix).
+# cmake --install: headers, the library, the command, the recipes, and a package for find_package(hydramix).
 include(CMakePackageConfigHelpers)
 
 install(TARGETS hydramix EXPORT hydramixTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/hydramix DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/hydramix)
 # Carried dependencies may lie inside the source tree, where CMake does not look for link paths.
 set(carried "$<$<BOOL:${HYDRAMIX_DEPS}>:${HYDRAMIX_DEPS}/lib>")
 set_target_properties(hydramix PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON INSTALL_RPATH "${carried}")

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# How every target of the project is compiled.
+# Compile options of all targets.
 include(GNUInstallDirs)
 
-# A project that adds this one chooses for itself.
+# A parent project chooses its own build type.
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
 option(HYDRAMIX_UNITY "compile several files as one unit, which shares their headers' templates" ON)
 
-# Warnings and sanitizers are ours alone: a consumer's targets get none of them.
+# Warnings and sanitizers are private: a consumer's targets do not get them.
 function(hydramix_target target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF UNITY_BUILD ${HYDRAMIX_UNITY}
@@ -18,14 +18,14 @@ function(hydramix_target target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
   # -fPIC for executables as well, so that they share the precompiled headers of the libraries.
   target_compile_options(${target} PRIVATE -fPIC -Wall -Wextra -Wshadow $<$<BOOL:${HYDRAMIX_WERROR}>:-Werror>)
-  # GCC at -O3 sees copies beyond the end inside LibTorch's std::vector<bool>.
+  # GCC at -O3 warns about copies beyond the end inside LibTorch's std::vector<bool>.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-array-bounds)
-    # Its garbage collector would walk through the precompiled header every time. A unit takes 100 MB more, and up to
-    # 15 % less time.
+    # GCC's garbage collector would traverse the precompiled header every time. This costs 100 MB per unit and saves up
+    # to 15 % of the time.
     target_compile_options(${target} PRIVATE --param=ggc-min-heapsize=1500000)
   endif()
-  # GCC 12 sees overlapping copies inside std::string that are not there (GCC bug 105651).
+  # GCC 12 falsely warns about overlapping copies inside std::string (GCC bug 105651).
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overflow)
   endif()
@@ -48,8 +48,8 @@ inline constexpr char ${name}[] = R\"___(@text@)___\";\n\n}  // namespace hydram
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/generated)
 endfunction()
 
-# Units of at most `size` files, all of one folder, so that an edited file is compiled again in seconds. Sources that the
-# target gets after this call are compiled alone.
+# Unity builds of at most `size` files of one folder, so that an edited file is rebuilt in seconds. Sources added to the
+# target after this call are compiled alone.
 function(hydramix_small_units target size)
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
@@ -63,8 +63,8 @@ function(hydramix_small_units target size)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# Reading LibTorch's headers, or those of the JSON library, is most of the work of compiling a file that includes
-# them. They are precompiled once for all targets that are compiled with the same flags.
+# Parsing the headers of LibTorch or the JSON library is most of the work of compiling a file that includes them. They
+# are precompiled once for all targets with the same flags.
 function(hydramix_precompiled_header name)
   file(CONFIGURE OUTPUT ${name}.cpp CONTENT "")  # written once, not at every configuration
   add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// classify_pair FOLDER FIRST SECOND: what a fine-tuned model says of a pair of sentences.
+// classify_pair FOLDER FIRST SECOND: classifies a pair of sentences with a fine-tuned model.
 #include <cstdio>
 #include <exception>
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the seed corpus of the safetensors fuzzer: fuzz/corpus/safetensors.
 
-Files named ok_* are valid, all others must be refused; a test holds the reader to that.
+Files named ok_* are valid, all others must be refused; a test checks both.
 Inputs that the fuzzer finds are added by hand and survive a new run of this script.
 """
 import json

@@ -3,7 +3,7 @@
 """Writes the seed corpus of the PyTorch archive fuzzer: fuzz/corpus/torch_archive.
 
 Needs no PyTorch: classes with its names stand in for it, and Python's own pickle does the rest.
-Files named ok_* are valid, all others must be refused; a test holds the reader to that.
+Files named ok_* are valid, all others must be refused; a test checks both.
 """
 import collections
 import io

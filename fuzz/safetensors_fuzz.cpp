@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target for the safetensors reader. Any bytes at all must either be refused with an
-// Error or give views whose every byte can be read. Build with -fsanitize=fuzzer,address,undefined
-// and start from fuzz/corpus/safetensors.
+// libFuzzer target for the safetensors reader. Any input must either be refused with an Error or
+// yield views that are readable throughout. Build with -fsanitize=fuzzer,address,undefined and
+// start from fuzz/corpus/safetensors.
 #include <cstddef>
 #include <cstdint>
 #include <span>

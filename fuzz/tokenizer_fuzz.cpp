@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target for the tokenizer: whatever the vocabulary and the text, it gives what the
-// obvious one gives, or both refuse the text. The first byte chooses the options; lines up to an
+// libFuzzer target for the tokenizer: for any vocabulary and text it must agree with the reference
+// implementation, or both must refuse the text. The first byte chooses the options; lines up to an
 // empty one are the vocabulary, the rest is the text.
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto expected = result_of([&] { return reference.encode(text); });
   if (got.has_value() != expected.has_value()) __builtin_trap();
   if (!got) return 0;
-  // Ours has [CLS] and [SEP] around it.
+  // Ours also has [CLS] and [SEP].
   if (got->ids.size() != expected->ids.size() + 2) __builtin_trap();
   for (std::size_t k = 0; k < expected->ids.size(); ++k)
     if (got->ids[k + 1] != expected->ids[k] || got->offsets[k + 1] != expected->offsets[k])

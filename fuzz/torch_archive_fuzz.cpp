@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target for the reader of PyTorch's checkpoints: the zip archive, the pickle and the
-// tensors. Any bytes at all must either be refused with an Error or give views whose every byte can
-// be read. Build with -fsanitize=fuzzer,address,undefined and start from fuzz/corpus/torch_archive.
+// tensors. Any input must either be refused with an Error or yield views that are readable
+// throughout. Build with -fsanitize=fuzzer,address,undefined and start from
+// fuzz/corpus/torch_archive.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Copies the dependencies that GPU machines without a package registry lack (Google Highway, utf8proc, zstd)
-# from this Debian machine into .carry/, where the cuda preset looks for them. Debian ships Highway
-# only as a shared library, so that one is carried as such; of the others the static one is carried.
+# Copies the dependencies that GPU machines without a package registry lack (Google Highway, utf8proc, zstd) from this
+# Debian machine into .carry/, where the cuda preset looks for them. Debian ships Highway only as a shared library, so
+# that is copied; of the others the static library is copied.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lib=/usr/lib/$(uname -m)-linux-gnu

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds against a LibTorch with CUDA, tests and measures on a machine with a GPU and without a network, in phases:
+# Builds with a CUDA LibTorch, tests and measures on a machine with a GPU. Needs no network. Phases:
 #
-#   build      the command and the tests of what runs on a GPU; PyTorch compiles the peers meanwhile, if they are to be timed
-#   test       those tests
+#   build      the command and the GPU tests; PyTorch compiles the peers meanwhile if they will be timed
+#   test       the GPU tests
 #   bench      hydramix bench --suite gpu, which verifies before it times
 #   peers      BERT-base and ViT-B/16 in PyTorch (gpu_peers.py)
 #   sanitize   the kernel tests under compute-sanitizer, for bad accesses (memcheck) and races (racecheck)
@@ -11,10 +11,10 @@
 # usage: scripts/gpu_check.sh [--only PHASE,PHASE] [--output DIR] [--seconds N] [--whole] [--peers "OPTIONS"] [-- CTEST OPTIONS]
 #   --only     phases to run, in the order above; default: all
 #   --output   folder for logs and measurements; default: build/cuda/report
-#   --seconds  begin nothing after this time and end what runs then; default: no limit
+#   --seconds  time limit: start nothing after it and stop what is running; default: no limit
 #   --whole    build and run every test of the project, not only those of the GPU
 #   --peers    options of gpu_peers.py
-# Run scripts/carry_deps.sh first where Highway, utf8proc or zstd is not installed, and bring .carry/ along.
+# On a machine without Highway, utf8proc or zstd: run scripts/carry_deps.sh elsewhere first and copy .carry/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,7 +39,7 @@ failed=0 started=$SECONDS prepare_pids=()
 spent() { echo $((SECONDS - started)); }
 left() { echo $((seconds - SECONDS + started > 1 ? seconds - SECONDS + started : 1)); }
 wanted() { [[ ",$phases," == *",$1,"* ]]; }
-# NAME COMMAND...: runs the command with its output in NAME.log, at most until the time is up.
+# NAME COMMAND...: runs the command with its output in NAME.log, until the time limit at most.
 run() {
   local name=$1 status=0
   shift
@@ -49,11 +49,11 @@ run() {
   return "$status"
 }
 
-# Compiled kernels are kept between processes here.
+# Cache of compiled kernels.
 export TORCHINDUCTOR_CACHE_DIR=$PWD/build/inductor
 if wanted build; then
   if wanted peers; then
-    # Beside the compilers of the build, on a GPU that does nothing else: what PyTorch tries out by time stays right.
+    # Runs during the build. The GPU is otherwise idle, so PyTorch's autotuning stays valid.
     : > "$output/prepare.log"
     for part in 0 1 2 3; do
       TORCHINDUCTOR_COMPILE_THREADS=2 nice python3 scripts/gpu_peers.py "${peers[@]}" --prepare --part "$part" 4 \
@@ -68,7 +68,8 @@ if wanted build; then
   cat "$output/configure.log" >> "$output/build.log" && rm "$output/configure.log"
 fi
 if [ ${#prepare_pids[@]} -gt 0 ]; then
-  # A little longer than the build; then they end, or they would disturb the times. What is missing is compiled later.
+  # Waits a little longer than the build, then stops them, because they would disturb the timings. The rest is compiled
+  # later.
   for _ in $(seq 20); do
     kill -0 "${prepare_pids[@]}" 2> /dev/null || break
     sleep 1
@@ -98,8 +99,8 @@ if wanted peers; then
   sed -n '/^ktok/,$p' "$output/peers.log"
 fi
 
-# Tests that make no long sequences, for the tools are slow; each in parts, side by side. A part that does not end in
-# time counts as a failure: it was not checked.
+# The tools are slow, so only tests without long sequences run, each in parallel parts. A part that does not finish in
+# time counts as a failure.
 sanitize() { # TOOL
   local tests=build/cuda/tests/kernels_cuda_tests files=(tests/kernels/cuda/*_test.cpp)
   local parts=$((32 / ${#files[@]})) file log part pid status pids=() checked=0

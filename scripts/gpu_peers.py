@@ -4,25 +4,25 @@
 
 Run it right after the bench on the same machine. It needs PyTorch with CUDA and downloads nothing.
 
-What is counted is what the bench counts:
+Counts the same work as the bench:
   bert train      zero the gradients; forward; masked-LM head (dense, GELU, LayerNorm, the word table, a bias) and
-                  cross-entropy on three of ten places, chosen at random; backward; clip to a norm of 1; AdamW (fused).
+                  cross-entropy on 30 % of the positions, chosen at random; backward; clip to a norm of 1; AdamW (fused).
                   Weights and gradients are float32, products bfloat16 (autocast). No dropout, as in the bench. The
                   vocabulary is padded to 30528, a multiple of 64, as the bench's head pads it.
-  bert inference  forward, head and cross-entropy on three of ten places, without gradients.
+  bert inference  forward, head and cross-entropy on 30 % of the positions, without gradients.
   vit gradients   forward, mean of the tokens, 1000 classes, cross-entropy, backward; 128 images of 196 patches. No
                   optimizer, as in the bench's vision row. Patches come as rows of 768 pixels.
 Not counted: uploading a batch, reading the loss, compiling.
 
-Attention is PyTorch's flash kernel and nothing else: the other backends are switched off. Modes:
+Attention uses only PyTorch's flash kernel: the other backends are disabled. Modes:
   eager                    as written
   compiled                 torch.compile of the whole model, static shapes, default settings
   deterministic            eager with torch.use_deterministic_algorithms(True)
   compiled_deterministic   both
 `same_bits` says whether the gradients of two backward passes over the same batch were equal bit for bit.
 
-Times are medians over steps launched back to back, by events on the device, after warm-up. One JSON object a line as it is
-measured, then a table. A mode that fails is reported as a line with "error" and the rest goes on; the exit status is 1 then.
+Times are medians over steps launched back to back, by events on the device, after warm-up. Prints one JSON object per line as it
+measures, then a table. A failing mode prints a line with "error", the rest continues, and the exit status is 1.
 """
 import argparse
 import contextlib
@@ -117,7 +117,7 @@ def autocast():
 
 
 class Task:
-    """One model with one batch: what is warmed up, checked and timed."""
+    """One model with one batch, to warm up, check and time."""
 
     def __init__(self, name, length, mode, args):
         self.name = name
@@ -239,15 +239,15 @@ def options():
     p.add_argument("--lengths", type=some_of(None, int), default=None, help="of BERT; default 128,256,512,1024,2048,8192")
     p.add_argument("--modes", type=some_of(MODES), default=MODES, help=", ".join(MODES))
     p.add_argument("--passes", type=some_of(PASSES), default=PASSES, help=", ".join(PASSES))
-    p.add_argument("--tokens", type=int, default=32768, help="a step of BERT")
+    p.add_argument("--tokens", type=int, default=32768, help="tokens per step of BERT")
     p.add_argument("--quick", action="store_true", help="lengths 128, 512 and 2048, modes eager and compiled, 8 times each")
-    p.add_argument("--warm", type=int, default=5, help="steps before the first that is timed")
-    p.add_argument("--times", type=int, default=20, help="steps that are timed")
+    p.add_argument("--warm", type=int, default=5, help="warm-up steps")
+    p.add_argument("--times", type=int, default=20, help="timed steps")
     p.add_argument("--bfloat16-weights", action="store_true", help="inference with weights rounded once, not by autocast")
     p.add_argument("--prepare", action="store_true", help="compile, fill PyTorch's cache on disk and time nothing")
     p.add_argument("--part", type=int, nargs=2, metavar=("I", "N"), default=(0, 1),
                    help="every N-th measurement from the I-th on: with --prepare several processes can share them")
-    p.add_argument("--seconds", type=float, default=float("inf"), help="begin no measurement after this time")
+    p.add_argument("--seconds", type=float, default=float("inf"), help="start no measurement after this time")
     p.add_argument("--json", help="also write the lines to this file")
     args = p.parse_args()
     if args.quick:
@@ -285,14 +285,14 @@ def main():
             continue
         try:
             row = measure(name, length, mode, args)
-        except Exception as error:  # whatever a peer throws must not end the others
+        except Exception as error:  # a failing peer must not stop the others
             row = {"peer": "vit-b16" if name == "vit" else "bert-base", "pass": "gradients" if name == "vit" else name,
                    "mode": mode, "length": length,
                    "error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
             failed += 1
         rows.append(row)
         say(row)
-        # A compiled model of another length must not become one of variable length.
+        # Forget the model compiled for another length, so that PyTorch does not switch to variable lengths.
         torch._dynamo.reset()
         gc.collect()
     if not args.prepare:

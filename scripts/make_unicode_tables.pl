@@ -6,8 +6,8 @@
 use strict;
 use warnings;
 
-# Perl tells in which version a character appeared, but its category only as of today. These changed
-# between 9.0 and 14.0: U+166D from Po to So, U+1734 from Mn to Mc, U+A9BD from Mc to Mn.
+# Perl knows the version in which a character appeared, but only its current category. These changed between 9.0 and
+# 14.0: U+166D from Po to So, U+1734 from Mn to Mc, U+A9BD from Mc to Mn.
 my %is = (
   Mn => sub { my $c = shift; $c == 0x1734 || ($c != 0xA9BD && chr($c) =~ /\p{Gc=Mn}/) },
   P  => sub { my $c = shift; $c == 0x166D || chr($c) =~ /\p{Gc=P}/ },

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# launcher_test.sh SOURCE: what ./hydramix does on machines that lack something, and how it builds and
-# runs a tiny project. Nothing is installed.
+# launcher_test.sh SOURCE: tests ./hydramix on machines with missing packages, and with a tiny project. Installs
+# nothing.
 set -uo pipefail
 source=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export HYDRAMIX_NO_INSTALL=1
-unset HYDRAMIX_PRESET HYDRAMIX_JOBS  # a caller's choice is not for the projects made here
+unset HYDRAMIX_PRESET HYDRAMIX_JOBS  # the caller's settings must not reach the projects made here
 failures=0
 expect() { # expect NAME CONDITION...
   local name=$1
@@ -18,7 +18,7 @@ has() { [[ $1 == *"$2"* ]]; }  # has TEXT PART
 # shellcheck disable=SC2317  # called through expect
 lacks() { ! has "$@"; }
 
-# A machine with a few usual tools but neither CMake nor ninja nor apt-get: a PATH of links.
+# Simulates a machine without CMake, ninja and apt-get: a PATH of links to a few tools.
 mkdir "$work/bin"
 for tool in bash env cat uname readlink; do
   ln -s "$(command -v $tool)" "$work/bin/$tool"
@@ -83,7 +83,7 @@ set_target_properties(tiny_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY \${PROJECT_B
 add_test(NAME tiny COMMAND tiny_test)
 CMAKE
 echo 'int main() {}' >"$project/tiny_test.cpp"
-# A compiler cache that keeps nothing, but a list of what it was asked to run.
+# A compiler cache that stores nothing but logs its commands.
 mkdir "$work/cache"
 printf '#!/bin/sh\necho "$*" >>"%s/cached"\nexec "$@"\n' "$work" >"$work/cache/ccache"
 chmod +x "$work/cache/ccache"
@@ -106,7 +106,7 @@ call() { # call LAUNCHER ARGUMENTS...: sets out, err and code
 }
 launcher=$project/hydramix
 
-# The same launcher on a machine that lacks one package, whatever this one has.
+# The same launcher on a machine that lacks one package.
 sed 's|^libpng-dev .*|libpng-dev /nonexistent/png.h|' "$launcher" >"$work/lacking"
 write_source first
 # shellcheck disable=SC2016  # a dollar sign must arrive as one

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoder of the paper: BERT's shape with any mixer for attention. Unless told otherwise it has
-// no position embeddings and no MLP layers.
+// The encoder of the paper: BERT's, with any mixer in place of attention. By default it has no
+// position embeddings and no MLP layers.
 //
-//   e      = dropout( LayerNorm_1e-12( word[id] + type[type_id] + position[place in sequence] ) )
+//   e      = dropout( LayerNorm_1e-12( word[id] + type[type_id] + position[index in sequence] ) )
 //   x      = LayerNorm_1e-5( x + block(x) )                       per layer, norm: post
 //   x      = x + block( LayerNorm_1e-5(x) )                       per layer, norm: pre
-//            and the same again with the MLP; pre has one LayerNorm more behind the last layer
-//   pooled = tanh( dense(row) )                                   for one row a sequence
+//            and the same again with the MLP; pre has one more LayerNorm after the last layer
+//   pooled = tanh( dense(row) )                                   for one row per sequence
 //
-// For training nothing is padded: encode() takes the tokens of all sequences end to end, ids (1, n)
-// with Layout::packed. Weight names are those of the published checkpoints.
+// Training needs no padding: encode() takes the tokens of all sequences end to end, ids (1, n) with
+// Layout::packed. Weight names are those of the published checkpoints.
 #pragma once
 
 #include <functional>
@@ -29,6 +29,7 @@ struct BertOptions {
   double dropout = 0;
   bool recompute = false;
   double initial_deviation = 0.02;
+  std::string initial_distribution = "normal";
   MlpOptions mlp;
   BlockOptions block;
 
@@ -37,47 +38,55 @@ struct BertOptions {
     v("vocab", self.vocab, Range{1, 1 << 26}, "size of the vocabulary");
     v("type_vocab", self.type_vocab, Range{1, 1 << 16}, "number of segment types");
     v("layers", self.layers, Range{1, 4096}, "number of blocks");
-    v("pooler", self.pooler,
-      "holds the pooler's weights too, which the masked-LM loss does not use");
+    v("pooler", self.pooler, "also have a pooler, which the masked-LM loss does not use");
     v("norm", self.norm, Choices{"post", "pre"},
-      "LayerNorm behind every residual sum, or before every block and once at the end");
+      "LayerNorm after every residual sum, or before every block and once at the end");
     v("positions", self.positions, Range{0, 1 << 24},
-      "learned embeddings of this many places of a sequence; 0: none");
+      "number of learned position embeddings; 0: none");
     v("dropout", self.dropout, Range{0.0, 0.99}, "share of embedding channels dropped in training");
     v("recompute", self.recompute,
-      "keeps only the input of a layer for the backward pass and computes the rest anew");
+      "keep only the input of each layer for the backward pass and recompute the rest");
     v("initial_deviation", self.initial_deviation, Range{1e-6, 1.0},
-      "of linear and embedding weights, which start normal; BERT's is for a d_model of 768");
-    v("mlp", self.mlp, "the MLP behind every block");
+      "standard deviation of initial linear and embedding weights; BERT's suits a d_model of 768");
+    v("initial_distribution", self.initial_distribution, Choices{"normal", "truncated_normal"},
+      "of linear and embedding weights; truncated_normal: drawn again beyond two deviations");
+    v("mlp", self.mlp, "the MLP after every block");
     v("block", self.block, "the block of every layer");
   }
 };
 
-// What dropout is a function of, beside place and channel: the same sequence gets the same mask in
-// whatever batch, on whatever rank.
+// Dropout is a function of this key, the position and the channel: a sequence gets the same mask in
+// any batch, on any rank.
 struct DropoutKey {
   int64_t seed = 0;
-  torch::Tensor sequences;  // (S) int64: a number for each sequence of the layout that is not empty
+  torch::Tensor sequences;  // (S) int64: a number for each nonempty sequence of the layout
 };
 
-// Models own one under the name "bert", and give it and their heads the initial weights at once.
+// Models own one under the name "bert", and initialise it together with their heads.
 class BertEncoderImpl : public torch::nn::Module {
  public:
   explicit BertEncoderImpl(const BertOptions& options);
 
   // ids, type_ids (B, L) int64 -> hidden states (B, L, d_model). Undefined type_ids are all zero.
-  // In training mode (train(), eval()) with dropout > 0 the key is needed.
-  // `observe`, if given, sees the embedding and then the output of every layer.
+  // In training mode (train(), eval()) with dropout > 0 the key is needed. `observe`, if given, is
+  // called with the embedding and then with the output of every layer.
   torch::Tensor encode(const torch::Tensor& ids, const torch::Tensor& type_ids,
                        const Layout& layout = {}, const DropoutKey& dropout = {},
                        const std::function<void(const torch::Tensor&)>& observe = {}) const;
-  // Throws unless ids and type_ids (or undefined) can be encoded. encode() asks it for tensors on
-  // the CPU; on a GPU looking at values would wait for them: ask before uploading.
+  // Throws unless ids and type_ids (or undefined) can be encoded. encode() calls it for tensors on
+  // the CPU. On a GPU it would synchronise, so call it before uploading.
   void check_ids(const torch::Tensor& ids, const torch::Tensor& type_ids) const;
   // rows (S, d_model) -> (S, d_model), with options.pooler.
   torch::Tensor pool(const torch::Tensor& rows) const;
 
+  // What products between layers and in the heads are computed in: float32, which is where a model
+  // begins, or on a GPU bfloat16, in which the layers then pass on what they compute. Weights and
+  // their gradients stay float32.
+  void set_precision(torch::ScalarType precision);
+  torch::ScalarType precision() const { return precision_; }
+
   const torch::Tensor& word_table() const { return word_embeddings->weight; }  // (vocab, d_model)
+  const RoundedCopy& word_table_copy() const { return word_embeddings->copy(); }
   const BertOptions& options() const { return options_; }
 
  private:
@@ -85,7 +94,7 @@ class BertEncoderImpl : public torch::nn::Module {
     bool pre_norm;
     Block mixer;
     torch::nn::LayerNorm norm;
-    Mlp mlp{nullptr};  // empty without
+    Mlp mlp{nullptr};  // null without an MLP
     torch::nn::LayerNorm mlp_norm{nullptr};
 
     torch::Tensor forward(const torch::Tensor& x, const Layout& layout) const;
@@ -96,15 +105,16 @@ class BertEncoderImpl : public torch::nn::Module {
                       const DropoutKey& dropout) const;
 
   BertOptions options_;
-  torch::nn::Embedding word_embeddings{nullptr}, token_type_embeddings{nullptr},
-      position_embeddings{nullptr};
+  torch::ScalarType precision_ = torch::kFloat32;
+  TiedEmbedding word_embeddings{nullptr};
+  torch::nn::Embedding token_type_embeddings{nullptr}, position_embeddings{nullptr};
   torch::nn::LayerNorm embedding_norm{nullptr}, final_norm{nullptr};
   torch::nn::Linear pooler{nullptr};
   std::vector<Layer> layers_;
 };
 TORCH_MODULE(BertEncoder);
 
-// The longest sequence that such a model takes; 0: any.
+// The longest sequence that such a model accepts; 0: any.
 int64_t longest_sequence(const BertOptions& options);
 
 }  // namespace hydramix

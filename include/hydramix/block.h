@@ -16,6 +16,7 @@
 // It knows mixers by their interface alone. Weight names are those of the published checkpoints.
 #pragma once
 
+#include "hydramix/projection.h"
 #include "hydramix/registry.h"
 
 namespace hydramix {
@@ -81,10 +82,11 @@ class BlockImpl : public torch::nn::Module {
   torch::Tensor postprocess(const torch::Tensor& y, const torch::Tensor& z) const;
   void check_style() const;
   torch::Tensor weight(const torch::Tensor& w, const torch::Tensor& input) const;
-  torch::Tensor projected(const torch::nn::Linear& linear, const torch::Tensor& x) const;
+  torch::Tensor projected(const Projection& projection, const torch::Tensor& x) const;
   // in_proj u; u itself in a style without it.
   torch::Tensor projected_input(const torch::Tensor& u) const;
-  torch::Tensor mixed_at_once(const torch::Tensor& w, const Layout& tokens) const;
+  // rms_norm(mixer(x)) * silu(z) of Hydra by one operation; undefined where there is none for w.
+  torch::Tensor fused_hydra(const torch::Tensor& w, const Layout& tokens) const;
 
   enum class Style { kMamba, kPlain, kGated, kBare };
 
@@ -94,7 +96,7 @@ class BlockImpl : public torch::nn::Module {
   bool causal_;
   std::shared_ptr<Mixer> mixer_;
   // Those that the style has.
-  torch::nn::Linear in_proj{nullptr}, out_proj{nullptr};
+  Projection in_proj{nullptr}, out_proj{nullptr};
   torch::nn::Conv1d conv1d{nullptr};
   torch::Tensor norm_weight;  // (combined channels)
   FiniteCheck finite_;

@@ -10,19 +10,19 @@
 
 namespace hydramix {
 
-// The work could not be done. The command line answers it with exit code 1.
+// The work failed. The command exits with code 1.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The request itself is wrong: an unknown option, a value out of range. Exit code 2.
+// The request is wrong: an unknown option, a value out of range. The command exits with code 2.
 class UsageError : public Error {
  public:
   using Error::Error;
 };
 
-// Everything that can be streamed, joined into one text.
+// Joins everything that can be streamed into one text.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;

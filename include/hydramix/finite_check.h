@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights that hold a NaN or an infinity are an error that names them, not a result full of NaN.
+// Turns a NaN or an infinity in a weight into an error that names the weight.
 #pragma once
 
 #include <atomic>
@@ -13,9 +13,8 @@ namespace hydramix {
 // Throws Error, naming `who` and the weight, if a parameter of the module is not finite.
 void check_weights_finite(const std::string& who, const torch::nn::Module& module);
 
-// The same, but only when a weight was written since the last look (LibTorch counts writes), so
-// that inference pays for it once. On a GPU it does not look: the answer would make every call
-// wait.
+// Checks only when a weight was written since the last check (LibTorch counts writes), so that
+// inference pays once. Does not check on a GPU, because it would synchronise every call.
 class FiniteCheck {
  public:
   void operator()(const std::string& who, const torch::nn::Module& module) const;

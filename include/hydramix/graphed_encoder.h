@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An encoder on a GPU for many small requests of any lengths, in bfloat16. Requests are rounded up
-// to a few sizes; what the model does for a size is recorded once and then launched as a whole, so
-// that a short request costs what the GPU needs for it and not what the host needs to ask for it.
+// to a few sizes. Each size is captured once as a CUDA graph and then replayed, so that a short
+// request is not bound by the host's launches.
 #pragma once
 
 #include <memory>
@@ -13,17 +13,18 @@ namespace hydramix {
 
 class GraphedEncoder {
  public:
-  // The model is on a GPU, in eval() mode, and its mixers have kernels for packed sequences (the
-  // scans: hydra, ...). It must not change while this lives. Requests of more than `most_tokens`
-  // tokens, a power of two times 128, are encoded without a recording.
+  // The model must be on a GPU, in eval() mode, and have mixers with kernels for packed sequences
+  // (the scans: hydra, ...). Its precision becomes bfloat16. It must not change during the lifetime
+  // of this object. Requests of more than `most_tokens` tokens, a power of two times 128, run
+  // without a graph.
   explicit GraphedEncoder(BertForMaskedLM model, int64_t most_tokens = 16384);
   ~GraphedEncoder();
   GraphedEncoder(const GraphedEncoder&) = delete;
   GraphedEncoder& operator=(const GraphedEncoder&) = delete;
 
-  // Ids of each sequence -> hidden states (tokens, d_model) float32 on the GPU, sequence behind
-  // sequence; valid until the next call. Not to be called by two threads at once, nor while another
-  // thread uses the same model: a size that comes for the first time is recorded.
+  // Ids of each sequence -> hidden states (tokens, d_model) float32 on the GPU, one sequence after
+  // another; valid until the next call. Do not call it from two threads at once, nor while another
+  // thread uses the same model: the first request of a size captures a graph.
   torch::Tensor encode(const std::vector<std::vector<int64_t>>& sequences);
 
  private:

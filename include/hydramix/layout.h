@@ -7,15 +7,16 @@
 //
 // Work is done on *tokens*, (1, n, ...) with the sequences end to end, or, where an algorithm wants
 // a rectangle, on *rows*: (S, L', ...), one non-empty sequence a row, its first token at place 0,
-// zeros behind its last. So a sequence gives what it would give alone, to rounding, whatever stood
+// zeros after its last. So a sequence gives what it would give alone, to rounding, whatever stood
 // around it, and padding (even a NaN in it) cannot leak.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "hydramix/torch_compat.h"
+#include "hydramix/sequences.h"
 
 namespace hydramix {
 
@@ -24,6 +25,7 @@ class Layout {
   Layout() = default;
   static Layout padded(const torch::Tensor& mask);        // (B, L) bool, or integers 0 and 1
   static Layout packed(const torch::Tensor& cu_seqlens);  // (sequences + 1) integers: 0, ..., L
+  static Layout packed(const Sequences& sequences);       // none of them empty
 
   bool is_full() const { return kind_ == Kind::kFull; }
   // Throws, naming `who`, unless this layout describes tensors of shape (B, L, ...).
@@ -38,9 +40,10 @@ class Layout {
   torch::Tensor from_tokens(const torch::Tensor& tokens) const;
   // The layout of what to_tokens() returns.
   Layout of_tokens() const;
-  // Where each non-empty sequence begins among the tokens of tensors (B, L, ...), then their
-  // number.
-  std::vector<int64_t> offsets(int64_t B, int64_t L) const;
+  // The sequences of tensors (B, L, ...) among their tokens; empty ones are left out.
+  Sequences sequences(int64_t B, int64_t L) const;
+  // The same layout, of (B, L) alone: its sequences are found once, and not once a layer.
+  Layout for_shape(int64_t B, int64_t L) const;
 
   // Layouts of the same tensors that together hold every sequence once. Those in one part are of
   // similar length, so that all rows together hold less than two places a token.
@@ -67,7 +70,7 @@ class Layout {
 
   static Layout gathered(int64_t B, int64_t L, const torch::Tensor& begins,
                          const torch::Tensor& lengths);
-  // Fills offsets_ and token_ from begins_ and lengths_.
+  // Fills sequences_ and token_ from begins_ and lengths_.
   void place_tokens();
   static std::shared_ptr<const Index> make_index(const torch::Tensor& begins,
                                                  const torch::Tensor& lengths);
@@ -80,7 +83,7 @@ class Layout {
   bool any_shape_ = true;  // the default layout fits every tensor
   int64_t B_ = 0, L_ = 0, longest_ = 0;
   torch::Tensor begins_, lengths_;      // (S) int64: first place and length of each sequence
-  std::vector<int64_t> offsets_;        // of a layout that is not full
+  std::optional<Sequences> sequences_;  // unless the layout fits every tensor
   torch::Tensor token_;                 // (n) int64: the places of the tokens; undefined if all
   std::shared_ptr<const Index> index_;  // of a layout that is its own only part, or of rows
   std::shared_ptr<const std::vector<Layout>> parts_;  // of one that is not

@@ -72,6 +72,7 @@ struct MixerInfo {
   bool extendable = true;         // accepts sequences longer than max_length
   bool causal = false;  // M is lower triangular, and the block's convolution looks back only
   bool row_normalized = false;  // rows are divided by their sum, and aligned up to that factor
+  bool packed = false;          // has kernels for sequences end to end, of any lengths
   bool flat_weights = false;    // the published checkpoint has no "matrix_mixer." before its names
 };
 
@@ -81,14 +82,6 @@ struct Rows {
   torch::Tensor valid;           // (S, L) bool; undefined when every place holds a token
   torch::TensorOptions options;  // float32 or float64, and the device
   torch::ScalarType given;       // what x and params were before they were widened to that
-};
-
-// What is around a mixer in the paper's block, for one that computes all of it at once.
-struct Surroundings {
-  torch::Tensor conv_weight, conv_bias;  // (C, 1, K), (C) or undefined
-  int64_t centre;                        // of the convolution's K places
-  torch::Tensor norm_weight;             // (combined channels)
-  double eps;                            // of the norm
 };
 
 class Mixer : public torch::nn::Module {
@@ -124,14 +117,6 @@ class Mixer : public torch::nn::Module {
   torch::Tensor materialize(const torch::Tensor& params, int64_t L) const;
   // -> (S or 1, branches H, L', L'): the same for the rows of a layout, zero outside a sequence.
   torch::Tensor materialize(const torch::Tensor& params, int64_t L, const Layout& layout) const;
-  // rms_norm(mix(x)) * silu(z), from w (n, columns): z, x, and the columns of projection(), tokens
-  // of the sequences offsets[s] .. offsets[s + 1] - 1 end to end -> (n, combined channels).
-  // Undefined where the mixer has no such operation for this w: the block then takes one step after
-  // another.
-  virtual torch::Tensor mix_gated(const torch::Tensor& w, const Surroundings& around,
-                                  const std::vector<int64_t>& offsets) const;
-  // Whether mix() has kernels for sequences end to end, of any lengths.
-  virtual bool packs() const { return false; }
   // What the mixer gives for x = 0, in the shape of mix(): the response to a learned initial state.
   // Undefined when there is none, which is the rule.
   torch::Tensor initial_response(const torch::Tensor& params, const Layout& layout = {}) const;
@@ -142,12 +127,11 @@ class Mixer : public torch::nn::Module {
   // x: (S, L, H, P), zero where there is no token. Unless overridden, the dense product.
   virtual torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                                 const Rows& rows) const;
-  // The same on tokens end to end, for mixers that have kernels for packed sequences:
-  // x (n, H, P), params (n, params_width), sequence s the tokens offsets[s] .. offsets[s + 1] - 1
-  // -> (n, branches H, P). Used in place of product() when packs() says so, on the CPU and
-  // on GPUs for which there are kernels.
+  // The same on sequences end to end, for mixers that have kernels for them (MixerInfo::packed):
+  // x (n, H, P), params (n, params_width) -> (n, branches H, P). Used in place of product() on the
+  // CPU and on GPUs for which there are kernels.
   virtual torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
-                                       const std::vector<int64_t>& offsets) const;
+                                       const Sequences& sequences) const;
   virtual torch::Tensor response(const torch::Tensor& params, const Rows& rows) const;
 
   // Full rows of the shape of t (B, L, ...), and the arithmetic it is computed in.

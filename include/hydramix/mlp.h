@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The channel-mixing layer that Transformers put behind every sequence mixer:
+// The channel-mixing layer that Transformers put after every sequence mixer:
 //
 //   gelu   y = wo gelu(wi x)                       wi (width x d_model), wo (d_model x width)
 //   glu    y = wo ( gelu(a) * b ),  [a; b] = wi x  wi (2 width x d_model)
 //
-// With blocks > 1 both matrices are block-diagonal with a transposition between them, so that wo
-// wi would be a Monarch matrix (Monarch Mixer, Fu et al. 2023): 1 / blocks of the weights, and
-// every output still sees every input as long as blocks <= width / blocks.
+// With blocks > 1 both matrices are block-diagonal with a transposition between them. Without the
+// nonlinearity wo wi is then a Monarch matrix (Monarch Mixer, Fu et al. 2023). It has 1 / blocks of
+// the weights, and every output depends on every input as long as blocks <= width / blocks.
 #pragma once
 
 #include "hydramix/options.h"
-#include "hydramix/torch_compat.h"
+#include "hydramix/rounded_copy.h"
 
 namespace hydramix {
 
@@ -23,27 +23,33 @@ struct MlpOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("kind", self.kind, Choices{"none", "gelu", "glu"},
-      "an MLP behind every mixer: none, GELU, or gated by GELU");
+      "an MLP after every mixer: none, GELU, or gated by GELU");
     v("width", self.width, Range{1, 1 << 24}, "inner channels of the MLP");
     v("blocks", self.blocks, Range{1, 1 << 16},
-      "its matrices are block-diagonal with this many blocks (Monarch); divides d_model and width");
+      "number of diagonal blocks of its matrices (Monarch); divides d_model and width");
     v("bias", self.bias, "biases in the MLP");
   }
 };
 
-class MlpImpl : public torch::nn::Module {
+class MlpImpl : public torch::nn::Module, public HasRoundedCopies {
  public:
   MlpImpl(int64_t d_model, const MlpOptions& options);
   // x (..., d_model) -> (..., d_model)
   torch::Tensor forward(const torch::Tensor& x) const;
 
+  std::vector<std::pair<torch::Tensor, RoundedCopy>> rounded_copies() const override {
+    if (options_.blocks > 1) return {};
+    return {{wi, wi_copy_}, {wo, wo_copy_}};
+  }
+
  private:
   torch::Tensor multiply(const torch::Tensor& x, const torch::Tensor& weight,
-                         const torch::Tensor& bias) const;
+                         const torch::Tensor& bias, const RoundedCopy& copy) const;
 
   MlpOptions options_;
   torch::Tensor wi, wo;            // (out, in), or (blocks, out / blocks, in / blocks)
-  torch::Tensor wi_bias, wo_bias;  // (out); undefined without
+  torch::Tensor wi_bias, wo_bias;  // (out); undefined without a bias
+  RoundedCopy wi_copy_, wo_copy_;
 };
 TORCH_MODULE(Mlp);
 

@@ -4,11 +4,11 @@
 //   config.json         {"format": "hydramix-model", "version": 1, "model": all of BertOptions}
 //   model.safetensors   the weights under their published names; the same config as metadata
 //
-// A classifier's config has "classifier" too: all of ClassifierOptions, the name of its task and
-// the labels of its classes. Training puts tokenizer.json beside them.
+// A classifier's config also has "classifier": all of ClassifierOptions, the name of its task and
+// the labels of its classes. Training adds tokenizer.json.
 //
-// Each file is written whole or not at all. Weights and options that do not belong together, as
-// after a crash between the two, are recognised by the copy of the config.
+// Each file is written atomically. The copy of the config detects weights and options that do not
+// belong together, as after a crash between the two.
 #pragma once
 
 #include <filesystem>
@@ -20,10 +20,10 @@
 
 namespace hydramix {
 
-// Makes the folder where there is none, and replaces a model that is already in it.
+// Creates the folder if needed, and replaces a model in it.
 void save_model(const std::filesystem::path& folder, const BertForMaskedLM& model);
 
-// The same model, to the bit, on the CPU. Every failure is an Error that names file and key.
+// Loads the same model, bit for bit, to the CPU. Every failure is an Error that names file and key.
 BertForMaskedLM load_model(const std::filesystem::path& folder);
 
 struct ClassifierFolder {
@@ -32,7 +32,7 @@ struct ClassifierFolder {
   std::vector<std::string> labels;  // of the classes, in the order of the outputs; empty: a score
 };
 
-// As save_model(). As many labels as outputs, all different, or none for one output.
+// As save_model(). Needs as many distinct labels as outputs, or none for one output.
 void save_classifier(const std::filesystem::path& folder, const SequenceClassifier& model,
                      const std::string& task, const std::vector<std::string>& labels);
 

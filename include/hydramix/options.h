@@ -42,7 +42,7 @@ namespace hydramix {
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A number, or each number of a list, lies in [low, high]. Range{1, kInfinity} has no upper end.
-// The ends are doubles: for integers they are exact up to 2^53.
+// The bounds are doubles: for integers they are exact up to 2^53.
 struct Range {
   double low, high;
   template <class Low, class High>
@@ -50,8 +50,8 @@ struct Range {
       : low(static_cast<double>(low_end)), high(static_cast<double>(high_end)) {}
 };
 
-// A text, or each text of a list, is one of these. Given a function, it is asked anew each time, so
-// a registry may still be filled after the options were declared.
+// A text, or each text of a list, is one of these. A function is called each time, so a registry
+// may be filled after the options are declared.
 struct Choices {
   std::function<std::vector<std::string>()> names;
   Choices(std::vector<std::string> list) : names([list = std::move(list)] { return list; }) {}
@@ -66,7 +66,7 @@ struct Positional {};
 struct Required {};
 
 struct Field {
-  // Where the value lives; monostate for a section, whose fields are the members.
+  // Points to the value; monostate for a section, whose fields are `members`.
   using Storage =
       std::variant<std::monostate, bool*, int64_t*, double*, std::string*, std::vector<int64_t>*,
                    std::vector<double>*, std::vector<std::string>*>;
@@ -101,7 +101,7 @@ class FieldCollector {
   Fields fields;
 
  private:
-  void add(Field field);  // throws when a name is malformed or taken: a slip in the declaration
+  void add(Field field);  // throws when a name is malformed or declared twice
   static void note(Field& field, const Range& range) { field.range = range; }
   static void note(Field& field, const Choices& choices) { field.choices = choices; }
   static void note(Field& field, Positional) { field.positional = true; }
@@ -128,8 +128,8 @@ struct FieldDescription {
   std::string path, type, default_text, allowed, help;
 };
 
-// The same operations twice. On Fields they are type-erased, and a failure leaves what was applied
-// before it; on a struct (below) they happen wholly or not at all. All errors are UsageError.
+// The operations exist twice. On Fields they are type-erased, and a failure keeps what was applied
+// before it. On a struct (below) a failure changes nothing. All errors are UsageError.
 std::vector<FieldDescription> describe(const Fields& fields);
 nlohmann::ordered_json to_json(const Fields& fields);
 void parse_yaml(const Fields& fields, const std::string& text, const std::string& origin);
@@ -140,20 +140,20 @@ void validate(const Fields& fields);
 // The fields in declaration order without their sections, at any depth.
 Fields leaves(const Fields& fields);
 
-// What each field is; the values that `options` holds are taken for the defaults.
+// Describes each field; the values in `options` are the defaults.
 template <HasFields Options>
 std::vector<FieldDescription> describe(Options options) {
   return describe(fields_of(options));
 }
 
-// Nested as the structs are. Infinities become the texts "inf" and "-inf", which can be read back.
+// Nested as the structs are. Infinities become the texts "inf" and "-inf", which parse back.
 template <HasFields Options>
 nlohmann::ordered_json to_json(Options options) {
   return to_json(fields_of(options));
 }
 
-// Sets the fields that `text` (YAML or JSON) names and leaves the others; `origin` is what errors
-// call the text, usually a file name.
+// Sets the fields that `text` (YAML or JSON) names and keeps the others; `origin` names the text in
+// errors, usually a file name.
 template <HasFields Options>
 void parse_yaml(Options& options, const std::string& text, const std::string& origin) {
   Options changed = options;
@@ -176,7 +176,7 @@ void set(Options& options, const std::string& assignment) {
   options = std::move(changed);
 }
 
-// Checks the constraints of a struct that C++ code filled.
+// Checks the constraints of a struct that was filled in C++.
 template <HasFields Options>
 void validate(Options options) {
   validate(fields_of(options));

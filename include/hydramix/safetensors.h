@@ -6,9 +6,8 @@
 //             "__metadata__": {text: text}; may end in spaces
 //   the rest  raw little-endian row-major data; offsets count from its first byte
 //
-// A file is wholly checked before any of its tensors can be seen: whatever File hands out lies
-// inside the file, has the size its shape says and overlaps nothing. Every failure is an Error that
-// names the file.
+// A file is checked completely before any tensor is returned: every tensor lies inside the file,
+// has the size of its shape and overlaps no other. Every failure is an Error that names the file.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +59,7 @@ class File {
  public:
   // Maps the file into memory: no tensor is copied, and only touched pages are read from disk.
   static File open(const std::filesystem::path& path);
-  // The same over memory that the caller keeps alive; `origin` stands for the path in errors.
+  // As open(), over memory that the caller keeps alive; `origin` replaces the path in errors.
   static File parse(std::span<const std::byte> bytes, std::string origin);
 
   const std::vector<TensorView>& tensors() const;       // in the order of their data
@@ -76,9 +75,9 @@ class File {
   std::shared_ptr<const Contents> contents_;
 };
 
-// Writes the file so that it appears whole or not at all. Tensors are laid out widest elements
-// first, then by name, which aligns all data to its element size; the same tensors and metadata
-// always give the same bytes.
+// Writes the file atomically. Tensors are ordered by element size, largest first, then by name,
+// which aligns all data to its element size. The same tensors and metadata always give the same
+// bytes.
 void write(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
            const Metadata& metadata = {});
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sentence, or a pair of them, to the logits of its class, or to a score: as BERT is fine-tuned.
+// Maps a sentence or a pair of sentences to class logits or to a score, as in fine-tuning BERT.
 //
 //   row    = hidden state of [CLS], the first token; or the mean over the sequence's tokens
 //   logits = classifier( dropout( tanh( dense(row) ) ) )
@@ -22,21 +22,22 @@ struct ClassifierOptions {
   static void fields(Self& self, Visitor& v) {
     v("outputs", self.outputs, Range{1, 1 << 20}, "number of classes; 1: a score");
     v("pooling", self.pooling, Choices{"cls", "mean"},
-      "what stands for a sequence: its first token, or the mean of all, for causal mixers");
-    v("dropout", self.dropout, Range{0.0, 0.99}, "share dropped before the last layer in training");
+      "vector of a sequence: its first token, or the mean of all (for causal mixers)");
+    v("dropout", self.dropout, Range{0.0, 0.99},
+      "share of channels dropped before the last layer in training");
     v("max_length", self.max_length, Range{0, 1 << 24},
-      "tokens to which texts were cut when it was trained; 0: not said");
+      "tokens to which texts were truncated in training; 0: unknown");
   }
 };
 
 class SequenceClassifierImpl : public torch::nn::Module {
  public:
-  // The encoder gets a pooler, whatever its options say.
+  // The encoder always gets a pooler, whatever its options.
   SequenceClassifierImpl(const BertOptions& encoder, const ClassifierOptions& options);
 
-  // ids, type_ids (B, L) int64 -> logits (S, outputs), a row for each sequence of the layout that
-  // is not empty (each row of B when full), in the dtype of the weights; on a GPU these last layers
-  // are float32 whatever products are computed in. Undefined type_ids are all zero. In training
+  // ids, type_ids (B, L) int64 -> logits (S, outputs), one row for each nonempty sequence of the
+  // layout (each row of B when full), in the dtype of the weights. On a GPU these last layers are
+  // float32, whatever the precision of the products. Undefined type_ids are all zero. In training
   // mode (train(), eval()) with any dropout > 0 the key is needed.
   torch::Tensor forward(const torch::Tensor& ids, const torch::Tensor& type_ids,
                         const Layout& layout = {}, const DropoutKey& dropout = {}) const;
@@ -46,10 +47,12 @@ class SequenceClassifierImpl : public torch::nn::Module {
   }
 
   // Copies the encoder's weights, and the pooler's where there is one, from a BertForMaskedLM or
-  // another classifier; the last layer stays as it is. An Error, before anything is changed, where
-  // the encoders are not the same.
+  // another classifier; the last layer stays as it is. Throws Error, before any change, when the
+  // encoders differ.
   void take_encoder(const torch::nn::Module& pretrained);
 
+  // The encoder's.
+  void set_precision(torch::ScalarType precision) { bert->set_precision(precision); }
   const BertOptions& encoder_options() const { return bert->options(); }
   const ClassifierOptions& options() const { return options_; }
 

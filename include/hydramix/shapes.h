@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The letters of every shape comment, once and for all. Upper case is a size, lower case a tensor.
+// The letters of all shape comments. Upper case is a size, lower case a tensor.
 //
 //   B  sequences in a batch      L  places in a sequence (its length)
 //   H  heads                     P  channels per head, so that d_inner = H P
@@ -11,7 +11,7 @@
 
 namespace hydramix {
 
-// How the channels of a sequence are split: channel c belongs to head c / P.
+// The split of channels into heads: channel c belongs to head c / P.
 struct Heads {
   int64_t H = 1;
   int64_t P = 64;

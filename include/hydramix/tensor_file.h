@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors from and to files: .safetensors (the checked format is in safetensors.h) and the .pt
-// files of PyTorch.
+// Reads and writes tensors: .safetensors (safetensors.h has the format) and PyTorch's .pt files.
 #pragma once
 
 #include <filesystem>
@@ -17,11 +16,11 @@ struct TensorFile {
   std::filesystem::path path;
   std::map<std::string, torch::Tensor> tensors;
   safetensors::Metadata metadata;
-  // What load_checkpoint() chose, renamed or left out, in sentences for the user.
+  // What load_checkpoint() chose, renamed or skipped, as sentences for the user.
   std::vector<std::string> notes = {};
 
   bool has(const std::string& name) const { return tensors.count(name) != 0; }
-  // Throws, naming the file and the nearest name.
+  // Throws Error with the file and the nearest name.
   const torch::Tensor& at(const std::string& name) const;
 };
 
@@ -29,10 +28,9 @@ struct TensorFile {
 // changes private memory, never the file.
 TensorFile load_tensors(const std::filesystem::path& path);
 
-// The same from a .safetensors file, from what torch.save wrote (since PyTorch 1.6) or from a model
-// folder that holds one of them, told apart by their contents. Nothing that a pickle says is run.
-// Of a training state only the model's weights are taken, without prefixes like "module." that all
-// names share.
+// Reads a .safetensors file, a file of torch.save (PyTorch 1.6 or later) or a model folder,
+// recognised by its contents. Nothing in a pickle is run. From a training state it takes only the
+// model's weights, without prefixes like "module." that all names share.
 TensorFile load_checkpoint(const std::filesystem::path& path);
 
 void save_tensors(const std::filesystem::path& path,

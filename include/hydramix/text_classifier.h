@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fine-tuned model as a function of text, without LibTorch in sight:
+// Classifies text with a fine-tuned model. This header needs no LibTorch:
 //
 //   const auto classifier = hydramix::TextClassifier::open("models/rte");
 //   const auto answer = classifier.classify({"A dog runs.", "An animal moves."});
@@ -28,18 +28,18 @@ class TextClassifier {
     std::vector<double> probabilities;  // of all classes; empty for a score
   };
 
-  // A folder with config.json, model.safetensors and tokenizer.json. Texts are cut to `max_length`
-  // tokens with [CLS] and [SEP], 0: as in training, and never to more than the model takes. Every
-  // failure is an Error that names the file.
+  // A folder with config.json, model.safetensors and tokenizer.json. Texts are truncated to
+  // `max_length` tokens including [CLS] and [SEP] (0: as in training), and to the longest sequence
+  // that the model accepts. Every failure is an Error that names the file.
   static TextClassifier open(const std::filesystem::path& folder, int64_t max_length = 0);
 
-  // An answer a text, in their order. Texts of similar length are computed together, which changes
-  // answers by no more than rounding. May be called by several threads at once.
+  // One answer per text, in order. Texts of similar length are computed together, which changes
+  // answers only by rounding. Thread-safe.
   std::vector<Answer> classify(std::span<const Text> texts) const;
   Answer classify(const Text& text) const;
 
   const std::string& task() const;
-  const std::vector<std::string>& labels() const;  // empty: it gives scores
+  const std::vector<std::string>& labels() const;  // empty for a score
   int64_t max_length() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch, and the one place that knows which version it is. Everything else includes this header
-// and is written once for LibTorch 1.13 (Debian 12) up to 2.x.
+// Includes LibTorch, and is the only file that depends on its version. All other code is written
+// once for LibTorch 1.13 (Debian 12) to 2.x.
 //
 // It includes the parts of LibTorch that HydraMix uses. <torch/torch.h> also holds data loaders,
 // optimizers, the JIT and every layer; reading it costs each file two seconds more, even
@@ -28,8 +28,8 @@ static_assert(TORCH_VERSION_MAJOR > 1 || TORCH_VERSION_MINOR >= 13,
 
 namespace hydramix {
 
-// a (m, k), b (k, n) of bfloat16 on a GPU -> (m, n) float32, the sums as they are, where LibTorch
-// can (from 2.8 on); before that they are rounded to bfloat16 first.
+// a (m, k), b (k, n) of bfloat16 on a GPU -> (m, n) float32. Before LibTorch 2.8 the sums are
+// rounded to bfloat16 first.
 inline torch::Tensor mm_to_float32(const torch::Tensor& a, const torch::Tensor& b) {
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 8)
   return at::mm(a, b, torch::kFloat32);
@@ -38,9 +38,9 @@ inline torch::Tensor mm_to_float32(const torch::Tensor& a, const torch::Tensor& 
 #endif
 }
 
-// Softmax attention by LibTorch's kernels, without its matrix on a GPU: from 2.1 on, which is where
-// they take a scale. q, k, v (S, H, L, P); mask, broadcast to (S, H, L, L), true where a key
-// counts, or undefined.
+// Softmax attention by LibTorch's kernels, which do not build the matrix on a GPU. Needs LibTorch
+// 2.1, whose kernels take a scale. q, k, v (S, H, L, P); mask, broadcast to (S, H, L, L), true
+// where a key counts, or undefined.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
 constexpr bool kHasFusedAttention = true;
 inline torch::Tensor fused_attention(const torch::Tensor& q, const torch::Tensor& k,

@@ -17,7 +17,7 @@
 namespace hydramix {
 namespace {
 
-// Follows a link: the file that it names gets the new contents.
+// Follows a link, so that the file it points to gets the new contents.
 std::filesystem::path resolved(const std::filesystem::path& path) {
   return std::filesystem::is_symlink(path) ? std::filesystem::weakly_canonical(path) : path;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that appears whole or not at all: written under a temporary name beside its target,
-// fsynced, renamed over it, and the directory entry fsynced too. If the writer throws, or the
-// object dies before commit(), the temporary file is removed and the target is untouched.
+// Writes a file atomically: under a temporary name in the target's folder, then fsync, rename, and
+// fsync of the folder. If the writer throws, or the object is destroyed before commit(), the
+// temporary file is removed and the target stays as it was.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-// Writes or reads a small file at once.
+// For small files.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 std::string read_file(const std::filesystem::path& path);
 

@@ -20,7 +20,7 @@ int core_count() {
     const auto number = std::to_string(cpu);
     std::ifstream file("/sys/devices/system/cpu/cpu" + number + "/topology/thread_siblings_list");
     std::string siblings;
-    // Where nothing is said about siblings, each stands for itself.
+    // Without topology information each CPU counts as a core.
     if (!std::getline(file, siblings)) siblings = number;
     cores.insert(siblings);
   }

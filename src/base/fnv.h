@@ -8,8 +8,8 @@ namespace hydramix {
 
 inline constexpr uint64_t kFnvStart = 0xCBF29CE484222325;
 
-// FNV-1a with 64 bits: the same on every machine, unlike std::hash, and goes on from an earlier
-// value. It tells what was exchanged by mistake, not by an enemy.
+// 64-bit FNV-1a, which can continue from an earlier value. Unlike std::hash it is the same on every
+// machine. Detects accidental changes; not cryptographic.
 constexpr uint64_t fnv1a(std::string_view bytes, uint64_t hash = kFnvStart) {
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3;
   return hash;

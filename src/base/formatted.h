@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and text in columns, for files that include LibTorch: its newer archives bring an fmt of
-// their own, whose headers would shadow the library's.
+// Formats text for files that include LibTorch. Its newer archives ship their own fmt headers,
+// which would shadow the fmt library's.
 #pragma once
 
 #include <concepts>

@@ -8,7 +8,7 @@ namespace {
 
 volatile std::sig_atomic_t received = 0;
 struct sigaction before_int, before_term;
-int depth = 0;  // of long work inside long work
+int depth = 0;  // nesting of Interrupt objects
 
 }  // namespace
 
@@ -17,8 +17,8 @@ Interrupt::Interrupt() {
   received = 0;
   struct sigaction action {};
   action.sa_handler = [](int number) { received = number; };
-  // Reset: the second signal finds the default, which ends the process. Restart: files and sockets
-  // that are being written or read do not notice.
+  // SA_RESETHAND: a second signal has its default action and ends the process. SA_RESTART: reads
+  // and writes in progress continue.
   action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
   sigaction(SIGINT, &action, &before_int);
   sigaction(SIGTERM, &action, &before_term);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C and SIGTERM as a question that long work asks between its steps. The second signal ends
+// Turns Ctrl-C and SIGTERM into a flag that long work polls between its steps. A second signal ends
 // the process at once.
 #pragma once
 
@@ -7,14 +7,13 @@ namespace hydramix {
 
 class Interrupt {
  public:
-  // From now on signals are noted, and forgotten what came before; unless it is noted already by
-  // work that this is a part of.
+  // Starts recording signals and clears the flag. A nested object does neither.
   Interrupt();
-  ~Interrupt();  // the outermost one: from now on signals do what they did before
+  ~Interrupt();  // the outermost one restores the previous handlers
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  // The signal that came, or 0.
+  // The recorded signal, or 0.
   static int signal();
 };
 

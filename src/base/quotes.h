@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text from files and command lines, made fit for a message or a table: control characters escaped
-// (a file must not steer the terminal or forge lines), bytes that are not UTF-8 replaced, long
-// texts cut.
+// Prepares text from files and command lines for messages and tables: escapes control characters
+// (so that a file cannot control the terminal or forge lines), replaces bytes that are not UTF-8,
+// and truncates long texts.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace hydramix {
 
-// At most `limit` bytes, not ending inside a character. To be cut before it is measured or shown: a
-// name in a hostile file can have a hundred million letters.
+// At most `limit` bytes, not ending inside a character. Clip a text before you measure or show it:
+// a name in a hostile file can have a hundred million letters.
 std::string_view clipped(std::string_view text, std::size_t limit);
 
 std::string escaped(std::string_view text);    // a\nb -> a\nb

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers that are a pure function of a key: the same on every machine and library, and the
 // sequences of different keys are unrelated. (std::uniform_int_distribution differs by library.)
-// What is drawn for "sequence 17 of seed 3" can be drawn again at any time and in any order: that
-// is what makes training resume exactly, for no generator has a state to save.
+// The numbers for "sequence 17 of seed 3" can be drawn again at any time and in any order. Training
+// therefore resumes exactly: there is no generator state to save.
 #pragma once
 
 #include <cstdint>

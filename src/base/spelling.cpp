@@ -22,7 +22,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-// Case and the choice of - or _ are the commonest slips, so they cost nothing.
+// Case and - for _ are the most common slips, so they cost nothing.
 std::string folded(std::string_view word) {
   std::string out(word);
   for (char& c : out)
@@ -39,7 +39,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
   for (const auto& name : known) {
     const std::string candidate = folded(name);
     std::size_t distance = edit_distance(target, candidate);
-    // "toeplitz" for "toeplitz_dd": a whole word of the name was typed.
+    // "toeplitz" for "toeplitz_dd": the typed text is a prefix of the name.
     if (target.size() >= 3 && candidate.starts_with(target))
       distance = std::min<std::size_t>(distance, 1);
     if (distance < best_distance) best_distance = distance, best = name;

@@ -9,7 +9,7 @@
 namespace hydramix {
 
 // The known name nearest to `word` by edit distance (insert, delete, replace, swap neighbours);
-// empty when even the nearest shares too little with it to be a likely slip.
+// empty when none is close enough to be a likely slip.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 // " Did you mean 'x'?" or nothing.

@@ -15,9 +15,9 @@
 #include "hydramix/bert.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
-#include "ops/gpu/graph.h"
-#include "ops/gpu/measure.h"
-#include "ops/gpu/scan.h"
+#include "ops/backend.h"
+#include "ops/device_time.h"
+#include "ops/graph.h"
 #include "ops/norm.h"
 #include "ops/projection.h"
 #include "ops/scan.h"
@@ -38,7 +38,7 @@ double products_ms(int64_t n, const std::vector<std::pair<int64_t, int64_t>>& we
   double ms = 0;
   for (const auto& [in, out] : weights) {
     const auto x = random_bf16({n, in}), w = random_bf16({out, in});
-    ms += gpu::median_ms([&] { torch::linear(x, w); }, kWarm, kTimes);
+    ms += on_cuda::median_ms([&] { torch::linear(x, w); }, kWarm, kTimes);
   }
   return ms;
 }
@@ -47,9 +47,9 @@ double products_ms(int64_t n, const std::vector<std::pair<int64_t, int64_t>>& we
 const Peak& gpu_peak() {
   static const Peak peak = [] {
     const auto a = random_bf16({8192, 8192});
-    const double gemm = gpu::median_ms([&] { torch::mm(a, a); }, kWarm, kTimes);
+    const double gemm = on_cuda::median_ms([&] { torch::mm(a, a); }, kWarm, kTimes);
     const auto from = random_bf16({1 << 30}), to = torch::empty_like(from);
-    const double copy = gpu::median_ms([&] { to.copy_(from); }, kWarm, kTimes);
+    const double copy = on_cuda::median_ms([&] { to.copy_(from); }, kWarm, kTimes);
     return Peak{1e-6 * 2 * std::pow(8192.0, 3) / gemm, 1e-6 * 4 * std::pow(2.0, 30) / copy};
   }();
   return peak;
@@ -87,12 +87,12 @@ void report(Bench& bench, const Subject& subject, double ms, double gemm_ms,
 double graphed_ms(const std::function<void()>& f) {
   f();
   f();
-  gpu::Graph graph(f);
-  return gpu::median_ms([&] { graph.replay(); }, kWarm, kTimes);
+  Graph graph(f);
+  return on_cuda::median_ms([&] { graph.replay(); }, kWarm, kTimes);
 }
 
 // The same without a recording, for what uploads numbers as it goes: launched from the host.
-double launched_ms(const std::function<void()>& f) { return gpu::median_ms(f, kWarm, kTimes); }
+double launched_ms(const std::function<void()>& f) { return on_cuda::median_ms(f, kWarm, kTimes); }
 
 void clear_gradients(const std::vector<Tensor>& leaves) {
   for (const auto& leaf : leaves) leaf.mutable_grad() = Tensor();
@@ -101,12 +101,6 @@ void clear_gradients(const std::vector<Tensor>& leaves) {
 // Tokens in sequences of a length, one at least.
 Size size_of(int64_t tokens, int64_t length) {
   return {std::max<int64_t>(1, tokens / length), length};
-}
-
-std::vector<int64_t> offsets_of(Size size) {
-  std::vector<int64_t> offsets{0};
-  for (int64_t s = 0; s < size.batch; ++s) offsets.push_back(offsets.back() + size.length);
-  return offsets;
 }
 
 // The projections of a block's layer.
@@ -120,10 +114,10 @@ double block_products_ms(const BlockOptions& o, int64_t n) {
 void scan_step(Bench& bench, Size size) {
   const double error = verify_scan(bench);
   const BlockOptions o = block_options(bench.options);
-  ScanCase scan(o, offsets_of(size));
+  ScanCase scan(o, Sequences::uniform(size.batch, size.length));
   const auto leaves = scan.leaves();
   const auto g = random_bf16(scan.x.sizes().vec());
-  const double gemms = block_products_ms(o, scan.offsets.back());
+  const double gemms = block_products_ms(o, scan.sequences.tokens());
   {
     torch::NoGradGuard no_grad;
     report(bench, subject_of("scan", "forward", size, o.d_model), graphed_ms([&] { scan.run(); }),
@@ -142,32 +136,29 @@ void passes_step(Bench& bench, Size size) {
   const double error = verify_scan(bench);
   const torch::NoGradGuard no_grad;
   const BlockOptions o = block_options(bench.options);
-  const ScanCase scan(o, offsets_of(size));
-  const double gemms = block_products_ms(o, scan.offsets.back());
-  gpu::ScanCall call;
-  call.x = scan.x;
+  const ScanCase scan(o, Sequences::uniform(size.batch, size.length));
+  const double gemms = block_products_ms(o, scan.sequences.tokens());
+  ScanCall call{scan.x, {},          scan.bias, scan.A, {}, scan.delta.to(torch::kBFloat16),
+                {},     scan.sequences};
   for (const int d : {0, 1}) {
-    call.dt[d] = scan.directions[d].dt.to(torch::kBFloat16);
-    call.b[d] = scan.directions[d].b;
-    call.c[d] = scan.directions[d].c;
+    call.direction[d] = scan.directions[d];
+    call.direction[d].dt = call.direction[d].dt.to(torch::kBFloat16);
   }
-  call.dt_bias = scan.bias, call.A = scan.A, call.delta = scan.delta.to(torch::kBFloat16);
-  call.table = gpu::token_table(scan.offsets, kGpu);
   const auto y = torch::empty_like(call.x), dy = random_bf16(call.x.sizes().vec());
-  gpu::ScanGradients gradients;
+  ScanGradients gradients;
   gradients.x = torch::empty_like(call.x), gradients.delta = torch::empty_like(call.delta);
   for (const int d : {0, 1}) {
-    gradients.dt[d] = torch::empty_like(call.dt[d]);
-    gradients.b[d] = torch::empty_like(call.b[d]);
-    gradients.c[d] = torch::empty_like(call.c[d]);
+    const auto& read = call.direction[d];
+    gradients.direction[d] = {torch::empty_like(read.dt), torch::empty_like(read.b),
+                              torch::empty_like(read.c)};
   }
   gradients.dt_bias = torch::empty_like(call.dt_bias), gradients.A = torch::empty_like(call.A);
-  Tensor saved;
-  const auto parts = gpu::median_parts_ms(
+  std::vector<Tensor> saved;
+  const auto parts = on_cuda::median_parts_ms(
       [&](const std::function<void(const char*)>& mark) {
         call.passed = mark;
-        saved = gpu::scan_forward(call, y);
-        gpu::scan_backward(call, saved, dy, gradients);
+        saved = on_cuda::scan_forward(call, y);
+        on_cuda::scan_backward(call, saved, dy, gradients);
       },
       kWarm, kTimes);
   HYDRAMIX_CHECK(!parts.empty(),
@@ -197,8 +188,8 @@ void block_step(Bench& bench, const std::string& mixer, Size size) {
   const auto &in = weights["in_proj.weight"], &out = weights["out_proj.weight"];
   const double gemms =
       products_ms(size.batch * size.length, {{in.size(1), in.size(0)}, {out.size(1), out.size(0)}});
-  const auto ms = make_mixer(mixer, o.heads(), o.mixer_options)->packs() ? graphed_ms : launched_ms;
-  gpu::reset_peak_memory();
+  const auto ms = mixer_info(mixer).packed ? graphed_ms : launched_ms;
+  on_cuda::reset_peak_memory();
   {
     torch::NoGradGuard no_grad;
     report(bench, subject_of(mixer + " block", "forward", size, o.d_model),
@@ -208,7 +199,7 @@ void block_step(Bench& bench, const std::string& mixer, Size size) {
            clear_gradients(leaves);
            block->forward(u).backward(g);
          }),
-         3 * gemms, {{"peak_GiB", gpu::peak_memory_bytes() / (1 << 30)}}, error);
+         3 * gemms, {{"peak_GiB", on_cuda::peak_memory_bytes() / (1 << 30)}}, error);
 }
 
 // The projections of all layers.
@@ -229,14 +220,14 @@ void training_step(Bench& bench, Size size) {
   model->train();
   const int64_t n = size.batch * size.length, m = n * 3 / 10;
   const double gemms = encoder_products_ms(model, n);
-  gpu::reset_peak_memory();
+  on_cuda::reset_peak_memory();
   FlatParameters parameters(*model);
   AdamW optimizer(parameters, {});
   const auto ids = torch::randint(0, o.vocab, {size.batch, size.length}, on_gpu(torch::kInt64));
   const auto positions =
       std::get<0>(torch::randperm(n, on_gpu(torch::kInt64)).narrow(0, 0, m).sort());
   const auto targets = torch::randint(0, o.vocab, {m}, on_gpu(torch::kInt64));
-  const MatmulPrecision precision(torch::kBFloat16);
+  model->set_precision(torch::kBFloat16);
   const auto gradients = [&] {
     parameters.zero_gradients();
     model->masked_loss(model->encode(ids, {}), positions, targets).sum.backward();
@@ -248,18 +239,18 @@ void training_step(Bench& bench, Size size) {
   gradients();
   update();  // from here on the rounded weights lie where the optimizer writes them
   gradients();
-  gpu::Graph graph(gradients);
-  const double ms = gpu::median_ms(
+  Graph graph(gradients);
+  const double ms = on_cuda::median_ms(
       [&] {
         graph.replay();
         update();
       },
       kWarm, kTimes);
-  report(
-      bench, subject_of("encoder training step", "forward_backward", size, o.block.d_model), ms,
-      3 * gemms,
-      {{"ktok_s", static_cast<double>(n) / ms}, {"peak_GiB", gpu::peak_memory_bytes() / (1 << 30)}},
-      error);
+  report(bench, subject_of("encoder training step", "forward_backward", size, o.block.d_model), ms,
+         3 * gemms,
+         {{"ktok_s", static_cast<double>(n) / ms},
+          {"peak_GiB", on_cuda::peak_memory_bytes() / (1 << 30)}},
+         error);
 }
 
 void inference_step(Bench& bench, const std::string& name, Size size, bool head) {
@@ -269,21 +260,21 @@ void inference_step(Bench& bench, const std::string& name, Size size, bool head)
   model->to(kGpu);
   model->eval();
   torch::NoGradGuard no_grad;
-  const MatmulPrecision precision(torch::kBFloat16);
+  model->set_precision(torch::kBFloat16);
   const int64_t n = size.batch * size.length, m = n * 3 / 10;
   const double gemms = encoder_products_ms(model, n);
   const auto ids = torch::randint(0, o.vocab, {size.batch, size.length}, on_gpu(torch::kInt64));
   const auto positions = torch::arange(m, on_gpu(torch::kInt64));
   const auto targets = torch::randint(0, o.vocab, {m}, on_gpu(torch::kInt64));
-  gpu::reset_peak_memory();
+  on_cuda::reset_peak_memory();
   const double ms = graphed_ms([&] {
     const auto hidden = model->encode(ids, {});
     if (head) model->masked_loss(hidden, positions, targets);
   });
-  report(
-      bench, subject_of(name, "forward", size, o.block.d_model), ms, gemms,
-      {{"ktok_s", static_cast<double>(n) / ms}, {"peak_GiB", gpu::peak_memory_bytes() / (1 << 30)}},
-      error);
+  report(bench, subject_of(name, "forward", size, o.block.d_model), ms, gemms,
+         {{"ktok_s", static_cast<double>(n) / ms},
+          {"peak_GiB", on_cuda::peak_memory_bytes() / (1 << 30)}},
+         error);
 }
 
 // Patches of 16 x 16 pixels, pre-norm layers, the mean of the tokens, a thousand classes.
@@ -314,7 +305,7 @@ void vision_step(Bench& bench, Size size) {
   const auto patches = random_bf16({size.batch, size.length, 3 * 16 * 16});
   const auto labels = torch::randint(0, kClasses, {size.batch}, on_gpu(torch::kInt64));
   std::vector<Tensor> leaves = model->parameters();
-  gpu::reset_peak_memory();
+  on_cuda::reset_peak_memory();
   const double ms = graphed_ms([&] {
     clear_gradients(leaves);
     auto x = project(patches, patch->weight, patch->bias);
@@ -329,55 +320,51 @@ void vision_step(Bench& bench, Size size) {
   });
   report(bench, subject_of("vision encoder gradients", "forward_backward", size, d), ms, 3 * gemms,
          {{"images_s", 1e3 * static_cast<double>(size.batch) / ms},
-          {"peak_GiB", gpu::peak_memory_bytes() / (1 << 30)}},
+          {"peak_GiB", on_cuda::peak_memory_bytes() / (1 << 30)}},
          error);
 }
 
 }  // namespace
 
 std::vector<Step> gpu_suite(const Options& options) {
-  HYDRAMIX_CHECK_USAGE(gpu::kBuilt && torch::cuda::is_available(),
+  HYDRAMIX_CHECK_USAGE(has_cuda_kernels() && torch::cuda::is_available(),
                        "--suite gpu: needs an NVIDIA GPU, and a build with LibTorch for CUDA and a "
                        "CUDA compiler; this one ",
-                       gpu::kBuilt ? "finds no GPU." : "has no GPU kernels.");
+                       has_cuda_kernels() ? "finds no GPU." : "has no GPU kernels.");
   std::vector<Step> steps;
   const auto add = [&](const std::string& name, Size size, std::function<void(Bench&)> run) {
     steps.push_back({formatted("%s %lld x %lld", name, size.batch, size.length),
                      [run = std::move(run)](Bench& bench) {
-                       if constexpr (gpu::kBuilt) {
-                         torch::manual_seed(static_cast<uint64_t>(bench.options.seed));
-                         const gpu::OwnStream stream(kGpu);
-                         run(bench);
-                       }
+                       torch::manual_seed(static_cast<uint64_t>(bench.options.seed));
+                       const OwnStream stream(kGpu);
+                       run(bench);
                      }});
   };
-  if constexpr (gpu::kBuilt) {
-    for (const int64_t length : lengths_or(options, {128, 2048, 8192, 65536})) {
-      const Size size = size_of(kBlockTokens, length);
-      add("scan", size, [size](Bench& b) { scan_step(b, size); });
-      add("block", size, [size](Bench& b) { block_step(b, "hydra", size); });
-    }
-    for (const int64_t length : lengths_or(options, {128, 256, 512, 1024, 2048, 8192})) {
-      const Size size = size_of(kStepTokens, length);
-      add("passes", size, [size](Bench& b) { passes_step(b, size); });
-      add("training", size, [size](Bench& b) { training_step(b, size); });
-      add("inference", size,
-          [size](Bench& b) { inference_step(b, "encoder inference", size, true); });
-    }
-    for (const auto& mixer : options.mixers)
-      for (const int64_t length : lengths_or(options, {128, 2048})) {
-        const Size size = size_of(kBlockTokens, length);
-        add(mixer, size, [mixer, size](Bench& b) { block_step(b, mixer, size); });
-      }
-    if (!options.lengths.empty()) return steps;  // the rest has lengths of its own
-    for (const Size size : {Size{1, 128}, Size{1, 2048}, Size{1, 16384}})
-      add("latency", size, [size](Bench& b) { inference_step(b, "encoder latency", size, false); });
-    add("vision", {128, 196}, [](Bench& b) { vision_step(b, {128, 196}); });
-    const Size million{1, 1 << 20};
-    add("block", million, [million](Bench& b) { block_step(b, "hydra", million); });
-    add("inference", million,
-        [million](Bench& b) { inference_step(b, "encoder inference", million, false); });
+  for (const int64_t length : lengths_or(options, {128, 2048, 8192, 65536})) {
+    const Size size = size_of(kBlockTokens, length);
+    add("scan", size, [size](Bench& b) { scan_step(b, size); });
+    add("block", size, [size](Bench& b) { block_step(b, "hydra", size); });
   }
+  for (const int64_t length : lengths_or(options, {128, 256, 512, 1024, 2048, 8192})) {
+    const Size size = size_of(kStepTokens, length);
+    add("passes", size, [size](Bench& b) { passes_step(b, size); });
+    add("training", size, [size](Bench& b) { training_step(b, size); });
+    add("inference", size,
+        [size](Bench& b) { inference_step(b, "encoder inference", size, true); });
+  }
+  for (const auto& mixer : options.mixers)
+    for (const int64_t length : lengths_or(options, {128, 2048})) {
+      const Size size = size_of(kBlockTokens, length);
+      add(mixer, size, [mixer, size](Bench& b) { block_step(b, mixer, size); });
+    }
+  if (!options.lengths.empty()) return steps;  // the rest has lengths of its own
+  for (const Size size : {Size{1, 128}, Size{1, 2048}, Size{1, 16384}})
+    add("latency", size, [size](Bench& b) { inference_step(b, "encoder latency", size, false); });
+  add("vision", {128, 196}, [](Bench& b) { vision_step(b, {128, 196}); });
+  const Size million{1, 1 << 20};
+  add("block", million, [million](Bench& b) { block_step(b, "hydra", million); });
+  add("inference", million,
+      [million](Bench& b) { inference_step(b, "encoder inference", million, false); });
   return steps;
 }
 

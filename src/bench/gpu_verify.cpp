@@ -17,12 +17,12 @@ using torch::Tensor;
 // many rounded terms partly cancel.
 constexpr double kCoarser = 200;
 
-Tensor on_cpu(const Tensor& t) { return t.detach().to(torch::kCPU).to(torch::kFloat64); }
+Tensor to_cpu(const Tensor& t) { return t.detach().to(torch::kCPU).to(torch::kFloat64); }
 
 // |got - want| / |want|; throws when it is above what is allowed, or not a number.
 double verified(const Bench& bench, const std::string& what, const Tensor& got, const Tensor& want,
                 double factor = 1) {
-  const auto a = on_cpu(got), b = on_cpu(want);
+  const auto a = to_cpu(got), b = to_cpu(want);
   const double size = b.norm().item<double>();
   const double error = (a - b).norm().item<double>() / (size > 0 ? size : 1);
   const double allowed = factor * kCoarser * bench.options.tolerance;
@@ -55,11 +55,10 @@ Tensor random_bf16(std::vector<int64_t> shape) {
   return torch::randn(shape, on_gpu(torch::kFloat32)).to(torch::kBFloat16);
 }
 
-ScanCase::ScanCase(const BlockOptions& options, std::vector<int64_t> where)
-    : offsets(std::move(where)) {
+ScanCase::ScanCase(const BlockOptions& options, const Sequences& where) : sequences(where) {
   const Heads heads = options.heads();
   const auto& mixer = options.mixer_options;
-  const int64_t n = offsets.back(), G = mixer.groups, N = mixer.d_state;
+  const int64_t n = sequences.tokens(), G = mixer.groups, N = mixer.d_state;
   const auto floats = on_gpu(torch::kFloat32);
   x = random_bf16({n, heads.H, heads.P});
   for (auto& d : directions)
@@ -72,7 +71,7 @@ ScanCase::ScanCase(const BlockOptions& options, std::vector<int64_t> where)
 
 ScanCase ScanCase::reference() const {
   ScanCase copy = *this;
-  for (auto* t : copy.inputs()) *t = on_cpu(*t).requires_grad_();
+  for (auto* t : copy.inputs()) *t = to_cpu(*t).requires_grad_();
   return copy;
 }
 
@@ -88,19 +87,19 @@ std::vector<Tensor> ScanCase::leaves() {
 }
 
 Tensor ScanCase::run() const {
-  return packed_scan(x, directions[0], directions[1], bias, A, delta, offsets, {});
+  return packed_scan(x, directions[0], directions[1], bias, A, delta, sequences, {});
 }
 
 double verify_scan(const Bench& bench) {
   return once("scan", [&] {
     // In one batch: sequences of several tiles, of one, and of less.
     const int64_t L = bench.options.check_length;
-    ScanCase fast(block_options(bench.options), {0, L, L + 128, L + 131, 3 * L + 200});
+    ScanCase fast(block_options(bench.options), Sequences({0, L, L + 128, L + 131, 3 * L + 200}));
     ScanCase slow = fast.reference();
     const auto y = fast.run(), want = slow.run();
     const auto g = random_bf16(y.sizes().vec());
     const auto gradients = torch::autograd::grad({y}, fast.leaves(), {g});
-    const auto wanted = torch::autograd::grad({want}, slow.leaves(), {on_cpu(g)});
+    const auto wanted = torch::autograd::grad({want}, slow.leaves(), {to_cpu(g)});
     const std::vector<std::string> names{"x",  "dt", "b",       "c", "dt'",
                                          "b'", "c'", "dt_bias", "A", "delta"};
     double worst = verified(bench, "scan: the output", y, want);
@@ -120,7 +119,7 @@ double verify_block(const Bench& bench, const std::string& mixer) {
     const Block slow = in_float64(fast);
     fast->to(kGpu);
     const auto u = random_bf16({2, L, options.d_model}).requires_grad_();
-    const auto v = on_cpu(u).requires_grad_();
+    const auto v = to_cpu(u).requires_grad_();
     std::vector<std::string> names{"u"};
     std::vector<Tensor> leaves{u}, exact_leaves{v};
     if (mixer == "hydra") {
@@ -134,7 +133,7 @@ double verify_block(const Bench& bench, const std::string& mixer) {
     const auto y = fast->forward(u), want = slow->forward(v);
     const auto g = random_bf16(y.sizes().vec());
     const auto gradients = torch::autograd::grad({y}, leaves, {g});
-    const auto wanted = torch::autograd::grad({want}, exact_leaves, {on_cpu(g)});
+    const auto wanted = torch::autograd::grad({want}, exact_leaves, {to_cpu(g)});
     double worst = verified(bench, mixer + " block: the output", y, want, 2.5);
     for (std::size_t i = 0; i < names.size(); ++i)
       worst = std::max(worst, verified(bench, mixer + " block: the gradient of " + names[i],
@@ -164,7 +163,7 @@ double verify_encoder(const Bench& bench) {
     const auto want = model->encode(ids, {});
     const auto loss = model->masked_loss(want, places, targets).sum;
     model->to(kGpu);
-    const MatmulPrecision precision(torch::kBFloat16);
+    model->set_precision(torch::kBFloat16);
     const auto hidden = model->encode(ids.to(kGpu), {});
     verified(bench, "encoder: the loss",
              model->masked_loss(hidden, places.to(kGpu), targets.to(kGpu)).sum, loss);

@@ -18,14 +18,14 @@ torch::Tensor random_bf16(std::vector<int64_t> shape);
 
 // Both directions of the scan of a block on packed sequences, with random inputs.
 struct ScanCase {
-  std::vector<int64_t> offsets;
+  Sequences sequences;
   torch::Tensor x;      // (n, H, P) bfloat16
   torch::Tensor bias;   // (H) float32, as is the rest
   torch::Tensor A;      // (H)
   torch::Tensor delta;  // (n, H)
   ScanDirection directions[2];
 
-  ScanCase(const BlockOptions& options, std::vector<int64_t> offsets);
+  ScanCase(const BlockOptions& options, const Sequences& sequences);
   // The same numbers in float64 on the CPU.
   ScanCase reference() const;
   std::vector<torch::Tensor> leaves();

@@ -75,7 +75,7 @@ std::vector<TensorView> converted(const StoredWeights& checkpoint, const Convert
   int64_t turned = 0;
   std::vector<TensorView> views;
   for (const auto& view : checkpoint.tensors) {
-    const bool turn = turns && is_turned(view.name, {.reference_toeplitz = true});
+    const bool turn = turns && is_rotated(view.name, {.reference_toeplitz = true});
     if (!turn && o.dtype == "keep") {
       views.push_back(view);
       continue;

@@ -18,7 +18,7 @@ struct EvaluateOptions {
   std::string model;
   std::string which = "last";
   std::string data = "language";
-  int64_t documents = 2000;
+  int64_t documents = 0;
   double mask = 0.15;
   int64_t max_length = 128;
   std::string long_documents = "truncate";
@@ -32,7 +32,8 @@ struct EvaluateOptions {
     v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
     v("data", self.data, Required{},
       "folder of token shards, or: language, validation documents of the built-in one");
-    v("documents", self.documents, Range{1, 1LL << 40}, "documents, at most");
+    v("documents", self.documents, Range{0, 1LL << 40},
+      "documents, at most; 0: all that there are, of the built-in language 2000");
     v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked");
     v("max_length", self.max_length, Range{3, 1 << 24},
       "tokens of a sequence with [CLS] and [SEP]");
@@ -67,8 +68,8 @@ int evaluate(const EvaluateOptions& options) {
   const auto trained = open_trained_model(options.model, options.which);
   std::unique_ptr<Documents> documents;
   if (options.data == "language")
-    documents = std::make_unique<LanguageDocuments>(language_of(options), Split::kValidation,
-                                                    options.documents);
+    documents = std::make_unique<LanguageDocuments>(
+        language_of(options), Split::kValidation, evaluated_language_documents(options.documents));
   else
     documents = open_shards(options, trained.tokenizer);
   SequenceOptions sequences;

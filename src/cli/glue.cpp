@@ -87,8 +87,8 @@ Command glue_command() {
       "  hydramix glue --model runs/hydra --data glue --out runs/hydra-glue\n"
       "  hydramix glue --model runs/hydra --data glue --tasks SST-2,CoLA --seeds 3\n"
       "Scores are those of the paper's tables: accuracy; for QQP and MRPC the mean of F1 and "
-      "accuracy, for CoLA Matthews' correlation, for STS-B the mean of Pearson's and Spearman's, "
-      "for MNLI the mean of both dev sets. Runs that are complete are not repeated.");
+      "accuracy, for CoLA Matthews' correlation, for STS-B Spearman's, for MNLI the mean of "
+      "both dev sets. Runs that are complete are not repeated.");
 }
 
 }  // namespace hydramix

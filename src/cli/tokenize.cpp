@@ -138,10 +138,10 @@ int run_tokenize_command(const TokenizeOptions& o) {
   check_usage(o);
   const auto inputs = find_input_files(o.inputs, o.out);
   const auto tokenizer = load_tokenizer(o);
-  if (!inputs.passed_over.empty())
-    std::cerr << inputs.passed_over.size()
+  if (!inputs.skipped.empty())
+    std::cerr << inputs.skipped.size()
               << " files and folders of other kinds are passed over, for example "
-              << escaped(inputs.passed_over.front()) << std::endl;
+              << escaped(inputs.skipped.front()) << std::endl;
 
   TokenizeJob job = job_of(o, tokenizer, inputs);
   const Interrupt interrupt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value as somebody wrote it, before it meets a field: a YAML or JSON document, or the text of a
-// command line option. Kept apart from yaml-cpp's own node type because that one forgets the place
-// of keys, follows aliases into cycles, and drops a second document without a word.
+// A parsed value before it is assigned to a field: a YAML or JSON document, or the text of a
+// command line option. Not yaml-cpp's own node type, because that one loses the position of keys,
+// follows aliases into cycles, and silently drops a second document.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,7 @@ Node sequence_node(const std::vector<std::string>& texts);
 // "recipe.yaml:3", or only the origin when the line is not known.
 std::string place(const std::string& origin, int line);
 
-// How errors show what was given: 'text', "text" in quotes, a list, a mapping, nothing.
+// How errors show a value: 'text', "text" in quotes, a list, a mapping, nothing.
 std::string shown(const Node& node);
 
 // One document of YAML, or JSON, which is a part of YAML. An empty text is a null. Refuses anchors,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers are read strictly: the whole text must be the number, and it must fit. Integers may be
-// written 1e6 because step counts are; 1.5e3 and 010 are refused, since half the readers would
-// guess wrong.
+// written 1e6, as step counts often are. 1.5e3 and 010 are refused because they are ambiguous to
+// readers.
 #include "config/value.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ auto with_value(const Field& field, const Function& function) {
       field.storage);
 }
 
-// Each parse() says whether the node is a value of that type.
+// Each parse() returns whether the node is a value of that type.
 bool parse(const Node& node, bool& value) {
   value = node.text == "true";
   return !node.quoted && (value || node.text == "false");
@@ -77,7 +77,7 @@ bool parse(const Node& node, double& value) {
   std::string_view text = node.text;
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
-  if (text == "inf" || text == ".inf")  // in quotes too: that is how JSON carries it
+  if (text == "inf" || text == ".inf")  // in quotes too, as in JSON
     value = kInfinity;
   else if (node.quoted || text.empty() || !(is_digit(text[0]) || text[0] == '.') ||
            !parse_whole(text, value))
@@ -86,7 +86,7 @@ bool parse(const Node& node, double& value) {
   return true;
 }
 
-// Everything read ends up in a JSON file, which is UTF-8; its writer is the judge.
+// All values end up in a JSON file, so the JSON writer decides what is UTF-8.
 bool is_utf8(const std::string& text) {
   try {
     return !nlohmann::json(text).dump().empty();
@@ -148,7 +148,7 @@ TypeWords words(const Field& field) {
   });
 }
 
-// What one value, or one item of a list, has to be.
+// The requirement on one value, or on one item of a list.
 std::string item_text(const Field& field) {
   if (field.choices) return "one of: " + allowed_text(field);
   const std::string range = allowed_text(field);
@@ -209,7 +209,7 @@ Node from_text(const Field& field, const std::string& text, const std::string& o
   if (!field.is_list()) return scalar_node(text);
   if (text.starts_with('[')) {
     Node list = parse_document(text, origin);
-    list.line = 0;  // a place in a word of the command line helps nobody
+    list.line = 0;  // a line number within a command line argument is of no use
     for (Node& item : list.items) item.line = 0;
     return list;
   }

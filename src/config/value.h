@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One field and its value: parsing, checking and showing it. The only place that knows the types.
+// One field and its value: parsing, checking and showing it. The only file that knows the types.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,10 +15,10 @@ namespace hydramix {
 // Errors read "origin:line: path: got ..., expected ..."; with an empty origin they begin at path.
 void assign(const Field& field, const Node& given, const std::string& origin);
 
-// What the command line gives for a field: a text as it stands, or for a list 1,2,3 or [1, 2, 3].
+// Parses a command line argument for a field: a text unchanged, or for a list 1,2,3 or [1, 2, 3].
 Node from_text(const Field& field, const std::string& text, const std::string& origin);
 
-// The value that the field holds obeys its constraints.
+// Throws UsageError unless the field's value obeys its constraints.
 void check(const Field& field);
 
 bool is_empty(const Field& field);  // an empty text or list

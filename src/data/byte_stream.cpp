@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kBuffer = 256 << 10;
 
-// The file as it lies on disk.
+// The bytes on disk, unchanged.
 class PlainStream : public ByteStream {
  public:
   explicit PlainStream(const std::filesystem::path& path)
@@ -29,7 +29,7 @@ class PlainStream : public ByteStream {
                    ". Check the path and its permissions.");
     struct stat status = {};
     const bool regular = fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-    if (!regular) close(descriptor_);  // no destructor runs for what was never constructed
+    if (!regular) close(descriptor_);  // the destructor does not run if the constructor throws
     HYDRAMIX_CHECK(regular, path_.string(),
                    ": is not a regular file. Save its contents to a file first.");
     posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -63,8 +63,8 @@ class PlainStream : public ByteStream {
   int64_t consumed_ = 0;
 };
 
-// What both kinds of archive share: packed bytes in a buffer, and damage that is told only after
-// all that could be unpacked before it was handed out.
+// Shared by both archive formats: a buffer of compressed bytes, and damage, which is reported only
+// after all data before it was returned.
 class ArchiveStream : public ByteStream {
  public:
   explicit ArchiveStream(std::unique_ptr<PlainStream> file)
@@ -72,7 +72,7 @@ class ArchiveStream : public ByteStream {
 
   std::size_t read(char* buffer, std::size_t size) final {
     if (damage_.empty()) {
-      const std::size_t count = unpack(buffer, size);
+      const std::size_t count = decompress(buffer, size);
       if (count > 0 || damage_.empty()) return count;
     }
     throw DamagedArchive(damage_);
@@ -80,7 +80,7 @@ class ArchiveStream : public ByteStream {
   int64_t consumed() const final { return file_->consumed(); }
 
  protected:
-  virtual std::size_t unpack(char* buffer, std::size_t size) = 0;
+  virtual std::size_t decompress(char* buffer, std::size_t size) = 0;
 
   std::span<char> more_packed() {
     return {packed_.data(), file_->read(packed_.data(), packed_.size())};
@@ -104,7 +104,7 @@ class GzipStream final : public ArchiveStream {
   ~GzipStream() override { inflateEnd(&zlib_); }
 
  private:
-  std::size_t unpack(char* buffer, std::size_t size) override {
+  std::size_t decompress(char* buffer, std::size_t size) override {
     zlib_.next_out = reinterpret_cast<Bytef*>(buffer);
     zlib_.avail_out = static_cast<uInt>(size);
     while (zlib_.avail_out > 0) {
@@ -142,10 +142,10 @@ class ZstdStream final : public ArchiveStream {
   ~ZstdStream() override { ZSTD_freeDCtx(zstd_); }
 
  private:
-  std::size_t unpack(char* buffer, std::size_t size) override {
+  std::size_t decompress(char* buffer, std::size_t size) override {
     ZSTD_outBuffer out = {buffer, size, 0};
     while (out.pos < out.size) {
-      // After a full buffer zstd may still hold contents that need no more input.
+      // When the output buffer was full, zstd may have more output without more input.
       if (in_.pos == in_.size && !holds_more_) {
         const auto packed = more_packed();
         if (packed.empty()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenized documents by number: what pretraining reads, whether from token shards or made up as
-// they are asked for. Reading is a pure function of the number and safe from many threads, so the
-// position in the data is never more than a count.
+// Tokenized documents by number, for pretraining: from token shards, or generated on demand.
+// Reading is a pure function of the number and thread-safe, so the position in the data is a single
+// count.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace hydramix {
 
-// What a masked word depends on, as documents may know it that were made up by rules.
+// What a masked word depends on. Known only for generated documents.
 struct Dependency {
   int32_t kind = 0;       // index into kinds()
-  double achievable = 0;  // the best accuracy that anybody can expect, seeing what is not masked
+  double achievable = 0;  // the best expected accuracy given the words that are not masked
 };
 
 class Documents {
@@ -26,13 +26,13 @@ class Documents {
   virtual void read(int64_t document, std::vector<int32_t>& ids) const = 0;
   // Of the tokenizer that made the ids (Tokenizer::fingerprint).
   virtual std::string tokenizer_fingerprint() const = 0;
-  // Of the data itself, so that a resumed run can tell that it was exchanged.
+  // Of the data itself, so that a resumed run detects other data.
   virtual std::string fingerprint() const = 0;
 
-  // Names of the kinds of dependencies; none where they are not known.
+  // Names of the kinds of dependencies; empty where they are not known.
   virtual std::vector<std::string> kinds() const { return {}; }
-  // For each token of a document: what it depends on, given which tokens cannot be seen. Only for
-  // documents that have kinds().
+  // For each token of a document what it depends on, given the hidden tokens. Only for documents
+  // with kinds().
   virtual std::vector<Dependency> dependencies(int64_t document,
                                                const std::vector<char>& hidden) const;
 };

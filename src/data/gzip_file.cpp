@@ -47,9 +47,9 @@ GzipFile::GzipFile(const std::filesystem::path& target) : state_(std::make_uniqu
 GzipFile::~GzipFile() = default;
 
 void GzipFile::write(std::string_view text) {
-  constexpr std::size_t kMost = std::numeric_limits<uInt>::max();
+  constexpr std::size_t kMaxInput = std::numeric_limits<uInt>::max();
   while (!text.empty()) {
-    const std::size_t size = std::min(text.size(), kMost);
+    const std::size_t size = std::min(text.size(), kMaxInput);
     // zlib does not write to its input; its interface predates const.
     state_->stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
     state_->stream.avail_in = static_cast<uInt>(size);

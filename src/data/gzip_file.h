@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gzip file, whole or not at all (AtomicFile). Its header holds neither name nor time: equal
+// Writes a gzip file atomically (AtomicFile). Its header holds neither name nor time, so equal
 // contents give equal files.
 #pragma once
 

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The ending that tells the format, without that of the archive.
+// The extension of the format, without .gz or .zst.
 std::string format_ending(fs::path path) {
   if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
   return path.extension().string();
@@ -26,7 +26,7 @@ bool is_one_of(const std::string& ending, std::initializer_list<const char*> kno
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
-InputFile examined(const fs::path& path) {
+InputFile checked_input(const fs::path& path) {
   std::error_code failed;
   const auto status = fs::status(path, failed);
   HYDRAMIX_CHECK(fs::exists(status), path.string(),
@@ -40,7 +40,7 @@ InputFile examined(const fs::path& path) {
   return {path.string(), static_cast<int64_t>(fs::file_size(path))};
 }
 
-// Its index.json is no JSON lines. `out` may not have got its first shard yet.
+// A data set's index.json is not JSON lines. `out` may have no shard yet.
 bool is_data_set(const fs::path& folder, const fs::path& out) {
   std::error_code ignored;
   return fs::exists(folder / "shard-00000.bin") || fs::equivalent(folder, out, ignored);
@@ -67,9 +67,9 @@ void add_folder(const fs::path& folder, const fs::path& out, InputFiles& found) 
   std::sort(paths.begin(), paths.end());
   for (const fs::path& path : paths)
     if (holds_json_lines(path.string()) || is_one_of(format_ending(path), {".txt", ".text"}))
-      found.files.push_back(examined(path));
+      found.files.push_back(checked_input(path));
     else
-      found.passed_over.push_back(path.string());
+      found.skipped.push_back(path.string());
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ InputFiles find_input_files(const std::vector<std::string>& inputs, const fs::pa
     if (fs::is_directory(input))
       add_folder(input, out, found);
     else
-      found.files.push_back(examined(input));
+      found.files.push_back(checked_input(input));
   HYDRAMIX_CHECK(!found.files.empty(), inputs.empty() ? "the inputs" : inputs.front(),
                  ": no text in it. Expected files ending in .txt, .text, .json, .jsonl or .ndjson, "
                  "also packed as .gz or .zst; a file of another name must be named itself.");

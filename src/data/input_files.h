@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files behind the inputs of a command: files as they are named, folders as the files in them,
-// at any depth, in the order of their paths.
+// Expands the inputs of a command to files: a folder means all files in it, at any depth, in the
+// order of their paths.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ struct InputFile {
 
 struct InputFiles {
   std::vector<InputFile> files;
-  // In folders: files whose names do not tell their format, folders that hold a data set.
-  std::vector<std::string> passed_over;
+  // In folders: files of unknown format, and folders that hold a data set.
+  std::vector<std::string> skipped;
   int64_t bytes() const;
 };
 
 // A name ending in .json, .jsonl or .ndjson, before .gz or .zst, holds JSON lines; any other holds
-// text. Of a folder only these and .txt and .text are taken, and no hidden ones.
+// text. In a folder only these, .txt and .text are read, and no hidden files.
 bool holds_json_lines(const std::string& path);
 
-// Error when an input is missing, cannot be read or is there twice, or when no file is left. The
-// folder `out` may lie within an input; what is written to it is no input.
+// Throws Error when an input is missing, unreadable or given twice, or when no file is left. The
+// folder `out` may lie within an input; its files are not inputs.
 InputFiles find_input_files(const std::vector<std::string>& inputs,
                             const std::filesystem::path& out = {});
 

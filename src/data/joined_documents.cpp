@@ -8,7 +8,7 @@
 namespace hydramix {
 namespace {
 
-// Documents between two of the places that are remembered: a billion documents need 125 MB.
+// The start of every kStride-th document is stored: 125 MB for a billion documents.
 constexpr int64_t kStride = 64;
 
 }  // namespace

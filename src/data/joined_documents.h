@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All documents as one text, [SEP] behind each, cut into rows of one length: no token is left out
-// and every sequence is as long as the others. A row is a document of this class.
+// Joins all documents into one text, with [SEP] after each, and cuts it into rows of equal length.
+// No token is lost. A row is a document of this class.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class JoinedDocuments final : public Documents {
   std::string fingerprint() const override;
 
  private:
-  // A document, and where in the joined text it begins.
+  // A document, and its start in the joined text.
   struct Place {
     int64_t document, begin;
   };
@@ -31,7 +31,7 @@ class JoinedDocuments final : public Documents {
   int64_t row_;
   int32_t separator_;
   int64_t tokens_ = 0;           // of the joined text
-  std::vector<int64_t> begins_;  // where every kStride-th document begins in it
+  std::vector<int64_t> begins_;  // start of every kStride-th document in it
 };
 
 }  // namespace hydramix

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One string of a JSON object, without building the rest of it.
+// Extracts one string of a JSON object without building the rest.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace hydramix {
 struct JsonField {
   std::optional<std::string> text;
   bool found_other = false;  // the field is there, but not a string
-  std::string other_fields;  // "url, timestamp": what else there is, for messages
+  std::string other_fields;  // "url, timestamp": the other fields, for messages
   std::string error;         // why it is not JSON; else empty
 };
 

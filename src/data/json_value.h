@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a JSON file that someone may have damaged or edited: an Error names file and key.
+// Reads values of a JSON file that may be damaged or edited. An Error names file and key.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,8 @@
 
 namespace hydramix {
 
-// No count or size in our files reaches this, and sums and products of a few do not overflow.
+// No count or size in our files reaches this, and sums and products of a few such numbers do not
+// overflow.
 inline constexpr int64_t kLargestCount = int64_t{1} << 48;
 
 inline const nlohmann::ordered_json& member(const nlohmann::ordered_json& object, const char* key,
@@ -42,7 +43,7 @@ inline std::string text_member(const nlohmann::ordered_json& object, const char*
 // The contents of a file as JSON.
 nlohmann::ordered_json parse_json_file(const std::string& contents, const std::string& origin);
 
-// As text, to be read by people too. Paths need not be UTF-8, JSON does: what is not is replaced.
+// As readable text. JSON must be UTF-8, paths need not be: other bytes are replaced.
 std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
 
 }  // namespace hydramix

@@ -35,7 +35,7 @@ bool LineReader::next() {
     begin_ += count + (newline != nullptr ? 1 : 0);
     length += count;
     too_long_ = length > limit_;
-    if (newline != nullptr && length == count) {  // wholly in the buffer: no copy
+    if (newline != nullptr && length == count) {  // entirely in the buffer: no copy
       text_ = {start, count};
     } else if (!too_long_) {
       joined_.append(start, count);

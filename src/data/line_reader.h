@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of a stream, in memory that does not grow with them: of a line above the limit only its
-// end is looked for.
+// Reads a stream line by line in bounded memory: a line above the limit is skipped up to its end.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +12,23 @@
 
 namespace hydramix {
 
-// Some editors put it before the first line of a file of UTF-8.
+// Some editors write it at the start of a UTF-8 file.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 class LineReader {
  public:
-  // `offset` and `line`: how much of the file's contents was read before.
+  // `offset` and `line`: bytes and lines of the contents that were read before.
   LineReader(std::unique_ptr<ByteStream> stream, int64_t limit, int64_t offset = 0,
              int64_t line = 0);
 
-  // The next line, without its end (\n or \r\n); false after the last. Throws DamagedArchive, and
-  // then drops the line that was cut short.
+  // The next line, without its end (\n or \r\n); false after the last. Throws DamagedArchive; the
+  // truncated line is dropped.
   bool next();
 
   std::string_view text() const { return text_; }  // until the next call; empty when too long
   bool too_long() const { return too_long_; }
   int64_t number() const { return line_; }    // counted from 1
-  int64_t offset() const { return offset_; }  // of the contents, behind this line
+  int64_t offset() const { return offset_; }  // in the contents, after this line
   int64_t consumed() const { return stream_->consumed(); }
 
  private:
@@ -37,7 +36,7 @@ class LineReader {
   std::size_t limit_;
   int64_t offset_, line_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // what of the buffer is still to be read
+  std::size_t begin_ = 0, end_ = 0;  // the unread part of the buffer
   std::string joined_;               // a line that crosses the end of the buffer
   std::string_view text_;
   bool too_long_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be wrong with a line of input, and how often it was.
+// Kinds of malformed input, and their counts.
 #pragma once
 
 #include <array>

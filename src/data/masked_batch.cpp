@@ -10,7 +10,7 @@
 namespace hydramix {
 namespace {
 
-// What a stream of random numbers is for; part of its key.
+// Keys of the random streams.
 constexpr uint64_t kTraining = 1, kEvaluation = 2;
 
 bool is_joined(const SequenceOptions& options) { return options.long_documents == "join"; }
@@ -89,7 +89,7 @@ MaskedBatch MaskedBatches::evaluation(int64_t first, int64_t count) const {
   batch.first = first;
   batch.offsets.push_back(0);
   for (int64_t document = first; document < first + count; ++document) {
-    // The seed is not part of the key: models of any seed are asked the same.
+    // The seed is not part of the key, so all models are evaluated on the same masks.
     Random random(0, kEvaluation, static_cast<uint64_t>(document));
     add(batch, document, false, options_.evaluation_mask, random);
   }

@@ -3,11 +3,11 @@
 // without padding, some tokens masked. (Sequences cut from one text have no [SEP] of their own.)
 //
 //   a token is chosen with probability p; it becomes [MASK] in 80 of 100 cases, any token of the
-//   vocabulary in 10, and stays in 10; what stood there is the target
+//   vocabulary in 10, and stays in 10; the original token is the target
 //
 // A sequence has a number, counted over all epochs, and everything about it (which document, which
-// window, what is masked) is a pure function of that number and the seed. So a batch does not
-// depend on how it is divided among ranks and micro-batches, and the position in the data is a
+// window, what is masked) is a pure function of that number and the seed. A batch therefore does
+// not depend on how it is divided among ranks and micro-batches, and the position in the data is a
 // count of sequences.
 #pragma once
 
@@ -32,17 +32,19 @@ struct SequenceOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("max_length", self.max_length, Range{3, 1 << 24},
-      "tokens of a sequence with [CLS] and [SEP]");
+      "longest sequence in tokens, including [CLS] and [SEP]");
     v("long_documents", self.long_documents, Choices{"truncate", "window", "join"},
-      "of a document that is longer: its beginning, or a window at random, another each time; "
-      "join: all documents are one text, [SEP] behind each, cut into sequences of max_length");
+      "use the beginning of a longer document, or a new random window each time; join: cut the "
+      "text "
+      "of all documents, with [SEP] after each, into sequences of max_length");
     v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked in training");
     v("evaluation_mask", self.evaluation_mask, Range{0.0, 1.0},
       "share of the tokens masked in evaluation");
   }
 };
 
-// What sequences are made from, one each, with these options: the documents, or rows of them.
+// The documents that become one sequence each with these options: the given ones, or rows of the
+// joined text.
 std::unique_ptr<Documents> sequence_documents(std::unique_ptr<Documents> documents,
                                               const SequenceOptions& options,
                                               const Tokenizer& tokenizer);
@@ -50,8 +52,8 @@ std::unique_ptr<Documents> sequence_documents(std::unique_ptr<Documents> documen
 struct MaskedBatch {
   std::vector<int64_t> ids;        // tokens of all sequences, end to end
   std::vector<int64_t> offsets;    // where each sequence begins, then the number of tokens
-  std::vector<int64_t> positions;  // places among ids that are to be predicted
-  std::vector<int64_t> targets;    // what stood there
+  std::vector<int64_t> positions;  // indices into ids to be predicted
+  std::vector<int64_t> targets;    // the original ids there
   std::vector<int64_t> documents;  // the document of each sequence
   std::vector<int64_t> begins;     // and where in it the sequence begins
   int64_t first = 0;               // the number of the first sequence
@@ -59,7 +61,7 @@ struct MaskedBatch {
 
 class MaskedBatches {
  public:
-  // `documents` as sequence_documents() gives them. Throws an Error unless they were made with this
+  // `documents` come from sequence_documents(). Throws Error unless they were made with this
   // tokenizer.
   MaskedBatches(const Documents& documents, const Tokenizer& tokenizer,
                 const SequenceOptions& options, uint64_t seed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Items made by one thread, worked on by many, and handed out in the order they were made in:
-// results do not depend on the number of threads. At most a few items a thread are under way, so
-// memory is bounded. What any of the threads throws comes out of next() at the place of its item.
+// One thread produces items, many process them, and next() returns them in the order of production,
+// so results do not depend on the number of threads. A few items per thread are in flight at most,
+// which bounds memory. An exception of any thread is rethrown by next() in place of its item.
 #pragma once
 
 #include <condition_variable>
@@ -18,16 +18,16 @@ namespace hydramix {
 template <class Item>
 class OrderedPipeline {
  public:
-  // `make` fills an item, which may hold the leavings of an earlier one, or returns false at the
-  // end; `work` changes it in place.
+  // `make` fills an item, which may hold data of an earlier one, or returns false at the end;
+  // `work` changes it in place.
   OrderedPipeline(std::function<bool(Item&)> make, std::function<void(Item&)> work, int threads)
       : make_(std::move(make)),
         work_(std::move(work)),
         slots_(static_cast<std::size_t>(3 * threads + 1)) {
     try {
-      threads_.emplace_back([this] { run_maker(); });
+      threads_.emplace_back([this] { run_producer(); });
       for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run_worker(); });
-    } catch (...) {  // the system has no more threads: end those that run
+    } catch (...) {  // the system has no more threads: stop those that run
       stop();
       throw;
     }
@@ -59,7 +59,7 @@ class OrderedPipeline {
 
   Slot& slot_of(int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
 
-  void run_maker() {
+  void run_producer() {
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [&] { return stopping_ || made_ - taken_ < std::ssize(slots_); });
@@ -109,7 +109,7 @@ class OrderedPipeline {
 
   std::function<bool(Item&)> make_;
   std::function<void(Item&)> work_;
-  std::mutex mutex_;  // guards all below but the items, each of which has one owner at a time
+  std::mutex mutex_;  // guards everything below except the items, which have one owner at a time
   std::condition_variable changed_;
   std::vector<Slot> slots_;                     // a ring
   int64_t made_ = 0, started_ = 0, taken_ = 0;  // taken <= started <= made <= taken + slots

@@ -24,7 +24,7 @@ constexpr std::array<char, 8> kPadding = {};
 int64_t padding(int64_t bytes) { return (8 - bytes % 8) % 8; }
 
 uint32_t checksum(uint32_t so_far, const void* data, std::size_t size) {
-  if (size == 0) return so_far;  // zlib takes a null pointer for a wish to begin anew
+  if (size == 0) return so_far;  // zlib would restart the checksum at a null pointer
   return static_cast<uint32_t>(crc32_z(so_far, static_cast<const Bytef*>(data), size));
 }
 

@@ -6,7 +6,7 @@
 //   ids        of all documents end to end, then zeros up to a multiple of 8 bytes
 //   u64 ...    for each document the number of ids up to its end
 //
-// All numbers little-endian. How many ids and documents there are stands in the index.
+// All numbers little-endian. The index has the number of ids and documents.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,7 @@ namespace hydramix {
 
 static_assert(std::endian::native == std::endian::little, "shards are mapped as they lie on disk");
 
-// What the index knows of a shard.
+// The index entry of a shard.
 struct ShardInfo {
   std::string file;  // a name within the folder
   int64_t tokens = 0, documents = 0, bytes = 0;
@@ -40,7 +40,7 @@ class ShardWriter {
   // Ids that are not negative and fit into id_bytes.
   void add(std::span<const int32_t> ids);
   const ShardInfo& info() const { return info_; }  // tokens and documents so far
-  ShardInfo commit();                              // the file appears
+  ShardInfo commit();                              // makes the file visible
 
  private:
   void write(const void* data, std::size_t size);
@@ -54,13 +54,13 @@ class ShardWriter {
 
 class ShardReader {
  public:
-  // Error when the file is not what `info` says.
+  // Throws Error when the file does not match `info`.
   ShardReader(const std::filesystem::path& folder, const ShardInfo& info, int64_t id_bytes,
               int64_t vocabulary);
   const ShardInfo& info() const { return info_; }
   int64_t length(int64_t document) const;
   void read(int64_t document, std::vector<int32_t>& ids) const;
-  // Reads all of it: the checksum, every id, every end. Error says what is wrong.
+  // Checks the checksum, every id and every end. Throws Error.
   void verify() const;
 
  private:

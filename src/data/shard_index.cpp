@@ -30,7 +30,7 @@ ShardInfo parse_shard(const nlohmann::ordered_json& json, int64_t id_bytes,
                       const std::string& origin) {
   ShardInfo shard;
   shard.file = text_member(json, "file", origin);
-  // A name and not a path: an index from elsewhere must not make us read other folders.
+  // A name, not a path: an untrusted index must not make us read other folders.
   HYDRAMIX_CHECK(!shard.file.empty() && shard.file.find('/') == std::string::npos, origin,
                  ": 'file' is ", in_quotes(shard.file),
                  ", expected a name such as shard-00000.bin "

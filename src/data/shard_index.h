@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// index.json: what makes a folder of shards a data set. It is written last and whole, so a folder
-// without it is not one.
+// index.json, the table of contents of a data set. It is written last and atomically: a folder
+// without it is not a data set.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,14 +21,14 @@ struct ShardIndex {
   std::string tokenizer;   // Tokenizer::fingerprint
   int64_t vocabulary = 0;  // tokens that the tokenizer knows
   std::vector<ShardInfo> shards;
-  DefectCounts malformed;       // lines of the input that were left out
-  int64_t short_documents = 0;  // left out because they have too few tokens
+  DefectCounts malformed;       // skipped lines of the input
+  int64_t short_documents = 0;  // skipped for too few tokens
   nlohmann::ordered_json made_with = nlohmann::ordered_json::object();  // options and input files
 
   int64_t id_bytes() const { return vocabulary <= 65536 ? 2 : 4; }
   int64_t documents() const;
   int64_t tokens() const;
-  // Of the data and the tokenizer, not of how they were made: 16 hex digits.
+  // Hash of the data and the tokenizer, independent of `made_with`: 16 hex digits.
   std::string fingerprint() const;
 
   nlohmann::ordered_json to_json() const;

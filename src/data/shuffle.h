@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A random order of n things without writing it down: a keyed bijection of [0, n) (a Feistel
-// network on the next power of four, walked until it lands inside). O(1) time and memory for any
-// place, so an epoch over a billion documents is shuffled by nothing and resumed by a number.
+// A random permutation of [0, n) without storing it: a keyed bijection (a Feistel network on the
+// next power of four, repeated until the result is below n). O(1) time and memory per element, so
+// an epoch over a billion documents needs no list and resumes from a number.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Shuffle {
     for (uint64_t& key : keys_) key = random.next();
   }
 
-  // The thing at `place`; every thing is at one place.
+  // The element at position `place`.
   int64_t operator()(int64_t place) const {
     uint64_t x = static_cast<uint64_t>(place);
     do x = permuted(x);
@@ -27,7 +27,7 @@ class Shuffle {
   }
 
  private:
-  static constexpr uint64_t kStream = 0x53485546;  // apart from what else is drawn from the seed
+  static constexpr uint64_t kStream = 0x53485546;  // differs from the other streams of the seed
   uint64_t permuted(uint64_t x) const {
     const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
     uint64_t left = x >> half_bits_, right = x & mask;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kLongestLine = 16 << 20;
 
-// Passes a stream on and hashes what goes by.
+// Hashes the bytes that pass through.
 class HashedStream : public ByteStream {
  public:
   HashedStream(std::unique_ptr<ByteStream> stream, uint64_t& hash)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of a file of tab-separated values, one after the other. Quotes are ordinary characters,
-// for so they are in the files of GLUE; a byte order mark, \r\n and a missing final newline make no
-// difference. Archives (.gz, .zst) are unpacked on the way.
+// Reads tab-separated values row by row. Quotes are ordinary characters, as in the GLUE files. A
+// byte order mark, \r\n and a missing final newline are accepted. Decompresses .gz and .zst.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace hydramix {
 class TableReader {
  public:
   explicit TableReader(const std::filesystem::path& path);
-  // The stream below knows where the hash is.
+  // The stream points to the hash.
   TableReader(const TableReader&) = delete;
   TableReader& operator=(const TableReader&) = delete;
 
@@ -28,7 +27,7 @@ class TableReader {
   int64_t line() const { return lines_.number(); }                       // counted from 1
   std::string where() const;                                             // "dev.tsv: line 3"
 
-  // Of all bytes of the contents, 16 hex digits; to be asked behind the last row.
+  // Hash of all bytes of the contents, 16 hex digits; call after the last row.
   std::string fingerprint() const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 std::size_t valid_utf8_prefix(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
-    uint64_t eight;  // almost all text is ASCII: eight bytes at once
+    uint64_t eight;  // most text is ASCII: check eight bytes at once
     if (at + sizeof eight <= text.size()) {
       std::memcpy(&eight, text.data() + at, sizeof eight);
       if ((eight & 0x8080808080808080U) == 0) {
@@ -114,7 +114,7 @@ bool TextSource::next_in_file(RawDocument& document) {
   return false;
 }
 
-// The first line is read; now those up to a blank one or the end of the file.
+// Appends the lines up to a blank one or the end of the file; the first line is already read.
 bool TextSource::next_paragraphs(RawDocument& document) {
   const auto limit = static_cast<std::size_t>(options_.max_bytes);
   bool too_long = reader_->too_long();

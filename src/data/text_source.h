@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents from text files and JSON lines, plain or packed, one after the other in constant
-// memory. Finding where a document begins and ends is for one thread and cheap (TextSource);
-// parsing it is not, and can be done by many (extract_text). What is malformed comes out as a
-// Defect in place of its document, and reading goes on behind it.
+// Reads documents from text files and JSON lines, plain or compressed, in constant memory. One
+// thread finds the borders of documents, which is cheap (TextSource); many threads parse them
+// (extract_text). A malformed document yields a Defect, and reading continues after it.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +18,12 @@ namespace hydramix {
 
 struct TextOptions {
   std::string field = "text";      // of a JSON line
-  bool document_per_line = false;  // of a text file; else blank lines stand between documents
-  int64_t max_bytes = 16 << 20;    // of a document as it stands in the file
+  bool document_per_line = false;  // of a text file; else blank lines separate documents
+  int64_t max_bytes = 16 << 20;    // of a document in the file
 };
 
-// Between two documents. Reading can go on from here without parsing what lies before.
+// A position between two documents. Reading can continue from here without parsing what comes
+// before.
 struct TextPosition {
   int64_t file = 0;    // number of the input file
   int64_t offset = 0;  // in its unpacked contents
@@ -44,7 +44,7 @@ class TextSource {
   TextSource(std::vector<InputFile> files, TextOptions options, TextPosition start = {});
 
   bool next(RawDocument& document);  // false after the last
-  int64_t consumed() const;          // bytes of the files themselves, for progress
+  int64_t consumed() const;          // bytes read from the files on disk, for progress
 
  private:
   bool open();  // the file of position_; false when there is none left
@@ -61,7 +61,7 @@ class TextSource {
   bool is_json_ = false;
 };
 
-// The text of a document, or what is wrong with it. May take the bytes away.
+// Extracts the text of a document, or returns its defect. May move the bytes out.
 std::optional<Defect> extract_text(RawDocument& document, const TextOptions& options,
                                    std::string& text);
 

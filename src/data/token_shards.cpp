@@ -42,9 +42,9 @@ TokenShards::TokenShards(const std::filesystem::path& path) : origin_(index_path
 TokenShards::Place TokenShards::find(int64_t document) const {
   HYDRAMIX_CHECK(document >= 0 && document < size(), origin_.string(), ": there is no document ",
                  document, ", expected 0 to ", size() - 1, ".");
-  // The last shard that begins at or before it: empty ones are passed over.
-  const auto behind = std::upper_bound(first_.begin(), first_.end(), document);
-  const auto shard = static_cast<std::size_t>(behind - first_.begin()) - 1;
+  // The last shard that begins at or before the document; this skips empty shards.
+  const auto next = std::upper_bound(first_.begin(), first_.end(), document);
+  const auto shard = static_cast<std::size_t>(next - first_.begin()) - 1;
   return {shards_[shard].get(), document - first_[shard]};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A data set of token ids: files shard-00000.bin, ... (shard_file.h) and index.json
-// (shard_index.h). Memory-mapped: opening costs nothing but a page a shard, and any document can be
-// read at once, from many threads.
+// (shard_index.h). Memory-mapped: opening reads one page per shard, and many threads can read any
+// document.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,8 @@ namespace hydramix {
 
 class TokenShards final : public Documents {
  public:
-  // The folder or its index.json. Error when there is no index, or a shard is not as the index
-  // says: missing, of another size, of another layout.
+  // The folder or its index.json. Throws Error when there is no index, or a shard does not match
+  // it: missing, of another size or layout.
   explicit TokenShards(const std::filesystem::path& path);
 
   int64_t size() const override { return first_.back(); }
@@ -29,9 +29,9 @@ class TokenShards final : public Documents {
   std::string fingerprint() const override { return index_.fingerprint(); }
 
   const ShardIndex& index() const { return index_; }
-  // Error unless the ids are those of this tokenizer; `name` is what the error calls it.
+  // Throws Error unless the ids come from this tokenizer; `name` identifies it in the message.
   void check_tokenizer(const std::string& tokenizer_fingerprint, const std::string& name) const;
-  // Reads everything: checksums, ids, ends. `progress` gets the bytes of each shard that is fine.
+  // Checks all checksums, ids and ends. `progress` is called with the bytes of each valid shard.
   void verify(const std::function<void(int64_t)>& progress = {}) const;
 
  private:
@@ -50,16 +50,16 @@ class TokenShards final : public Documents {
 // Writes such a folder. Until finish() it has no index.json and is not a data set.
 class TokenShardsWriter {
  public:
-  // `index` tells the tokenizer, and the shards that are there already when work is taken up again.
+  // `index` names the tokenizer and, on resume, the finished shards.
   TokenShardsWriter(std::filesystem::path folder, ShardIndex index, int64_t shard_tokens);
 
-  // Adds a document. A shard ends with the document that fills it; true when this one did. Error
-  // when an id is not of the vocabulary.
+  // Adds a document. A shard ends with the document that fills it; returns true for that document.
+  // Throws Error when an id is outside the vocabulary.
   bool add(std::span<const int32_t> ids);
-  int64_t documents() const;  // also of the shard that is being written
+  int64_t documents() const;  // including the shard in progress
   int64_t tokens() const;
-  ShardIndex& index() { return index_; }  // of the shards that are finished
-  void finish();                          // the last shard, then index.json
+  ShardIndex& index() { return index_; }  // of the finished shards
+  void finish();                          // writes the last shard, then index.json
 
  private:
   void end_shard();

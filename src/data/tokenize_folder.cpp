@@ -25,7 +25,7 @@ bool is_shard_name(const std::string& name) {
   return name.starts_with("shard-") && name.ends_with(".bin");
 }
 
-// What AtomicFile leaves when it is killed.
+// Temporary files that a killed AtomicFile leaves.
 bool is_temporary_name(const std::string& name) {
   const auto at = name.find(".tmp.");
   if (at == std::string::npos) return false;
@@ -42,12 +42,12 @@ std::vector<fs::path> files_named(const fs::path& folder, Predicate is_wanted) {
 }
 
 void remove_data_set(const fs::path& folder) {
-  fs::remove(folder / kIndexName);  // first: from now on it is no data set
+  fs::remove(folder / kIndexName);  // first: from now on it is not a data set
   fs::remove(folder / kResumeName);
   for (const auto& path : files_named(folder, is_shard_name)) fs::remove(path);
 }
 
-// The value of a key, null when there is none: what is compared may come from a damaged file.
+// The value of a key, or null: the object may come from a damaged file.
 nlohmann::ordered_json value_of(const nlohmann::ordered_json& object, const std::string& key) {
   return object.is_object() && object.contains(key) ? object[key] : nlohmann::ordered_json();
 }
@@ -89,7 +89,7 @@ std::string first_difference(const nlohmann::ordered_json& old_made_with,
                              const nlohmann::ordered_json& new_made_with) {
   for (const auto& [key, value] : new_made_with.items()) {
     const auto before = value_of(old_made_with, key);
-    // The file may have moved; the fingerprint tells whether it is the same.
+    // The file may have moved; the fingerprint identifies its contents.
     if (key == "vocab" || json_text(before) == json_text(value)) continue;
     if (key == "inputs") return input_difference(before, value);
     if (key == "tokenizer")
@@ -116,14 +116,14 @@ TokenizeFolder::TokenizeFolder(fs::path path, ShardIndex index, bool overwrite)
   }
 }
 
-TokenizeFolder::~TokenizeFolder() { close(descriptor_); }  // and with it the lock
+TokenizeFolder::~TokenizeFolder() { close(descriptor_); }  // releases the lock
 
 void TokenizeFolder::lock() {
   descriptor_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   HYDRAMIX_CHECK(descriptor_ >= 0, path_.string(),
                  ": the folder cannot be opened: ", std::strerror(errno),
                  ". Check its permissions.");
-  // Some network file systems have no locks for folders; there it must go without.
+  // Some network file systems cannot lock folders; continue without a lock there.
   if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     close(descriptor_);
     throw Error(concat(path_.string(),
@@ -141,7 +141,7 @@ void TokenizeFolder::load(bool overwrite) {
     HYDRAMIX_CHECK_USAGE(files_named(path_, is_shard_name).empty(), path_.string(),
                          ": holds shards, but neither ", kIndexName, " nor ", kResumeName,
                          " that tell what they are. Use another folder, or --overwrite.");
-    save(index_, position_);  // from now on the folder tells what is in it
+    save(index_, position_);  // from now on the folder identifies its contents
     return;
   }
 
@@ -155,7 +155,7 @@ void TokenizeFolder::load(bool overwrite) {
                        has_index ? "a data set" : "an unfinished data set", " made with ",
                        difference, ". Use another folder, or --overwrite to replace it.");
   index_ = found;
-  for (const ShardInfo& shard : index_.shards)  // Error when one is damaged
+  for (const ShardInfo& shard : index_.shards)  // throws Error when one is damaged
     ShardReader(path_, shard, index_.id_bytes(), index_.vocabulary);
   is_complete_ = has_index;
   if (has_index) {
@@ -182,7 +182,7 @@ void TokenizeFolder::complete() {
 
 void TokenizeFolder::abandon() {
   remove_data_set(path_);
-  std::error_code ignored;  // fails when it holds files that are not ours
+  std::error_code ignored;  // fails when the folder holds other files
   if (is_new_) fs::remove(path_, ignored);
 }
 

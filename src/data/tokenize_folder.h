@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder that a data set is being written to, and how far that has come. resume.json is written
-// after each shard; whoever is killed takes up the work behind the last one. index.json, written
-// last, ends it.
+// The output folder of tokenization and its progress. resume.json is written after each shard: a
+// killed run resumes after the last finished shard. index.json, written last, completes the data
+// set.
 #pragma once
 
 #include <filesystem>
@@ -14,21 +14,21 @@ namespace hydramix {
 
 class TokenizeFolder {
  public:
-  // Makes the folder if need be and locks it, so that two commands do not write to one folder.
-  // UsageError when it holds a data set made with other options or inputs, unless `overwrite`,
-  // which removes that first. `index` is that of a new data set.
+  // Creates the folder if needed and locks it, so that two commands cannot write to it. Throws
+  // UsageError when it holds a data set made with other options or inputs; `overwrite` removes that
+  // first. `index` is used for a new data set.
   TokenizeFolder(std::filesystem::path path, ShardIndex index, bool overwrite);
   ~TokenizeFolder();
   TokenizeFolder(const TokenizeFolder&) = delete;
   TokenizeFolder& operator=(const TokenizeFolder&) = delete;
 
   bool is_complete() const { return is_complete_; }
-  const ShardIndex& index() const { return index_; }  // shards finished before
+  const ShardIndex& index() const { return index_; }  // shards that are finished
   const TextPosition& position() const { return position_; }
 
   void save(const ShardIndex& index, const TextPosition& position) const;
   void complete();  // after index.json was written
-  void abandon();   // nothing came of it: leaves no trace
+  void abandon();   // removes the data set, and the folder if it is new
 
  private:
   void lock();
@@ -41,8 +41,8 @@ class TokenizeFolder {
   int descriptor_ = -1;
 };
 
-// "--min-tokens 5, now it is --min-tokens 1": the first thing that two data sets were made with
-// differently; empty when there is none.
+// "--min-tokens 5, now it is --min-tokens 1": the first difference between the options or inputs of
+// two data sets; empty when there is none.
 std::string first_difference(const nlohmann::ordered_json& old_made_with,
                              const nlohmann::ordered_json& new_made_with);
 

@@ -12,11 +12,11 @@ namespace {
 constexpr int64_t kShownPerCause = 5;  // malformed lines; all are counted
 constexpr std::size_t kBatchBytes = 256 << 10;
 
-// Documents that go through the threads together, so that locks do not count.
+// Documents that pass through the threads together, so that the cost of locks is negligible.
 struct Batch {
-  std::vector<RawDocument> documents;  // the first `count`; the rest is memory to use again
+  std::vector<RawDocument> documents;  // the first `count` are valid; the rest is reused memory
   std::size_t count = 0;
-  int64_t consumed = 0;  // of the input, up to here
+  int64_t consumed = 0;  // bytes of the input up to here
 
   std::vector<int32_t> ids;       // of all documents
   std::vector<std::size_t> ends;  // of each of them
@@ -28,7 +28,7 @@ bool fill(Batch& batch, TextSource& source) {
     if (batch.count == batch.documents.size()) batch.documents.emplace_back();
     RawDocument& document = batch.documents[batch.count];
     if (!source.next(document)) break;
-    bytes += document.bytes.size() + 64;  // empty ones must come to an end too
+    bytes += document.bytes.size() + 64;  // so that empty documents also fill the batch
   }
   batch.consumed = source.consumed();
   return batch.count > 0;
@@ -66,7 +66,7 @@ ShardIndex new_index(const TokenizeJob& job) {
   return index;
 }
 
-// What the caller's thread does: takes documents in order and writes them.
+// Runs in the caller's thread: takes documents in order and writes them.
 class Sink {
  public:
   Sink(const TokenizeJob& job, TokenizeFolder& folder)

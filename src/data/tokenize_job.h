@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text files into token shards: a thread reads and unpacks, many parse and encode, the caller's
-// thread writes in the order of the input. What is written does not depend on the number of
-// threads, nor on how often the work was interrupted and taken up again.
+// Converts text files to token shards: one thread reads and decompresses, many parse and encode,
+// the caller's thread writes in the order of the input. The output does not depend on the number of
+// threads or on interruptions.
 #pragma once
 
 #include <cstdint>
@@ -35,26 +35,26 @@ struct TokenizeJob {
   std::filesystem::path out;
   bool overwrite = false;
   int64_t shard_tokens = 100'000'000;
-  int64_t min_tokens = 1;       // shorter documents are left out
+  int64_t min_tokens = 1;       // shorter documents are skipped
   int64_t limit_documents = 0;  // 0: all
-  bool stop_on_error = false;   // a malformed line is an Error; else it is counted and left out
-  int threads = 1;              // that encode
+  bool stop_on_error = false;   // a malformed line is an Error; else it is counted and skipped
+  int threads = 1;              // number of encoding threads
 
-  // All called from the thread that runs the job; progress also once before anything is read.
+  // All are called from the thread that runs the job; progress is also called once at the start.
   std::function<void(const TokenizeProgress&)> progress;
   std::function<void(const std::string&)> report;  // a message about malformed input
-  std::function<bool()> interrupted;               // asked often; true ends the job early
+  std::function<bool()> interrupted;               // polled often; true ends the job early
 };
 
 struct TokenizeResult {
   enum State { finished, interrupted, was_there };
-  ShardIndex index;  // its shards are what is finished
+  ShardIndex index;  // lists the finished shards
   State state;
-  int64_t resumed_shards = 0;  // that an earlier run had left
+  int64_t resumed_shards = 0;  // finished by an earlier run
 };
 
-// Error when there is not one document, or the disk is full; then finished shards stay, to be taken
-// up again.
+// Throws Error when there is no document, or the disk is full. Finished shards stay, so that a
+// later run can resume.
 TokenizeResult run_tokenize(const TokenizeJob& job);
 
 }  // namespace hydramix

@@ -15,7 +15,7 @@ namespace {
 
 using Tensors = std::map<std::string, torch::Tensor>;
 
-// How a case is run.
+// Settings of a run.
 struct CaseRun {
   LoadOptions load;
   torch::TensorOptions where;  // dtype and device
@@ -51,18 +51,18 @@ torch::Tensor input(const TensorFile& file, const std::string& name, int64_t dim
   return integers ? t.to(run.where.device()) : t.to(run.where);
 }
 
-// Gradients of the weights as they stand in the file.
+// Gradients of the weights in the convention of the file.
 void collect_gradients(const torch::nn::Module& module, const LoadOptions& load,
                        Tensors& computed) {
   for (const auto& [name, weight] : named_weights(module)) {
     const auto gradient = weight.grad().defined() ? weight.grad() : torch::zeros_like(weight);
     computed["grad." + name] =
-        is_turned(name, load) ? to_reference_toeplitz_weights(gradient) : gradient;
+        is_rotated(name, load) ? to_reference_toeplitz_weights(gradient) : gradient;
   }
 }
 
-// The file must hold about as many numbers as the module has weights: a few bytes of metadata must
-// not make us allocate a model of any size.
+// The file must hold about as many numbers as the module has weights, so that a few bytes of
+// metadata cannot make us allocate a huge model.
 void check_size(const TensorFile& file, const BlockOptions& block, double vocab, double layers) {
   double held = 0;
   for (const auto& [name, tensor] : parameters(file)) held += static_cast<double>(tensor.numel());
@@ -155,8 +155,8 @@ Tensors compute_checked(const TensorFile& file, const CaseRun& run, const std::s
   return run_block(file, reference_matrix_mixer(arguments, dft.get<bool>(), origin), run);
 }
 
-// Whatever is wrong is wrong with the file, and not with the command that was typed: the message
-// begins with the file's name.
+// Any error is due to the file, not to the command line, so the message begins with the file's
+// name.
 Tensors compute(const TensorFile& file, const CaseRun& run) {
   const std::string origin = file.path.string();
   try {
@@ -167,7 +167,7 @@ Tensors compute(const TensorFile& file, const CaseRun& run) {
   }
 }
 
-// Whether a tensor of the file is something a run computes.
+// Whether a tensor of the file is an expected result.
 bool is_expectation(const std::string& name) {
   return name == "y" || name == "loss" || name == "logits" || name == "aux.M" ||
          name.starts_with("grad.") || name.starts_with("buffer.");

@@ -23,12 +23,13 @@ double number(const JsonValue& value) {
   return value.get<double>();
 }
 
-// A value for a message. What is nested is not shown: a file may nest it as deep as it likes.
+// A value for a message. Nested values are not shown, because a file may nest them arbitrarily
+// deep.
 std::string shown(const JsonValue& value) {
   return value.is_structured() ? value.type_name() : escaped(value.dump());
 }
 
-// nlohmann rounds 16.9 to an integer in silence.
+// nlohmann silently truncates 16.9 to an integer.
 void integer(const JsonValue& value, int64_t& target) {
   if (!value.is_number_integer() ||
       (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX))
@@ -56,8 +57,8 @@ void apply(const JsonValue& arguments, const Setters& setters, const std::string
   }
 }
 
-// Arguments of both published blocks. What only chooses an initialisation or a kernel changes
-// nothing that is computed, and is read past.
+// Arguments of both published blocks. Arguments that only choose an initialisation or a kernel are
+// ignored.
 Setters block_setters(BlockOptions& o, const std::string& origin) {
   Setters s;
   for (const char* name :

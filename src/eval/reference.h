@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published PyTorch modules, by their constructor arguments: what they are here.
+// Translates constructor arguments of the published PyTorch modules to our options.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 
 namespace hydramix {
 
-// A constructor's keyword arguments as JSON text. Python's Infinity is read as well.
+// A constructor's keyword arguments as JSON text. Accepts Python's Infinity.
 nlohmann::json parse_arguments(const std::string& text, const std::string& origin);
 
 // Hydra(d_model, d_state = 64, d_conv = 7, expand = 2, headdim = 64, ngroups = 1, ...)

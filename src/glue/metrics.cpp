@@ -134,13 +134,19 @@ double spearman_correlation(Values a, Values b) {
 
 nlohmann::ordered_json scores(const SentenceTask& task, Values predicted, Values actual) {
   nlohmann::ordered_json json;
-  double sum = 0;
-  for (const auto& name : task.metrics) {
-    const double value = metric(name, predicted, actual);
-    json[name] = value;
-    sum += value;
+  for (const auto& name : task.metrics) json[name] = metric(name, predicted, actual);
+  const auto mean_of = [&](const std::vector<std::string>& names) {
+    double sum = 0;
+    for (const auto& name : names) sum += json[name].get<double>();
+    return sum / static_cast<double>(names.size());
+  };
+  const double mean_of_all = mean_of(task.metrics);
+  if (task.scored.empty()) {
+    json["score"] = mean_of_all;
+  } else {
+    json["mean"] = mean_of_all;
+    json["score"] = mean_of(task.scored);
   }
-  json["score"] = sum / static_cast<double>(task.metrics.size());
   return json;
 }
 

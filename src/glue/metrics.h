@@ -26,7 +26,8 @@ double pearson_correlation(std::span<const double> a, std::span<const double> b)
 double spearman_correlation(std::span<const double> a, std::span<const double> b);
 
 // {"accuracy": .., "f1": .., "score": the mean of the task's metrics}. "score" is what the paper's
-// tables give in percent.
+// tables give in percent. STS-B: {"pearson", "spearman", "mean" of both, "score": Spearman's}; the
+// mean is what GLUE's site averages.
 nlohmann::ordered_json scores(const SentenceTask& task, std::span<const double> predicted,
                               std::span<const double> actual);
 

@@ -1,72 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "glue/recipes.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/spelling.h"
+#include "glue/recipe_texts.h"
 #include "glue/sentence_task.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
 namespace {
 
-using Recipe = std::map<std::string, TaskRecipe>;
+struct GlueRecipe {
+  TaskRecipe all;
+  std::map<std::string, TaskRecipe> tasks;  // by key
 
-// The table has no batch sizes; these are MosaicBERT's, whose setting the paper takes over. WNLI is
-// not in it and gets what RTE has, a set of its kind.
-const std::map<std::string, Recipe>& recipes() {
-  static const std::map<std::string, Recipe> all = [] {
-    std::map<std::string, Recipe> list{{"train_bert",
-                                        {{"MNLI", {5e-5, 5e-6, 3, 48, 256}},
-                                         {"QNLI", {1e-5, 1e-6, 10, 16, 256}},
-                                         {"QQP", {3e-5, 3e-6, 5, 16, 256}},
-                                         {"RTE", {1e-5, 1e-6, 3, 16, 256}},
-                                         {"SST-2", {3e-5, 3e-6, 3, 16, 256}},
-                                         {"MRPC", {8e-5, 8e-6, 10, 32, 256}},
-                                         {"CoLA", {5e-5, 5e-6, 10, 32, 256}},
-                                         {"STS-B", {3e-5, 3e-6, 10, 32, 256}}}},
-                                       {"m2",
-                                        {{"MNLI", {5e-5, 5e-6, 3, 48, 128}},
-                                         {"QNLI", {5e-5, 1e-6, 10, 16, 128}},
-                                         {"QQP", {3e-5, 1e-2, 10, 16, 128}},
-                                         {"RTE", {1e-5, 1e-2, 6, 16, 128}},
-                                         {"SST-2", {3e-5, 3e-6, 3, 16, 128}},
-                                         {"MRPC", {5e-5, 1e-2, 10, 32, 128}},
-                                         {"CoLA", {5e-5, 5e-6, 10, 32, 128}},
-                                         {"STS-B", {7e-5, 1e-2, 10, 32, 128}}}},
-                                       {"hydra",
-                                        {{"MNLI", {1e-4, 5e-6, 2, 48, 256}},
-                                         {"QNLI", {5e-5, 1e-6, 7, 16, 256}},
-                                         {"QQP", {5e-5, 3e-6, 3, 16, 256}},
-                                         {"RTE", {1e-5, 1e-6, 3, 16, 256}},
-                                         {"SST-2", {5e-5, 3e-6, 2, 16, 256}},
-                                         {"MRPC", {8e-5, 8e-6, 10, 32, 256}},
-                                         {"CoLA", {1e-4, 5e-6, 10, 32, 256}},
-                                         {"STS-B", {3e-5, 3e-6, 10, 32, 256}}}}};
-    for (const auto& task : sentence_tasks()) {
-      list["small"][task.name] = {3e-4, 1e-5, 10, 32, 128};
-      list["tiny"][task.name] = {1e-3, 1e-5, 10, 32, 128};
-    }
-    for (const char* large : {"MNLI", "QNLI", "QQP", "SST-2"}) list["small"][large].epochs = 3;
-    for (auto& [name, recipe] : list) recipe["WNLI"] = recipe.at("RTE");
-    return list;
-  }();
-  return all;
+  GlueRecipe() {
+    for (const auto& task : sentence_tasks()) tasks[key_of(task)];
+  }
+  // "sst2" for SST-2.
+  static std::string key_of(const SentenceTask& task) {
+    std::string key;
+    for (const char c : task.name)
+      if (c != '-') key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return key;
+  }
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("all", self.all, "every task, where the task itself says nothing else");
+    for (auto& [key, task] : self.tasks) v(key, task, "the task");
+  }
+};
+
+// `read` fills a recipe from a file or text. Twice: tasks begin with what holds for all.
+template <class Read>
+GlueRecipe recipe_read(const Read& read) {
+  GlueRecipe first, second;
+  read(first);
+  second.all = first.all;
+  for (auto& [key, task] : second.tasks) task = first.all;
+  read(second);
+  return second;
+}
+
+GlueRecipe opened_recipe(const std::string& name) {
+  if (name.ends_with(".yaml"))
+    return recipe_read([&](GlueRecipe& recipe) { load_yaml(recipe, name); });
+  for (const auto& [known, text] : glue_recipe_texts())
+    if (known == name)
+      return recipe_read(
+          [&](GlueRecipe& recipe) { parse_yaml(recipe, text, "recipes/glue/" + name + ".yaml"); });
+  throw UsageError(concat("recipe: there is no '", name, "'; expected one of ",
+                          join(glue_recipes()), ", or a file that ends in .yaml.",
+                          did_you_mean(name, glue_recipes())));
 }
 
 }  // namespace
 
 const std::vector<std::string>& glue_recipes() {
-  static const std::vector<std::string> names{"hydra", "m2", "train_bert", "small", "tiny"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, text] : glue_recipe_texts()) all.push_back(name);
+    return all;
+  }();
   return names;
 }
 
 TaskRecipe glue_recipe(const std::string& recipe, const std::string& task) {
-  const auto found = recipes().find(recipe);
-  HYDRAMIX_CHECK_USAGE(found != recipes().end(), "recipe: there is no '", recipe,
-                       "'; expected one of ", join(glue_recipes()), ".",
-                       did_you_mean(recipe, glue_recipes()));
-  return found->second.at(task);
+  const auto key = GlueRecipe::key_of(sentence_task(task));
+  const auto found = opened_recipe(recipe).tasks.at(key);
+  for (const auto& [name, stated] :
+       {std::pair{"rate", found.rate > 0}, std::pair{"epochs", found.epochs > 0},
+        std::pair{"batch", found.batch > 0}, std::pair{"max_length", found.max_length > 0}})
+    HYDRAMIX_CHECK_USAGE(stated, "recipe ", recipe, ": states no ", name, " for ", task, ". Add ",
+                         key, ".", name, " or all.", name, " to it.");
+  return found;
 }
 
 }  // namespace hydramix

@@ -1,23 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hyperparameters of fine-tuning, task by task: the three recipes of the paper's table of GLUE
-// recipes, and two for models that were not in the paper: "small" for a few layers of some hundred
-// channels, whose rates can be higher, "tiny" for one that learned the built-in language.
+// Hyperparameters of fine-tuning, task by task. A recipe is a YAML file; those of recipes/glue are
+// part of the program and known by their names.
+//
+//   all:  {max_length: 256, clip: inf}        for every task
+//   mnli: {rate: 1e-4, decay: 5e-6, ...}      for one: mnli, qnli, qqp, rte, sst2, mrpc, cola,
+//                                             stsb, wnli
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "hydramix/options.h"
+
 namespace hydramix {
 
 struct TaskRecipe {
-  double rate, decay;  // of AdamW, at the peak
-  int64_t epochs, batch, max_length;
+  double rate = 0, decay = 0;
+  std::string decay_rule = "decoupled";
+  double clip = kInfinity;
+  int64_t epochs = 0, batch = 0, max_length = 0;
+  std::string pooling = "auto";
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("rate", self.rate, Range{0.0, 1e3}, "learning rate at its peak");
+    v("decay", self.decay, Range{0.0, 1.0}, "weight decay at the peak rate");
+    v("decay_rule", self.decay_rule, Choices{"decoupled", "times_rate"},
+      "whether the rate multiplies the decay (train/adamw.h)");
+    v("clip", self.clip, Range{0.0, kInfinity}, "largest norm of the gradient");
+    v("epochs", self.epochs, Range{0, 1 << 20}, "times every example is seen");
+    v("batch", self.batch, Range{0, 1 << 20}, "examples a step");
+    v("max_length", self.max_length, Range{0, 1 << 24}, "tokens of an example");
+    v("pooling", self.pooling, Choices{"auto", "cls", "mean"}, "what a sequence is classified by");
+  }
 };
 
-// "hydra" (the paper's own), "m2", "train_bert", "small", "tiny".
+// The names of those that are part of the program.
 const std::vector<std::string>& glue_recipes();
-// UsageError for a recipe that is not there. `task` is a SentenceTask's name.
+// `recipe` is one of these names, or the path of a .yaml file. UsageError for one that is not
+// there, and for one that does not state all of a task. `task` is a SentenceTask's name.
 TaskRecipe glue_recipe(const std::string& recipe, const std::string& task);
 
 }  // namespace hydramix

@@ -22,8 +22,9 @@ std::pair<double, double> mean_and_deviation(const std::vector<double>& values) 
 }
 
 // What results of several calls must have in common to be averaged.
-const std::vector<std::string> kCommon{"fingerprint", "data",    "recipe",     "seeds",
-                                       "start",       "pooling", "max_length", "precision"};
+const std::vector<std::string> kCommon{"fingerprint", "data",      "recipe",
+                                       "seeds",       "start",     "pooling",
+                                       "max_length",  "precision", "sts_score"};
 
 // Whether what is said of a task has what a table shows.
 bool is_sound(const Json& task) {

@@ -59,7 +59,8 @@ std::vector<SentenceTask> all_tasks() {
        {"pearson", "spearman"},
        dev,
        test,
-       {"sentence1", "sentence2", "score"}},
+       {"sentence1", "sentence2", "score"},
+       /*scored=*/{"spearman"}},  // MosaicBERT's, M2's and Hydra's code score it by that alone
       {"WNLI",
        "WNLI",
        true,
@@ -68,6 +69,7 @@ std::vector<SentenceTask> all_tasks() {
        dev,
        test,
        {"sentence1", "sentence2", "label"},
+       /*scored=*/{},
        /*of_the_paper=*/false}};
 }
 

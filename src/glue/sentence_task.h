@@ -25,6 +25,8 @@ struct SentenceTask {
     // The official files have a few rows that a line break has torn apart.
     bool some_torn = false;
   } columns;
+  // Those of the metrics whose mean is the score of the paper's tables; empty: all of them.
+  std::vector<std::string> scored = {};
   bool of_the_paper = true;  // its tables have a column for it, and it counts in their average
 
   bool is_regression() const { return labels.empty(); }

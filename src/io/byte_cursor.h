@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A walk over bytes that someone else wrote: little-endian numbers and runs of bytes, each checked
-// against the end before it is read.
+// Reads little-endian numbers and byte ranges from untrusted bytes. Every read is checked against
+// the end.
 #pragma once
 
 #include <cstddef>

@@ -39,8 +39,8 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
                  "first.");
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ == 0) return;  // mmap refuses an empty range
-  // Writable but private: LibTorch has no read-only tensors, and writing into one that views the
-  // file must change a copied page, neither the file nor the life of the process.
+  // Writable but private: LibTorch has no read-only tensors. Writing to a tensor that views the
+  // file must change a private page; it must not change the file or crash.
   void* address = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.number, 0);
   HYDRAMIX_CHECK(address != MAP_FAILED, path.string(), ": its ", size_,
                  " bytes cannot be mapped into memory: ", std::strerror(errno), ".");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stack machine. Memory stays within a constant times the length of the program: an opcode
-// makes at most one value, moves what is on the stack, or refers to what exists; no count in the
-// file is believed before the bytes it promises are seen.
+// The stack machine. Memory is bounded by a constant times the length of the program: an opcode
+// creates at most one value, moves values on the stack, or refers to existing ones. A count in the
+// file is not trusted before the bytes it promises are seen.
 #include <bit>
 #include <unordered_map>
 #include <utility>
@@ -18,8 +18,8 @@ class Machine {
  public:
   Machine(std::span<const std::byte> bytes, const std::string& origin)
       : origin_(origin), cursor_(bytes, origin) {
-    HYDRAMIX_CHECK(bytes.size() <= kMostBytes, origin, ": the pickle has ", bytes.size(),
-                   " bytes, more than the ", kMostBytes,
+    HYDRAMIX_CHECK(bytes.size() <= kMaxBytes, origin, ": the pickle has ", bytes.size(),
+                   " bytes, more than the ", kMaxBytes,
                    " of any list of tensors. Save the weights alone.");
     document_.values_.emplace_back();
   }
@@ -43,8 +43,8 @@ class Machine {
   Value& value(Id id) { return document_.values_[id]; }
 
   Id make(Kind kind, std::string_view text = {}) {
-    HYDRAMIX_CHECK(document_.values_.size() < Document::kMostValues, origin_,
-                   ": the pickle makes more than ", Document::kMostValues,
+    HYDRAMIX_CHECK(document_.values_.size() < Document::kMaxValues, origin_,
+                   ": the pickle makes more than ", Document::kMaxValues,
                    " values, more than a checkpoint needs. Save the weights alone, without the "
                    "rest of the training state.");
     Value& made = document_.values_.emplace_back();
@@ -60,7 +60,7 @@ class Machine {
   }
   void push_text(Kind kind, std::uint64_t size) { push(kind, as_text(cursor_.take(size))); }
 
-  // Values below the newest mark are out of reach until it is taken away.
+  // Values below the newest mark are inaccessible until the mark is removed.
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   Id top() const {
     if (stack_.size() <= floor()) fail("it needs a value that is not on the stack");
@@ -93,7 +93,7 @@ class Machine {
 
   void append(const std::vector<Id>& items) {
     Value& list = value(top());
-    // What a list-like object of unknown type is given stays unknown with it.
+    // Items of a list-like object of unknown type are dropped.
     if (list.kind == Kind::kObject) return;
     if (list.kind != Kind::kList && list.kind != Kind::kSet) fail("it appends to no list");
     list.items.insert(list.items.end(), items.begin(), items.end());
@@ -155,10 +155,10 @@ class Machine {
 
   void put(std::uint32_t key) {
     memo_[key] = top();
-    if (memo_.size() > Document::kMostValues) fail("it memorises more than it makes");
+    if (memo_.size() > Document::kMaxValues) fail("it memorises more than it makes");
   }
 
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 28;
 
   const std::string& origin_;
   ByteCursor cursor_;
@@ -168,7 +168,7 @@ class Machine {
   std::unordered_map<std::uint32_t, Id> memo_;
 };
 
-// One opcode a line.
+// One opcode per line.
 // clang-format off
 bool Machine::step(std::uint8_t opcode) {
   switch (opcode) {
@@ -257,7 +257,7 @@ bool Machine::step(std::uint8_t opcode) {
       push_call(pop(), arguments);
       break;
     }
-    case 0x92: {  // NEWOBJ_EX: what is called by keyword is not needed
+    case 0x92: {  // NEWOBJ_EX: keyword arguments are not needed
       pop();
       const Id arguments = pop();
       push_call(pop(), arguments);

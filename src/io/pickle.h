@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading Python pickles (protocols 2 to 5) as inert data. A pickle is a program for a small stack
-// machine, which in Python may call anything it can name. Here nothing is ever called: a name is
-// kept as a name, a call as the record of what was to be called with what, and whoever reads the
-// document gives meaning to the few names it knows.
+// machine, which in Python may call anything it can name. Here nothing is ever called: a name stays
+// a name, and a call becomes a record of the callable and its arguments. The reader of the document
+// interprets the few names it knows.
 //
-// Values live in one table and refer to each other by index. They may form cycles and share parts
-// as the file pleases: walk them with a bound on depth and on steps.
+// Values live in one table and refer to each other by index. They may form cycles and share parts:
+// bound the depth and the steps of a traversal.
 #pragma once
 
 #include <cstddef>
@@ -52,10 +52,11 @@ struct Value {
 
 class Document {
  public:
-  // Values view `bytes`, which must outlive the document. Error, naming `origin`, when the program
-  // is malformed, uses what no checkpoint needs, or makes more than kMostValues values.
+  // Values view `bytes`, which must outlive the document. Throws Error, naming `origin`, when the
+  // program is malformed, uses an opcode that no checkpoint needs, or creates more than kMaxValues
+  // values.
   static Document parse(std::span<const std::byte> bytes, const std::string& origin);
-  static constexpr std::size_t kMostValues = std::size_t{1} << 21;
+  static constexpr std::size_t kMaxValues = std::size_t{1} << 21;
 
   const Value& operator[](Id id) const { return values_[id]; }
   Id root() const { return root_; }

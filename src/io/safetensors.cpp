@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader: length, header, then the layout. Sorted by offset, the tensors must tile the data
-// section exactly, each starting where the last one ended; that one rule excludes overlaps, holes
-// and stray bytes, and with them the usual ways to smuggle something through a weights file.
+// section exactly, each starting where the last one ended; this rule excludes overlaps, gaps and
+// stray bytes, and thus the usual ways to hide data in a weights file.
 #include "hydramix/safetensors.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ void check_extent(const HeaderEntry& entry, std::uint64_t data_size, const std::
                  entry.end - entry.begin, ".", kDamaged);
 }
 
-// All tensors against each other: sorted, they follow one another from the first byte to the last.
+// All tensors against each other: sorted, they tile the data from the first byte to the last.
 void check_tiling(const std::vector<HeaderEntry>& sorted, std::uint64_t data_size,
                   const std::string& origin) {
   std::uint64_t covered = 0;
@@ -86,7 +86,7 @@ struct File::Contents {
     const auto data = bytes.subspan(kLengthBytes + text.size());
     Header header = parse_header(text, origin);
     for (const auto& entry : header.tensors) check_extent(entry, data.size(), origin);
-    // By end too: an empty tensor comes before the one that begins where it stands.
+    // By end too, so that an empty tensor precedes one at the same offset.
     std::sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) {
       return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
     });
@@ -133,7 +133,7 @@ const TensorView* File::find(std::string_view name) const {
 
 const TensorView& File::at(std::string_view name) const {
   if (const TensorView* tensor = find(name)) return *tensor;
-  // Measuring the distance to a name costs its length times ours, and the file chose its length.
+  // An edit distance costs the product of both lengths, and the file chooses one of them.
   constexpr std::size_t kLongestCompared = 256;
   std::vector<std::string> known;
   for (const auto& tensor : tensors())

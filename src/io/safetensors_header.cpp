@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The header is read as a stream of JSON events by a small state machine. A document tree would
-// have merged duplicate keys before anybody could object, and nests as deep as the file asks; here
-// the first event that does not belong where it stands ends the reading, so at most three levels
-// are ever entered.
+// merge duplicate keys silently and nest as deep as the file asks. Here the first unexpected event
+// ends the reading, so the depth is at most three.
 #include "io/safetensors_header.h"
 
 #include <algorithm>
@@ -163,8 +162,8 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::json::exception& error) override {
-    // The library's text opens with an identifier in brackets and, for syntax errors, the position
-    // once more; it may also quote a whole token, which in_quotes cuts.
+    // The library's message starts with an identifier in brackets and, for syntax errors, the
+    // position again. It may also quote a whole token, which in_quotes truncates.
     std::string_view reason = error.what();
     if (const auto syntax = reason.find("syntax error"); syntax != reason.npos)
       reason.remove_prefix(syntax);
@@ -174,8 +173,8 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  // The place in the header. ...Value: its one value must come next; ...Item: inside an array or a
-  // metadata entry; the others: between keys.
+  // The position in the header. ...Value: its single value must come next; ...Item: inside an array
+  // or a metadata entry; the others: between keys.
   enum class At {
     kStart,
     kRoot,
@@ -248,7 +247,7 @@ std::size_t dtype_size(DType dtype) { return facts(dtype).size; }
 Header parse_header(std::string_view json, const std::string& origin) {
   HYDRAMIX_CHECK(json.starts_with('{'), origin, ": the header must start with '{'; it starts with ",
                  in_quotes(json.substr(0, 1)), ". This is not a safetensors file.");
-  // The JSON library takes a zero byte for the end of its input and would ignore what follows.
+  // The JSON library treats a zero byte as the end of its input and would ignore the rest.
   const auto zero = json.find('\0');
   HYDRAMIX_CHECK(zero == json.npos, origin,
                  ": the header is not valid JSON: zero byte at its byte ", zero, ".", kDamaged);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON header of a .safetensors file, and what its reader and writer share. parse_header checks
-// the header's own form: types, fields, duplicates. Whether the offsets make sense against the
-// shapes and the data is the reader's part.
+// the header's own form: types, fields, duplicates. The reader checks the offsets against the
+// shapes and the data.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace hydramix::safetensors {
 
-// The limit that other implementations of the format apply too; it bounds the memory a hostile file
-// can claim.
+// The limit that other implementations of the format apply too; it bounds the memory that a hostile
+// file can request.
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr std::size_t kLengthBytes = 8;
 inline constexpr std::string_view kMetadataKey = "__metadata__";
-// How most refusals end.
+// The end of most error messages.
 inline constexpr std::string_view kDamaged =
     " The file is damaged or its writer is wrong: export it again.";
 
@@ -31,7 +31,7 @@ struct HeaderEntry {
 };
 
 struct Header {
-  std::vector<HeaderEntry> tensors;  // as they come in the header
+  std::vector<HeaderEntry> tensors;  // in the order of the header
   Metadata metadata;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The writer. Elements are 1, 2, 4 or 8 bytes wide, so laying the widest out first from an offset
 // divisible by 8 aligns every tensor without padding, which the format would not allow. The header
-// is spelled out by hand rather than built as a document: it is flat, and its order is ours.
+// is written directly rather than built as a JSON document, because it is flat and has a fixed
+// order.
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -18,9 +18,9 @@ using pickle::Id;
 using pickle::Kind;
 using pickle::Value;
 
-constexpr int kDeepest = 32;
-constexpr std::size_t kMostSteps = std::size_t{1} << 20;
-constexpr std::size_t kMostTensors = 200'000;
+constexpr int kMaxNesting = 32;
+constexpr std::size_t kMaxSteps = std::size_t{1} << 20;
+constexpr std::size_t kMaxTensors = 200'000;
 constexpr std::size_t kLongestName = 1000;
 constexpr std::size_t kShown = 5;
 
@@ -36,7 +36,7 @@ class Walker {
   Walker(const pickle::Document& document, const TensorReader& reader, const std::string& origin)
       : document_(document), reader_(reader), origin_(origin) {}
 
-  // The dict of weights inside a training state, and how to get there.
+  // The dict of weights inside a training state, and the path to it.
   std::optional<Id> find_weights(Id id, int depth, std::string& path,
                                  std::vector<std::string>& beside) const {
     const auto* items = entries(id);
@@ -58,10 +58,10 @@ class Walker {
   }
 
   void collect(Id id, const std::string& name, int depth) {
-    HYDRAMIX_CHECK(++steps_ <= kMostSteps && depth <= kDeepest, origin_,
+    HYDRAMIX_CHECK(++steps_ <= kMaxSteps && depth <= kMaxNesting, origin_,
                    ": its values are nested without end. Save the model's state_dict() alone.");
     if (reader_.is_tensor(id)) {
-      HYDRAMIX_CHECK(found.size() < kMostTensors, origin_, ": has more than ", kMostTensors,
+      HYDRAMIX_CHECK(found.size() < kMaxTensors, origin_, ": has more than ", kMaxTensors,
                      " tensors. Save the model's state_dict() alone.");
       found.push_back({depth == 0 ? "tensor" : name, id});
       return;
@@ -72,17 +72,17 @@ class Walker {
         if (const auto key = key_text((*items)[i]))
           collect((*items)[i + 1], joined(name, *key, depth), depth + 1);
         else
-          leave_out(joined(name, "?", depth));
+          skip(joined(name, "?", depth));
     } else if (value.kind == Kind::kList || value.kind == Kind::kTuple) {
       for (std::size_t i = 0; i < value.items.size(); ++i)
         collect(value.items[i], joined(name, std::to_string(i), depth), depth + 1);
     } else {
       refuse_unknown_tensor(value, name);
-      leave_out(name);
+      skip(name);
     }
   }
 
-  // What the file holds in place of tensors.
+  // Describes a file without tensors.
   std::string root_text() const {
     const Value& root = document_[document_.root()];
     const Value& type = document_[root.callable];
@@ -93,11 +93,11 @@ class Walker {
   }
 
   std::vector<NamedTensor> found;
-  std::vector<std::string> left_out;  // the first of them
+  std::vector<std::string> left_out;  // the first few
   std::size_t left_out_count = 0;
 
  private:
-  // Keys and values in turn, of whatever is a dict; nullptr for all else.
+  // Alternating keys and values of anything like a dict; nullptr for other values.
   const std::vector<Id>* entries(Id id) const {
     const Value& value = document_[reader_.unwrapped(id)];
     if (value.kind == Kind::kDict) return &value.items;
@@ -143,7 +143,7 @@ class Walker {
     return whole;
   }
 
-  // A tensor of a kind that cannot be read must not vanish among the values left out.
+  // A tensor of an unsupported kind must not be skipped silently.
   void refuse_unknown_tensor(const Value& value, const std::string& name) const {
     if (value.kind != Kind::kObject) return;
     const Value& callable = document_[value.callable];
@@ -154,7 +154,7 @@ class Walker {
                    ", which cannot be read. Save it as an ordinary dense tensor.");
   }
 
-  void leave_out(const std::string& name) {
+  void skip(const std::string& name) {
     if (left_out.size() <= kShown) left_out.push_back(name.empty() ? "its root" : escaped(name));
     ++left_out_count;
   }
@@ -165,7 +165,7 @@ class Walker {
   std::size_t steps_ = 0;
 };
 
-// Removes what training wrappers put before all names; returns what that was.
+// Removes the prefix that training wrappers add to all names, and returns it.
 std::string strip_shared_prefix(std::vector<NamedTensor>& tensors) {
   std::string stripped;
   for (bool again = true; again;) {

@@ -37,7 +37,7 @@ std::string first_bytes(const std::filesystem::path& path) {
 StoredWeights open_weights(const std::filesystem::path& path, torch_archive::Selection selection) {
   const auto file = std::filesystem::is_directory(path) ? file_in(path) : path;
   const std::string start = first_bytes(file);
-  // Behind the length of its header a safetensors file has a brace, where a zip archive has a zero.
+  // After the length of its header a safetensors file has a brace, where a zip archive has a zero.
   const bool brace = start.size() == 9 && start[8] == '{';
   const bool pickled = start.starts_with('\x80');
   const bool zip = is_zip(std::as_bytes(std::span<const char>(start)));
@@ -45,7 +45,7 @@ StoredWeights open_weights(const std::filesystem::path& path, torch_archive::Sel
     const auto archive = torch_archive::File::open(file, selection);
     return {file, archive.tensors(), archive.metadata(), archive.notes(), archive.storage()};
   }
-  // The reader has the better words for what is wrong with a file that is meant for it, or missing.
+  // For a missing file, or one meant to be safetensors, the reader has the better error message.
   HYDRAMIX_CHECK(brace || start.empty() || file.extension() == ".safetensors", file.string(),
                  ": is neither a safetensors file nor a checkpoint of PyTorch; it begins with ",
                  in_quotes(start), ". Name a file that one of them wrote.");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights from any file or folder that holds them, told apart by contents, not by name.
+// Reads weights from any supported file or folder, recognised by its contents, not its name.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ struct StoredWeights {
   std::filesystem::path path;  // the file that was read
   std::vector<safetensors::TensorView> tensors;
   safetensors::Metadata metadata;
-  std::vector<std::string> notes;       // what was chosen, renamed or left out
+  std::vector<std::string> notes;       // what was chosen, renamed or skipped
   std::shared_ptr<const void> storage;  // keeps the tensors' bytes alive
 };
 

@@ -16,7 +16,7 @@
 namespace hydramix {
 namespace {
 
-constexpr std::size_t kBuffer = 1 << 16;  // written out beyond it, or at flush()
+constexpr std::size_t kBuffer = 1 << 16;  // written when full, or at flush()
 
 constexpr std::array<uint32_t, 256> crc_table() {
   constexpr uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, bits reversed
@@ -90,7 +90,8 @@ uint32_t crc32c(std::string_view data) {
 }
 
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
-  // The name tells starts within the same second apart, and TensorBoard reads files by name.
+  // The count distinguishes starts within the same second. TensorBoard reads files in the order of
+  // their names.
   static std::atomic<int> count = 0;
   const auto now = std::time(nullptr);
   std::error_code failure;
@@ -112,7 +113,7 @@ TensorBoardWriter::~TensorBoardWriter() {
   try {
     flush();
   } catch (const Error&) {
-    // A destructor has nobody to tell.
+    // A destructor cannot report an error.
   }
   close(descriptor_);
 }

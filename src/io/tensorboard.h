@@ -3,11 +3,11 @@
 //
 // A file is a row of records: length (8 bytes), its masked CRC-32C, the data, its masked CRC-32C;
 // the data is a protocol buffer, Event, of which five fields are used and encoded by hand. Records
-// are appended and never changed, so a reader may follow the file, and one cut short by a crash
-// costs its last record only; that is why the file is not written atomically.
+// are appended and never changed, so a reader may follow the file, and a crash loses only the last
+// record. The file therefore need not be written atomically.
 //
-// Every start of a run gets a file of its own in the same folder. A resumed run says at which step
-// it begins: TensorBoard then drops what an earlier file has from that step on.
+// Every start of a run creates a new file in the same folder. A resumed run records its first step,
+// and TensorBoard drops later steps of earlier files.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ class TensorBoardWriter {
   TensorBoardWriter(const TensorBoardWriter&) = delete;
   TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
 
-  // The run begins, or begins again, at this step: the next scalar is of this step or later.
+  // The run starts or resumes at this step: the next scalar is of this step or later.
   void start(int64_t step, double wall_time);
   // wall_time: seconds since 1970.
   void scalar(std::string_view tag, double value, int64_t step, double wall_time);
-  void flush();  // what was written so far can be read
+  void flush();  // makes everything written so far readable
 
   const std::filesystem::path& path() const { return path_; }
 

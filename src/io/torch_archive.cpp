@@ -26,8 +26,8 @@ namespace {
 constexpr std::string_view kPickle = "data.pkl";
 
 // Tensors may share storages and have strides of 0, so that together they can be larger than the
-// file. How much larger is limited: a few bytes must not ask for all memory or fill a disk.
-std::size_t most_tensor_bytes(std::size_t file_size) {
+// file. The total is limited, so that a small file cannot exhaust memory or disk.
+std::size_t max_tensor_bytes(std::size_t file_size) {
   constexpr std::size_t kFloor = std::size_t{1} << 24, kTimes = 8;
   return kFloor + kTimes * file_size;
 }
@@ -37,7 +37,7 @@ void check_format(std::span<const std::byte> bytes, const std::string& origin) {
   HYDRAMIX_CHECK(!text.empty(), origin, ": is empty, expected a PyTorch checkpoint.");
   const std::string resave =
       " Save it again with PyTorch 1.6 or later: torch.save(torch.load(\"old.pt\"), \"new.pt\").";
-  // The first value of the old format, behind the protocol, is its magic number.
+  // In the old format a magic number follows the protocol.
   const bool before_zip = text[0] == '\x80' && text.find("\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19") == 2;
   HYDRAMIX_CHECK(!before_zip, origin,
                  ": is in the format of PyTorch before 1.6, which is not read here.", resave);
@@ -78,7 +78,7 @@ struct File::Contents {
     for (const auto& entry : entries) {
       if (!entry.name.starts_with(prefix)) continue;
       const std::string_view name = entry.name.substr(prefix.size());
-      // Of all entries only the source code of TorchScript is compressed.
+      // Only TorchScript source code may be compressed.
       if (name.starts_with("code/")) continue;
       HYDRAMIX_CHECK(!entry.compressed, origin, ": its entry ", in_quotes(entry.name),
                      " is compressed, but PyTorch stores tensors as they are. Was it packed by "
@@ -91,7 +91,7 @@ struct File::Contents {
                      "-endian, expected \"little\". Save it again on an ordinary machine.");
     }
     const auto document = pickle::Document::parse(program, concat(origin, ": ", kPickle));
-    TensorReader reader(document, storages, most_tensor_bytes(bytes.size()), origin);
+    TensorReader reader(document, storages, max_tensor_bytes(bytes.size()), origin);
     auto state = find_tensors(document, reader, selection, origin);
     notes = std::move(state.notes);
     for (auto& tensor : state.tensors)
@@ -116,7 +116,7 @@ struct File::Contents {
   }
 
   std::unique_ptr<const MappedFile> mapping;  // nullptr over the caller's memory
-  std::deque<std::vector<std::byte>> copies;  // row-major copies of tensors that are not
+  std::deque<std::vector<std::byte>> copies;  // row-major copies of strided tensors
   std::vector<TensorView> tensors;
   Metadata metadata;
   std::vector<std::string> notes;

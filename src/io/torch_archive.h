@@ -7,9 +7,8 @@
 //   <prefix>/data/<key>   the bytes of a storage
 //   <prefix>/version      "3"
 //
-// Only tensors are read and nothing in the pickle is run. What File hands out lies inside the
-// file, or in memory whose size the file's own size bounds. Every failure is an Error that names
-// the file.
+// Only tensors are read, and nothing in the pickle is run. Views lie inside the file, or in memory
+// bounded by the file's size. Every failure is an Error that names the file.
 #pragma once
 
 #include <filesystem>
@@ -26,8 +25,8 @@ using safetensors::Metadata;
 using safetensors::TensorView;
 
 enum class Selection {
-  // The model's weights: what is under state_dict, model_state_dict, model or state.model if there
-  // is such a thing, and without prefixes like "module." that all names share.
+  // The model's weights: the tensors under state_dict, model_state_dict, model or state.model if
+  // present, without prefixes like "module." that all names share.
   kWeights,
   kEverything  // every tensor under its full path: "optimizer.state.0.exp_avg"
 };
@@ -37,13 +36,13 @@ class File {
  public:
   // Maps the file into memory. Tensors that are not row-major are copied, the others are not.
   static File open(const std::filesystem::path& path, Selection selection = Selection::kWeights);
-  // The same over memory that the caller keeps alive; `origin` stands for the path in errors.
+  // As open(), over memory that the caller keeps alive; `origin` replaces the path in errors.
   static File parse(std::span<const std::byte> bytes, const std::string& origin,
                     Selection selection = Selection::kWeights);
 
   const std::vector<TensorView>& tensors() const;  // by name
-  const Metadata& metadata() const;                // what write() was given
-  // What was chosen, renamed or left out, in whole sentences for the user.
+  const Metadata& metadata() const;                // as given to write()
+  // What was chosen, renamed or skipped, as sentences for the user.
   const std::vector<std::string>& notes() const;
   std::shared_ptr<const void> storage() const;
 
@@ -54,9 +53,9 @@ class File {
   std::shared_ptr<const Contents> contents_;
 };
 
-// Writes a dict of tensors that torch.load(path, weights_only=True) gives back, and LibTorch's
-// torch::pickle_load too. The file appears whole or not at all; the same tensors and metadata
-// always give the same bytes. Tensors that view the same data share a storage.
+// Writes a dict of tensors for torch.load(path, weights_only=True) and LibTorch's
+// torch::pickle_load. The write is atomic; the same tensors and metadata always give the same
+// bytes. Tensors that view the same data share a storage.
 void write(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
            const Metadata& metadata = {});
 

@@ -20,8 +20,8 @@ using safetensors::DType;
 constexpr std::string_view kUtils = "torch._utils";
 constexpr std::string_view kDamaged =
     " The file is damaged or was not written by torch.save: save it again.";
-constexpr int kMostWrappers = 8;
-constexpr std::size_t kMostDimensions = 64;
+constexpr int kMaxWrappers = 8;
+constexpr std::size_t kMaxDimensions = 64;
 
 struct Layout {
   std::vector<std::int64_t> shape, strides;  // in elements
@@ -37,8 +37,8 @@ bool is_row_major(const Layout& layout) {
   return true;
 }
 
-// One past the last element that the tensor reaches, counted from the first of the storage; nothing
-// when it overflows. The tensor has elements.
+// One past the last element of the tensor, counted from the start of the storage; nothing when it
+// overflows. The tensor must not be empty.
 std::optional<std::int64_t> reach(const Layout& layout) {
   std::int64_t last = layout.offset;
   for (std::size_t i = 0; i < layout.shape.size(); ++i) {
@@ -51,7 +51,7 @@ std::optional<std::int64_t> reach(const Layout& layout) {
   return last;
 }
 
-// Walks the elements in row-major order, the last index fastest. The tensor has elements.
+// Copies the elements in row-major order. The tensor must not be empty.
 void copy_strided(const std::byte* source, const Layout& layout, std::size_t element,
                   std::vector<std::byte>& target) {
   std::vector<std::int64_t> index(layout.shape.size(), 0);
@@ -70,15 +70,15 @@ void copy_strided(const std::byte* source, const Layout& layout, std::size_t ele
 }  // namespace
 
 TensorReader::TensorReader(const pickle::Document& document, const Storages& storages,
-                           std::size_t most_bytes, std::string origin)
+                           std::size_t max_bytes, std::string origin)
     : document_(document),
       storages_(storages),
-      bytes_left_(most_bytes),
-      most_bytes_(most_bytes),
+      bytes_left_(max_bytes),
+      max_bytes_(max_bytes),
       origin_(std::move(origin)) {}
 
 Id TensorReader::unwrapped(Id id) const {
-  for (int i = 0; i < kMostWrappers; ++i) {
+  for (int i = 0; i < kMaxWrappers; ++i) {
     const Value& value = document_[id];
     if (value.kind != Kind::kObject) break;
     const Value& callable = document_[value.callable];
@@ -149,8 +149,8 @@ std::vector<std::int64_t> TensorReader::extents(Id id, const char* what,
       document_[list->arguments].items.size() == 1)
     list = &document_[document_[list->arguments].items[0]];
   HYDRAMIX_CHECK((list->kind == Kind::kTuple || list->kind == Kind::kList) &&
-                     list->items.size() <= kMostDimensions,
-                 tensor, ": its ", what, " are no tuple of at most ", kMostDimensions, " integers.",
+                     list->items.size() <= kMaxDimensions,
+                 tensor, ": its ", what, " are no tuple of at most ", kMaxDimensions, " integers.",
                  kDamaged);
   std::vector<std::int64_t> numbers;
   for (const Id item : list->items) {
@@ -205,7 +205,7 @@ safetensors::TensorView TensorReader::read(Id id, std::string name,
                  safetensors::shape_text(layout.strides), " from ", layout.offset,
                  " reaches beyond the ", storage.bytes.size() / element,
                  " elements of its storage.", kDamaged);
-  HYDRAMIX_CHECK(*size <= bytes_left_, origin_, ": its tensors take more than ", most_bytes_,
+  HYDRAMIX_CHECK(*size <= bytes_left_, origin_, ": its tensors take more than ", max_bytes_,
                  " bytes, many times what the file has: they are views of each other or expanded. "
                  "Save contiguous copies.");
   bytes_left_ -= static_cast<std::size_t>(*size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors inside a pickle of PyTorch: recognising the calls that would rebuild them, and turning
-// such a call into a view of the archive's bytes.
+// Recognises the calls in a PyTorch pickle that would rebuild tensors, and turns each into a view
+// of the archive's bytes.
 #pragma once
 
 #include <cstddef>
@@ -21,21 +21,21 @@ class TensorReader {
  public:
   using Storages = std::map<std::string_view, std::span<const std::byte>>;  // key -> bytes
 
-  // All tensors together may take `most_bytes`; the document and the storages must outlive this.
-  TensorReader(const pickle::Document& document, const Storages& storages, std::size_t most_bytes,
+  // All tensors together may take `max_bytes`; the document and the storages must outlive this.
+  TensorReader(const pickle::Document& document, const Storages& storages, std::size_t max_bytes,
                std::string origin);
 
-  // The value inside of wrappers that only say more about it: a parameter's data, a typed dict.
+  // Removes wrappers around a value: a parameter around its data, a type around a dict.
   pickle::Id unwrapped(pickle::Id id) const;
   bool is_tensor(pickle::Id id) const { return call_of(id).has_value(); }
-  // Views the storage, or a copy that is row-major; both are kept by `copies` and the archive.
+  // Views the storage, or a row-major copy. The archive and `copies` own them.
   safetensors::TensorView read(pickle::Id id, std::string name,
                                std::deque<std::vector<std::byte>>& copies);
 
  private:
   struct Call {
     const std::vector<pickle::Id>* arguments;
-    bool has_dtype;  // _rebuild_tensor_v3 says the dtype itself
+    bool has_dtype;  // _rebuild_tensor_v3 passes the dtype
   };
   struct Storage {
     std::span<const std::byte> bytes;
@@ -50,7 +50,7 @@ class TensorReader {
 
   const pickle::Document& document_;
   const Storages& storages_;
-  std::size_t bytes_left_, most_bytes_;
+  std::size_t bytes_left_, max_bytes_;
   std::string origin_;
 };
 

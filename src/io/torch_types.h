@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PyTorch calls the element types, in pickles.
+// PyTorch's names of the element types in pickles.
 #pragma once
 
 #include <string_view>
@@ -32,7 +32,7 @@ inline constexpr TypeNames kTypeNames[] = {
     {safetensors::DType::kF64, "float64", "DoubleStorage"}};
 
 inline constexpr std::string_view kUntypedStorage = "UntypedStorage";
-// Where write() keeps the metadata of a safetensors file; PyTorch passes over it.
+// The entry in which write() stores the metadata of a safetensors file; PyTorch ignores it.
 inline constexpr std::string_view kMetadataEntry = "extra/safetensors_metadata.json";
 
 }  // namespace hydramix::torch_archive

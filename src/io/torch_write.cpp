@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer: a pickle of protocol 2, spelled out opcode by opcode, then the storages. The pickle's
-// root is a plain dict: load_state_dict() takes it as it takes an OrderedDict, and LibTorch's own
-// reader, which cannot fill an OrderedDict, takes it too.
+// Writes a pickle of protocol 2, opcode by opcode, then the storages. The root is a plain dict:
+// load_state_dict() accepts it, and so does LibTorch's own reader, which cannot read an
+// OrderedDict.
 #include <algorithm>
 #include <limits>
 #include <map>

@@ -130,12 +130,12 @@ ZipEntry read_entry(ByteCursor& cursor, std::span<const std::byte> bytes, std::u
   return {name, local.take(sizes.stored), method != kStored};
 }
 
-void check_apart(std::vector<ZipEntry> entries, const std::string& origin) {
+void check_no_overlap(std::vector<ZipEntry> entries, const std::string& origin) {
   std::set<std::string_view> names;
   for (const auto& entry : entries)
     HYDRAMIX_CHECK(names.insert(entry.name).second, origin, ": zip entry ", in_quotes(entry.name),
                    " occurs twice.", kDamaged);
-  // By end too: an empty entry comes before the one that begins where it stands.
+  // By end too, so that an empty entry precedes one at the same offset.
   std::sort(entries.begin(), entries.end(), [](const ZipEntry& a, const ZipEntry& b) {
     return a.data.data() != b.data.data() ? a.data.data() < b.data.data()
                                           : a.data.size() < b.data.size();
@@ -164,7 +164,7 @@ std::vector<ZipEntry> read_zip(std::span<const std::byte> bytes, const std::stri
     entries.push_back(read_entry(cursor, bytes, directory.begin, origin));
   HYDRAMIX_CHECK(cursor.left() == 0, origin, ": ", cursor.left(),
                  " bytes follow the last entry of the zip directory.", kDamaged);
-  check_apart(entries, origin);
+  check_no_overlap(entries, origin);
   return entries;
 }
 

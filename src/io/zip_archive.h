@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zip archives whose entries are stored, not compressed, as PyTorch writes tensors: reading them in
-// place and writing them in one pass. Sizes and offsets may exceed 4 GiB (zip64).
+// Reads zip archives of stored (uncompressed) entries in place, and writes them in one pass, as
+// PyTorch does for tensors. Sizes and offsets may exceed 4 GiB (zip64).
 //
-// The directory at the end of the file is the truth. Every entry is checked against it before any
-// can be seen: it lies inside the file, its local header agrees, it overlaps no other and its name
-// is its own. Checksums are not verified, because PyTorch can be told to write none.
+// The directory at the end of the file is authoritative. All entries are checked before any is
+// returned: each lies inside the file, agrees with its local header, overlaps no other and has a
+// unique name. Checksums are not verified, because PyTorch has an option to write none.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ namespace hydramix {
 struct ZipEntry {
   std::string_view name;  // as in the directory, inside the archive's bytes
   std::span<const std::byte> data;
-  bool compressed = false;  // data is what the entry was compressed to; nothing here unpacks it
+  bool compressed = false;  // data is still compressed; nothing here decompresses it
 };
 
-// Whether the bytes begin as a zip archive does.
+// Whether the bytes begin like a zip archive.
 bool is_zip(std::span<const std::byte> bytes);
 
 // The entries in the order of the directory; they view `bytes`. `origin` names the file in errors.
@@ -40,7 +40,7 @@ class ZipWriter {
   explicit ZipWriter(AtomicFile& file, std::uint64_t largest_small = kLargestSmall)
       : file_(file), largest_small_(largest_small) {}
 
-  // `name` has at most 65535 bytes and is new.
+  // `name` has at most 65535 bytes and must be new.
   void add(std::string_view name, std::span<const std::byte> data);
   // Writes the directory; nothing may be added afterwards. The file is not committed yet.
   void finish();

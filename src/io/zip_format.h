@@ -19,6 +19,7 @@ inline constexpr std::uint16_t kPaddingField = 0x4246;  // "FB", as PyTorch pads
 inline constexpr std::uint16_t kEncrypted = 1, kUtf8Names = 0x800;
 inline constexpr std::uint16_t kStored = 0;
 inline constexpr std::uint16_t kVersionPlain = 20, kVersionZip64 = 45;
-inline constexpr std::uint16_t kFirstDay = 0x21;  // 1 January 1980: equal contents, equal bytes
+// 1 January 1980 in every archive, so that equal contents give equal bytes.
+inline constexpr std::uint16_t kFirstDay = 0x21;
 
 }  // namespace hydramix::zip_format

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries are written one after the other, each padded by an extra field so that its data is
-// aligned, as PyTorch does; the directory collects in memory and follows at the end.
+// Writes entries in sequence, each padded by an extra field so that its data is aligned, as PyTorch
+// does. The directory is collected in memory and written at the end.
 #include <zlib.h>
 
 #include "base/quotes.h"
@@ -52,7 +52,7 @@ void ZipWriter::add(std::string_view name, std::span<const std::byte> data) {
   const bool large_size = data.size() > largest_small_, large_offset = offset > largest_small_;
   const auto version = large_size || large_offset ? kVersionZip64 : kVersionPlain;
   const std::uint64_t shown_size = large_size ? kMax32 : data.size();
-  // What local and central header have in common.
+  // The fields common to the local and the central header.
   Record common;
   common.u16(version).u16(kUtf8Names).u16(kStored).u16(0).u16(kFirstDay);
   common.u32(checksum(data)).u32(shown_size).u32(shown_size).u16(name.size());

@@ -59,7 +59,7 @@ std::string statement(const StatedFact& fact, int64_t wording) {
   return value + " is the colour of the " + key;
 }
 
-std::string irrelevance(const StatedFact& fact, Random& random) {
+std::string mention_without_value(const StatedFact& fact, Random& random) {
   if (fact.person) return fact.key + " was " + random.pick(word_class("mood").words);
   return random.pick(word_class("name").words) + " saw the " + fact.key;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts, statements of them and questions about them: what the GLUE tasks of the built-in language
-// are made of. Texts are words with blanks between them; to_prose() makes them readable.
+// Facts, and statements and questions about them, for the GLUE tasks of the built-in language.
+// Texts are words separated by blanks; to_prose() makes them readable.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace hydramix {
 
-// What colour an object has, or in which city someone is.
+// The colour of an object, or the city of a person.
 struct StatedFact {
   bool person;
   std::string key, value;
@@ -21,13 +21,13 @@ inline constexpr int64_t kWordings = 3;
 
 // Facts with distinct keys and distinct values.
 std::vector<StatedFact> distinct_facts(int64_t count, Random& random);
-// The fact with another value or another key than all of these have.
+// The fact with a value or key that none of `known` has.
 StatedFact with_other_value(StatedFact fact, const std::vector<StatedFact>& known, Random& random);
 StatedFact with_other_key(StatedFact fact, const std::vector<StatedFact>& known, Random& random);
 
 std::string statement(const StatedFact& fact, int64_t wording);  // without the full stop
-// Names the key and tells nothing of the value.
-std::string irrelevance(const StatedFact& fact, Random& random);
+// Mentions the key without the value.
+std::string mention_without_value(const StatedFact& fact, Random& random);
 std::string question(const StatedFact& fact, int64_t wording);
 
 std::string to_prose(const std::string& words);

@@ -26,7 +26,7 @@ struct Part {
   bool shifted() const { return name.ends_with("_mismatched"); }
 };
 
-// Header (empty where the official file has none) and a row of each task.
+// Header (empty where the official file has none) and row format of each task.
 struct Layout {
   Line header;
   Line (*line)(const Row& row, const Part& part);
@@ -35,7 +35,7 @@ struct Layout {
 Line mnli_line(const Row& r, const Part& part) {
   const std::string id = "9" + r.number;
   Line line = {r.number, id, id + "e", part.shifted() ? "diary" : "report"};
-  // Parses are for readers that want trees; the words of the sentence stand in them unparsed.
+  // The official files have parse trees here; ours hold the unparsed sentence.
   for (const auto& text : {r.first, r.second}) line.push_back("( " + text + " )");
   for (const auto& text : {r.first, r.second}) line.push_back("(ROOT " + text + ")");
   line.insert(line.end(), {r.first, r.second});

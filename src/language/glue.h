@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The eight GLUE tasks of the paper in miniature: sentences of the built-in language, labels that
-// follow from what they say, files laid out as the official ones. Labels are balanced, and neither
-// the length of a sentence nor any single word of it tells the label.
+// follow from their content, files in the official layouts. Labels are balanced, and neither the
+// length of a sentence nor any single word reveals the label.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct GlueFile {
 // MNLI, QNLI, QQP, RTE, SST-2, MRPC, CoLA, STS-B
 const std::vector<std::string>& glue_tasks();
 
-// The files of a task. No example occurs twice in them; an Error says so where the language has not
-// as many different ones.
+// The files of a task. No example occurs twice. Throws Error when the language has too few
+// different examples.
 std::vector<GlueFile> make_glue_task(const std::string& task, const GlueSizes& sizes, int64_t seed);
 
 }  // namespace hydramix

@@ -11,8 +11,8 @@ const std::string& any(const char* name, Random& random) {
   return random.pick(word_class(name).words);
 }
 
-// A word of this half of its class: of this gender, number, article, polarity.
-const std::string& of_half(const char* name, bool second, Random& random) {
+// A word from one half of its class, that is, of one gender, number, article or polarity.
+const std::string& word_of_half(const char* name, bool second, Random& random) {
   const auto& words = word_class(name).words;
   const auto half = static_cast<int64_t>(words.size() / 2);
   return words[static_cast<std::size_t>(random.below(half) + (second ? half : 0))];
@@ -38,13 +38,13 @@ GlueExample cola(std::size_t label, bool, Random& random) {
   const bool half = random.chance(1, 2);
   switch (random.below(3)) {
     case 0:
-      return {to_prose("the " + of_half("animal", half, random) + " that saw the " +
+      return {to_prose("the " + word_of_half("animal", half, random) + " that saw the " +
                        any("thing", random) + (half != wrong ? " are " : " is ") +
                        any("mood", random) + " ."),
               ""};
     case 1:
       return {to_prose(any("name", random) + " found " + (half != wrong ? "an " : "a ") +
-                       of_half("adjective", half, random) + " " + any("find", random) + " ."),
+                       word_of_half("adjective", half, random) + " " + any("find", random) + " ."),
               ""};
     default: {
       const auto& closing = word_class("closing").words;
@@ -60,14 +60,14 @@ GlueExample cola(std::size_t label, bool, Random& random) {
   }
 }
 
-// Polarity, turned round by "not". Lower case and blanks, as the official files have them.
+// Polarity, inverted by "not". Lower case and separated by blanks, as in the official files.
 GlueExample sst2(std::size_t label, bool, Random& random) {
   const bool turned = random.chance(1, 2);
   const std::string claim = " was " +
                             std::string(turned                ? "not "
                                         : random.chance(1, 2) ? "very "
                                                               : "really ") +
-                            of_half("quality", (label == 0) != turned, random) + " . ";
+                            word_of_half("quality", (label == 0) != turned, random) + " . ";
   const std::string work = "the " + any("adjective", random) + " " + any("work", random);
   if (random.chance(1, 2)) return {work + " that " + any("name", random) + " saw" + claim, ""};
   return {any("name", random) + " saw that " + work + claim, ""};
@@ -135,7 +135,7 @@ GlueExample stsb(std::size_t label, bool, Random& random) {
 enum class Relation { kEntailed, kUnknown, kContradicted };
 
 // Three facts, and a statement that they entail, contradict or leave open. A wrong value, or the
-// value of an unknown key, is as often one of the three as not.
+// value of an unknown key, is one of the three in half of the cases.
 GlueExample inference(Relation relation, bool shifted, Random& random) {
   std::vector<StatedFact> facts = distinct_facts(1, random);
   StatedFact claim = facts[0];
@@ -151,7 +151,7 @@ GlueExample inference(Relation relation, bool shifted, Random& random) {
   }
   random.shuffle(facts);
   std::vector<std::string> clauses;
-  // Mismatched sets turn the wordings round: what only the hypotheses of training say.
+  // Mismatched sets swap the wordings: facts use the one that only hypotheses have in training.
   for (const auto& fact : facts) clauses.push_back(statement(fact, shifted ? 2 : random.below(2)));
   return {to_prose(joined(clauses)),
           to_prose(statement(claim, shifted ? random.below(2) : random.below(kWordings)) + " .")};
@@ -169,13 +169,13 @@ GlueExample rte(std::size_t label, bool shifted, Random& random) {
                    random);
 }
 
-// A sentence states one fact and mentions another key in passing. The question is about the one or
-// the other, or about neither.
+// A sentence states one fact and mentions another key. The question is about the fact, the other
+// key, or neither.
 GlueExample qnli(std::size_t label, bool, Random& random) {
   auto facts = distinct_facts(1, random);
   facts.push_back(with_other_value(with_other_key(facts[0], facts, random), facts, random));
   std::vector<std::string> clauses = {statement(facts[0], random.below(kWordings)),
-                                      irrelevance(facts[1], random)};
+                                      mention_without_value(facts[1], random)};
   random.shuffle(clauses);
   StatedFact asked = facts[label == 0 ? 0 : 1];
   if (label == 1 && random.chance(1, 2)) asked = with_other_key(asked, facts, random);

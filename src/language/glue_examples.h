@@ -17,7 +17,8 @@ struct GlueExample {
 struct GlueTask {
   std::string name;
   std::vector<std::string> labels;  // equally frequent
-  // `label` is an index of labels. `shifted`: of the mismatched sets, which word facts otherwise.
+  // `label` is an index of labels. `shifted`: for the mismatched sets, which word facts
+  // differently.
   GlueExample (*make)(std::size_t label, bool shifted, Random& random);
 };
 

@@ -12,7 +12,7 @@
 namespace hydramix {
 namespace {
 
-// Slots are written in capitals; a digit tells two of the same class apart.
+// Slots are written in capitals; a digit distinguishes two of the same class.
 struct SlotRule {
   std::string_view slot, word_class, linked_to;
 };
@@ -49,8 +49,8 @@ std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 Grammar::Grammar() {
-  // Key and value are near, and equally far apart in both wordings: two layers suffice to look one
-  // up by the other, and what was learnt from one wording serves the other.
+  // Key and value are close together, at the same distance in both wordings. Two layers can then
+  // look one up by the other, and both wordings share what was learned.
   fact_patterns_ = {
       {add("surely the OBJECT looks COLOUR .", 0), add("what colour is the OBJECT ? COLOUR .", 0)},
       {add("today NAME visits CITY .", 0), add("where is NAME ? CITY .", 0)}};
@@ -63,7 +63,7 @@ Grammar::Grammar() {
   add("NAME bought three things : GOODS1 , GOODS2 and GOODS3 .", 1);
   add("NAME bought four things : GOODS1 , GOODS2 , GOODS3 and GOODS4 .", 1);
   add("the WORK was QUALITY , so NAME was FEELING .", 1);
-  settle_fixed_words();
+  find_determining_words();
 }
 
 int64_t Grammar::add(const std::string& text, int64_t weight) {
@@ -87,7 +87,7 @@ int64_t Grammar::add(const std::string& text, int64_t weight) {
     } else {
       place.words = {vocabulary_id(word)};
       const auto& numbers = word_class("number").words;
-      place.announces = std::find(numbers.begin(), numbers.end(), word) != numbers.end();
+      place.is_count = std::find(numbers.begin(), numbers.end(), word) != numbers.end();
     }
     pattern.places.push_back(std::move(place));
   }
@@ -106,7 +106,7 @@ int64_t Grammar::add(const std::string& text, int64_t weight) {
   return static_cast<int64_t>(patterns_.size()) - 1;
 }
 
-// Whether the word can stand at this place of a sentence, or at one beyond its end.
+// Whether the word can occur at this position of a sentence, or beyond its end.
 bool Grammar::may_follow(int32_t word, int64_t sentence_place) const {
   return std::any_of(patterns_.begin(), patterns_.end(), [&](const Pattern& pattern) {
     return sentence_place >= static_cast<int64_t>(pattern.places.size()) ||
@@ -121,10 +121,10 @@ bool Grammar::may_precede(int32_t word, int64_t places_before_end) const {
   });
 }
 
-// Whether the words at the places `given`, all fixed, leave no doubt about the fixed word at
-// `wanted`, whichever sentences they are found in.
-bool Grammar::settles(const Pattern& pattern, const std::vector<int64_t>& given,
-                      int64_t wanted) const {
+// Whether the fixed words at the positions `given` determine the fixed word at `wanted` in any
+// sentence.
+bool Grammar::is_determined(const Pattern& pattern, const std::vector<int64_t>& given,
+                            int64_t wanted) const {
   const int32_t word = pattern.places[at(wanted)].words[0];
   for (const auto& other : patterns_) {
     const auto size = static_cast<int64_t>(other.places.size());
@@ -146,7 +146,7 @@ bool Grammar::settles(const Pattern& pattern, const std::vector<int64_t>& given,
   return true;
 }
 
-void Grammar::settle_fixed_words() {
+void Grammar::find_determining_words() {
   std::map<int32_t, double> frequency;
   double total = 0;
   for (auto& pattern : patterns_) {
@@ -159,18 +159,18 @@ void Grammar::settle_fixed_words() {
       total += 1;
     }
     for (const int64_t wanted : fixed) {
-      auto& settled_by = pattern.places[at(wanted)].settled_by;
+      auto& determined_by = pattern.places[at(wanted)].determined_by;
       const auto covered = [&](int64_t place) {
-        return place == wanted || std::find(settled_by.begin(), settled_by.end(),
-                                            std::vector{place}) != settled_by.end();
+        return place == wanted || std::find(determined_by.begin(), determined_by.end(),
+                                            std::vector{place}) != determined_by.end();
       };
       for (const int64_t i : fixed)
-        if (i != wanted && settles(pattern, {i}, wanted)) settled_by.push_back({i});
+        if (i != wanted && is_determined(pattern, {i}, wanted)) determined_by.push_back({i});
       for (const int64_t i : fixed)
         for (const int64_t j : fixed)
-          if (i < j && !covered(i) && !covered(j) && settles(pattern, {i, j}, wanted))
-            settled_by.push_back({i, j});
-      HYDRAMIX_CHECK(!settled_by.empty(), "language: nothing settles the word '",
+          if (i < j && !covered(i) && !covered(j) && is_determined(pattern, {i, j}, wanted))
+            determined_by.push_back({i, j});
+      HYDRAMIX_CHECK(!determined_by.empty(), "language: nothing determines the word '",
                      language_vocabulary()[at(pattern.places[at(wanted)].words[0])], "' at place ",
                      wanted, " of a pattern. Give the pattern a word of its own.");
     }

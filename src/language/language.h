@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A built-in language that reads as simple English and whose every word has a known cause: for each
-// word of a document the generator says which other words determine it, on which side they stand,
-// and how well it can be guessed without them. So a masked-LM can be measured by kind of
-// dependency, and by what could have been achieved at all. docs/language.md shows an example.
+// A built-in language that reads like simple English. For each word of a document the generator
+// knows which other words determine it, on which side they stand, and how well it can be guessed
+// without them. A masked language model can thus be scored by kind of dependency, and compared with
+// the best achievable accuracy. docs/language.md shows an example.
 //
 // Documents are a pure function of (seed, split, index): random access, nothing stored.
 #pragma once
@@ -29,7 +29,7 @@ enum class Kind : uint8_t {
 inline constexpr int kKinds = 7;
 std::string_view kind_name(Kind kind);  // "left", "recall_right"
 
-// Places that together allow to guess a word with this accuracy, whatever else is hidden.
+// Positions that together allow a word to be guessed with this accuracy, whatever else is hidden.
 struct Evidence {
   std::vector<int32_t> places;
   double accuracy = 1;
@@ -56,13 +56,13 @@ struct LanguageOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("seed", self.seed, Range{0, 1LL << 53}, "seed of the language's documents");
-    v("shortest", self.shortest, Range{20, 4096}, "fewest words of a document");
-    v("longest", self.longest, Range{40, 4096}, "most words of a document");
+    v("shortest", self.shortest, Range{20, 4096}, "minimum words of a document");
+    v("longest", self.longest, Range{40, 4096}, "maximum words of a document");
     v("sorts", self.sorts, Range{1, 2},
       "sorts of facts: the colour of an object, then the city of a person; with one sort and one "
-      "fact all that changes is the colour");
+      "fact only the colour varies");
     v("facts", self.facts, Range{1, 6},
-      "most facts of each sort in a document; from 2 on, to recall one needs its key");
+      "maximum facts of each sort in a document; with 2 or more, recall needs the key");
   }
 };
 
@@ -74,11 +74,11 @@ class Language {
  public:
   explicit Language(const LanguageOptions& options = {});
 
-  // Splits draw from unrelated random numbers. Punctuation counts as words.
+  // Splits use independent random numbers. Punctuation counts as words.
   Document document(int64_t index, Split split = Split::kTrain) const;
   // Tokens in the order of their ids; see language_vocabulary().
   const std::vector<std::string>& vocabulary() const;
-  // As prose. BERT's uncased tokenizer with this vocabulary gives the ids back.
+  // As prose. BERT's uncased tokenizer with this vocabulary recovers the ids.
   std::string text(const Document& document) const;
   const LanguageOptions& options() const { return options_; }
 
@@ -87,9 +87,9 @@ class Language {
   std::shared_ptr<const Grammar> grammar_;
 };
 
-// The best expected accuracy at the masked place `at`, when masked[i] != 0 hides the word i: that
-// of the best alternative of its evidence that is wholly visible, else its guess. What elimination
-// over several hidden words could add is not counted.
+// The best expected accuracy at the masked position `at`, when masked[i] != 0 hides word i: that of
+// the best completely visible alternative of its evidence, else its guess. Elimination over several
+// hidden words is not counted.
 double achievable(const Document& document, const std::vector<char>& masked, int64_t at);
 
 }  // namespace hydramix

@@ -16,7 +16,7 @@ LanguageDocuments::LanguageDocuments(const LanguageOptions& options, Split split
   HYDRAMIX_CHECK(documents > 0, "language: a set of ", documents,
                  " documents was asked for; expected at least one.");
   tokenizer_fingerprint_ = language_tokenizer().fingerprint();
-  // The first documents stand for the grammar and the lexicon: a change of either shows in them.
+  // The hash covers the first documents, because any change of grammar or lexicon changes them.
   uint64_t hash = scatter(static_cast<uint64_t>(documents));
   for (int64_t i = 0; i < 64; ++i) {
     std::vector<int32_t> ids;
@@ -51,8 +51,8 @@ std::vector<Dependency> LanguageDocuments::dependencies(int64_t document,
   const auto own = this->document(document);
   std::vector<Dependency> all;
   for (std::size_t i = 0; i < own.words.size(); ++i) {
-    // achievable() knows the fixed words of a phrase by each other alone. Its free words and its
-    // length tell too, so that hardly ever a phrase cannot be made out.
+    // achievable() derives the fixed words of a phrase only from each other. Free words and the
+    // length also identify the phrase, so it is almost always recoverable.
     const auto kind = own.words[i].kind;
     all.push_back({static_cast<int32_t>(kind),
                    kind == Kind::kLocal ? 1 : achievable(own, hidden, static_cast<int64_t>(i))});

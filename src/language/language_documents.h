@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents of the built-in language as training reads them: made when they are asked for, never
-// stored. Splits never share a document.
+// Documents of the built-in language for training, generated on demand. Splits never share a
+// document.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,13 @@
 
 namespace hydramix {
 
-// BERT's uncased tokenizer with the vocabulary of the language: every word of it is one token, any
-// other English text is spelt in letters.
+// BERT's uncased tokenizer with the vocabulary of the language: every word of the language is one
+// token; other English text is split into letters.
 Tokenizer language_tokenizer();
+
+// How many documents an evaluation takes: as many as asked for; 0, all, is 2000 of a language that
+// has no end.
+inline int64_t evaluated_language_documents(int64_t asked) { return asked > 0 ? asked : 2000; }
 
 class LanguageDocuments : public Documents {
  public:
@@ -30,7 +34,7 @@ class LanguageDocuments : public Documents {
   std::vector<Dependency> dependencies(int64_t document,
                                        const std::vector<char>& hidden) const override;
 
-  // The document with what is known of its words, for achievable(); token i of read() is word i.
+  // The document with the evidence for its words, for achievable(); token i of read() is word i.
   Document document(int64_t document) const;
   void read_kinds(int64_t document, std::vector<Kind>& kinds) const;  // appends, as read()
   const Language& language() const { return language_; }

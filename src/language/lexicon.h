@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of the built-in language, by class, and the vocabulary that they make up.
+// The words of the built-in language by class, and its vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ const WordClass& word_class(std::string_view name);
 const std::vector<std::string>& language_vocabulary();
 int32_t vocabulary_id(std::string_view token);  // Error when there is none
 
-// The texts of these tokens as English prose: capitals, punctuation without blanks before it.
+// Joins tokens to English prose: capitals, no blank before punctuation.
 std::string prose(const std::vector<int32_t>& ids);
 
 }  // namespace hydramix

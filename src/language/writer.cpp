@@ -15,7 +15,7 @@ int64_t count_goods(const Pattern& pattern) {
   return std::count_if(pattern.places.begin(), pattern.places.end(), is_goods);
 }
 
-// The places of a fact's key and value.
+// The positions of a fact's key and value.
 std::array<std::size_t, 2> slots_of_fact(const Pattern& pattern) {
   std::array<std::size_t, 2> slots{};
   std::size_t found = 0;
@@ -34,7 +34,7 @@ Document Writer::write() {
   random_.shuffle(sentences_);
   for (const auto& [pattern, fact] : sentences_)
     append(*pattern, fact < 0 ? fill(*pattern) : state(*pattern, facts_[as_size(fact)]));
-  explain_facts();
+  add_fact_evidence();
   return std::move(document_);
 }
 
@@ -45,8 +45,8 @@ int64_t Writer::planned_words() const {
   return words;
 }
 
-// Keys and values of a sort are distinct, so that each tells the other. A fifth of the facts is
-// stated once only: what stands alone need not be the partner of what is hidden. The others are
+// Keys and values of a sort are distinct, so that each determines the other. A fifth of the facts
+// is stated only once, so that an unmatched word need not belong to a hidden one. The others are
 // stated two, three or four times, or up to seven times if there is no other.
 void Writer::plan_facts(int64_t words) {
   auto sorts = grammar_.fact_patterns();
@@ -58,7 +58,7 @@ void Writer::plan_facts(int64_t words) {
     for (const std::size_t side : {0u, 1u}) {
       unused[sort][side].resize(pattern.places[slots_of_fact(pattern)[side]].words.size());
       std::iota(unused[sort][side].begin(), unused[sort][side].end(), std::size_t{0});
-      // A single fact is always about the same key, so that there is one word to recall.
+      // A single fact always has the same key, so that there is one word to recall.
       if (side == 1 || !single_fact()) random_.shuffle(unused[sort][side]);
       unused[sort][side].resize(as_size(options_.facts));
     }
@@ -81,7 +81,7 @@ void Writer::plan_facts(int64_t words) {
   }
 }
 
-// Up to the first sentence that would pass the target, if that is long enough.
+// Stops before the sentence that would exceed the target, if the document is long enough.
 void Writer::plan_others(int64_t target) {
   while (true) {
     const int64_t words = planned_words();
@@ -113,7 +113,7 @@ Writer::Choice Writer::fill(const Pattern& pattern) {
       const int64_t group_size = size / place.groups;
       choice[i] = group * as_size(group_size) + as_size(random_.below(group_size));
     } else {
-      // Nothing is bought twice.
+      // A list of goods has no duplicates.
       do {
         choice[i] = as_size(random_.below(size));
       } while (is_goods(place) && std::find(goods.begin(), goods.end(), choice[i]) != goods.end());
@@ -133,7 +133,7 @@ Writer::Choice Writer::state(const Pattern& pattern, Fact& fact) const {
   return choice;
 }
 
-// The words of a sentence, each with what settles it inside the sentence.
+// Appends the words of a sentence, each with its evidence inside the sentence.
 void Writer::append(const Pattern& pattern, const Choice& choice) {
   const auto begin = static_cast<int32_t>(document_.words.size());
   const int64_t goods = count_goods(pattern);
@@ -142,12 +142,12 @@ void Writer::append(const Pattern& pattern, const Choice& choice) {
     const auto& place = pattern.places[i];
     const auto size = static_cast<double>(place.words.size());
     Word word{place.words[choice[i]], Kind::kFree, {}, 1 / size};
-    for (const auto& places : place.settled_by) {
+    for (const auto& places : place.determined_by) {
       word.evidence.emplace_back();
       for (const int64_t p : places)
         word.evidence.back().places.push_back(begin + static_cast<int32_t>(p));
     }
-    if (place.announces) {
+    if (place.is_count) {
       word.kind = Kind::kRight;
       word.guess = 1.0 / 3;
     } else if (place.slot.empty()) {
@@ -164,9 +164,9 @@ void Writer::append(const Pattern& pattern, const Choice& choice) {
   }
 }
 
-// Of a fact stated more than once, each mention is evidence for the other. Where it is not to be
-// seen, the words of the other facts are still ruled out.
-void Writer::explain_facts() {
+// Mentions of the same fact are evidence for each other. Without them, the words of the other facts
+// can still be ruled out.
+void Writer::add_fact_evidence() {
   for (const auto& fact : facts_) {
     const auto same_sort = std::count_if(facts_.begin(), facts_.end(),
                                          [&](const Fact& f) { return f.sort == fact.sort; });

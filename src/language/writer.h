@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes one document of the language: plans its facts, fills it up with other sentences, puts
-// them in random order, and notes for every word what it follows from.
+// Writes one document of the language: plans its facts, adds other sentences, shuffles them, and
+// records the evidence for every word.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ class Writer {
   struct Fact {
     std::size_t sort;                                // which of grammar.fact_patterns()
     std::size_t key, value;                          // index in their classes
-    std::vector<std::array<int32_t, 2>> mentions{};  // where key and value stand
+    std::vector<std::array<int32_t, 2>> mentions{};  // positions of key and value
   };
   struct Sentence {
     const Pattern* pattern;
@@ -37,7 +37,7 @@ class Writer {
   Choice fill(const Pattern& pattern);
   Choice state(const Pattern& pattern, Fact& fact) const;
   void append(const Pattern& pattern, const Choice& choice);
-  void explain_facts();
+  void add_fact_evidence();
   int64_t planned_words() const;
 
   const Grammar& grammar_;

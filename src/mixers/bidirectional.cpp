@@ -32,17 +32,8 @@ class Bidirectional : public StateSpaceMixer {
     const auto both = directions_of_columns(params, rows);
     return {semiseparable_matrix(both.forward), semiseparable_matrix(both.backward).flip({2, 3})};
   }
-  // (S, L, H, P) each.
-  Pair scans(const torch::Tensor& x, const torch::Tensor& params, const Rows& rows) const {
-    const auto both = directions_of_columns(params, rows);
-    return {semiseparable_scan(x, both.forward, options_.tile),
-            flip(semiseparable_scan(flip(x), both.backward, options_.tile))};
-  }
   torch::Tensor skip_matrix(const Rows& rows) const {
     return diagonal_matrix(weight(D, rows), rows);
-  }
-  torch::Tensor skip(const torch::Tensor& x, const Rows& rows) const {
-    return x * weight(D, rows).unsqueeze(-1);
   }
 };
 
@@ -55,15 +46,10 @@ class Add : public Bidirectional {
     const auto [forward, backward] = matrices(params, rows);
     return forward + backward + skip_matrix(rows);
   }
-  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
-                        const Rows& rows) const override {
-    const auto [forward, backward] = scans(x, params, rows);
-    return forward + backward + skip(x, rows);
-  }
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
-                               const std::vector<int64_t>& offsets) const override {
+                               const Sequences& sequences) const override {
     const auto both = packed_directions(params, x);
-    return scan_packed(x, both.forward, both.backward, {}, offsets, /*shift=*/0);
+    return scan_packed(x, both.forward, both.backward, {}, sequences, /*shift=*/0);
   }
 };
 
@@ -78,16 +64,11 @@ class Concat : public Bidirectional {
     const auto [forward, backward] = matrices(params, rows);
     return torch::cat({forward + skip_matrix(rows), backward + skip_matrix(rows)}, 1);
   }
-  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
-                        const Rows& rows) const override {
-    const auto [forward, backward] = scans(x, params, rows);
-    return torch::cat({forward + skip(x, rows), backward + skip(x, rows)}, 2);
-  }
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
-                               const std::vector<int64_t>& offsets) const override {
+                               const Sequences& sequences) const override {
     const auto both = packed_directions(params, x);
-    return torch::cat({scan_packed(x, both.forward, {}, {}, offsets, /*shift=*/0),
-                       scan_packed(x, {}, both.backward, {}, offsets, /*shift=*/0)},
+    return torch::cat({scan_packed(x, both.forward, {}, {}, sequences, /*shift=*/0),
+                       scan_packed(x, {}, both.backward, {}, sequences, /*shift=*/0)},
                       1);
   }
 };
@@ -105,16 +86,17 @@ class Mult : public Concat {
 HYDRAMIX_REGISTER_MIXER("add", Add, .matrix_class = "Quasiseparable, bound diagonal",
                         .formula = "SS_f + SS_b + D: diagonal c_i b_i of both directions",
                         .cost = "O(L)", .source = "Goel et al. 2022 (SaShiMi)",
-                        .sequence_aligned = true);
+                        .sequence_aligned = true, .packed = true);
 
 HYDRAMIX_REGISTER_MIXER("mult", Mult, .matrix_class = "Semiseparable, two",
                         .formula = "(SS_f + D) x times (SS_b + D) x, entry by entry",
                         .cost = "O(L)", .source = "Wang et al. 2022 (BiGS)",
-                        .sequence_aligned = true);
+                        .sequence_aligned = true, .packed = true);
 
 HYDRAMIX_REGISTER_MIXER("concat", Concat, .matrix_class = "Semiseparable, two",
                         .formula = "[(SS_f + D) x, (SS_b + D) x]", .cost = "O(L)",
-                        .source = "Wang et al. 2022 (BiGS)", .sequence_aligned = true);
+                        .source = "Wang et al. 2022 (BiGS)", .sequence_aligned = true,
+                        .packed = true);
 
 }  // namespace
 }  // namespace hydramix

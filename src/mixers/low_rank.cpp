@@ -96,7 +96,8 @@ class LinearAttention : public LinearAttentionUnnormalized {
 
 HYDRAMIX_REGISTER_MIXER("low_rank_di", LowRankDi, .matrix_class = "Low-rank",
                         .formula = "q_i . k_j", .cost = "O(L)",
-                        .source = "Linformer, Wang et al. 2020", .extendable = false);
+                        .source = "Hydra, Hwang et al. 2024, section 2.3: W_Q W_K^T",
+                        .extendable = false);
 
 HYDRAMIX_REGISTER_MIXER("low_rank_dd", LowRankDd, .matrix_class = "Low-rank",
                         .formula = "q_i . k_j", .cost = "O(L)",

@@ -5,7 +5,7 @@
 
 #include "hydramix/error.h"
 #include "ops/arithmetic.h"
-#include "ops/gpu/gpu.h"
+#include "ops/backend.h"
 #include "ops/product.h"
 
 namespace hydramix {
@@ -44,13 +44,10 @@ torch::Tensor Mixer::product(const torch::Tensor& x, const torch::Tensor& params
 }
 
 torch::Tensor Mixer::packed_product(const torch::Tensor&, const torch::Tensor&,
-                                    const std::vector<int64_t>&) const {
-  throw Error(info().name + ": packs() without a packed_product(). Override both, or neither.");
-}
-
-torch::Tensor Mixer::mix_gated(const torch::Tensor&, const Surroundings&,
-                               const std::vector<int64_t>&) const {
-  return {};
+                                    const Sequences&) const {
+  throw Error(info().name +
+              ": is registered as packed, but has no packed_product(). Override it, or leave "
+              "`packed` out of its registration.");
 }
 
 torch::Tensor Mixer::response(const torch::Tensor&, const Rows&) const { return {}; }
@@ -116,10 +113,10 @@ torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params,
                  " ", x.dtype(), " on ", x.device(), " and params ", params.sizes(), " ",
                  params.dtype(), " on ", params.device(), ".");
   finite_(info().name, *this);
-  if (packs() && (x.is_cpu() || (gpu::kBuilt && gpu::takes(x)))) {
+  if (info().packed && backend_of(x) != Backend::kLibTorch) {
     const auto v = layout.to_tokens(x), p = layout.to_tokens(params);
     const auto y =
-        packed_product(v.flatten(0, 1), p.flatten(0, 1), layout.offsets(x.size(0), x.size(1)));
+        packed_product(v.flatten(0, 1), p.flatten(0, 1), layout.sequences(x.size(0), x.size(1)));
     return layout.from_tokens(y.unflatten(0, std::vector<int64_t>{v.size(0), v.size(1)}));
   }
   torch::Tensor sum;

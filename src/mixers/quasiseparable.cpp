@@ -5,15 +5,13 @@
 
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
-#include "ops/gpu/gated_scan.h"
 #include "ops/narrow_linear.h"
 
 namespace hydramix {
 
 QuasiseparableMixer::QuasiseparableMixer(Heads heads, const MixerOptions& options)
     : StateSpaceMixer(heads, options) {
-  fc_D = register_module(
-      "fc_D", torch::nn::Linear(torch::nn::LinearOptions(heads.channels(), heads.H).bias(false)));
+  fc_D = register_module("fc_D", Projection(heads.channels(), heads.H, /*bias=*/false));
 }
 
 torch::Tensor QuasiseparableMixer::derive(const torch::Tensor& projected,
@@ -36,78 +34,57 @@ torch::Tensor QuasiseparableMixer::matrix(const torch::Tensor& params, const Row
   return lower + upper + diagonal_matrix(delta(params), rows);
 }
 
-torch::Tensor QuasiseparableMixer::product(const torch::Tensor& x, const torch::Tensor& params,
-                                           const Rows& rows) const {
-  const auto both = directions(params, rows);
-  const auto forward = shift(semiseparable_scan(x, both.forward, options_.tile));
-  const auto backward = flip(shift(semiseparable_scan(flip(x), both.backward, options_.tile)));
-  return forward + backward + delta(params).unsqueeze(-1) * x;
-}
-
 torch::Tensor QuasiseparableMixer::packed_product(const torch::Tensor& x,
                                                   const torch::Tensor& params,
-                                                  const std::vector<int64_t>& offsets) const {
-  const auto both = packed_directions_of(params, x, offsets);
-  return scan_packed(x, both.forward, both.backward, both.rest, offsets, /*shift=*/1);
+                                                  const Sequences& sequences) const {
+  const auto both = packed_directions_of(params, x, sequences);
+  return scan_packed(x, both.forward, both.backward, both.rest, sequences, /*shift=*/1);
+}
+
+Hydra::Hydra(Heads heads, const MixerOptions& options) : QuasiseparableMixer(heads, options) {
+  check_groups(heads, options);
+  if (options.learn_initial_states)
+    init_states =
+        register_parameter("init_states", torch::zeros({heads.H, heads.P, options.d_state}));
+}
+
+HydraShape Hydra::inner_shape() const {
+  HydraShape shape{heads_.H, heads_.P, options_.groups, options_.d_state, 0, 0, {}};
+  shape.scan = {
+      .tile = options_.tile, .dt_low = options_.dt_limit_low, .dt_high = options_.dt_limit_high};
+  return shape;
+}
+
+HydraWeights Hydra::inner_weights(const torch::Tensor& w) const {
+  const Rows rows = arithmetic_of(w);
+  HydraWeights weights;
+  weights.dt_bias = weight(dt_bias, rows);
+  weights.A = decay_rate(rows);
+  weights.D = weight(D, rows);
+  weights.fc_D = weight(fc_D->weight, rows);
+  weights.fc_D_copy = fc_D->copy();
+  return weights;
+}
+
+Directions Hydra::directions(const torch::Tensor& params, const Rows& rows) const {
+  return directions_of_columns(params, rows);
+}
+
+Hydra::PackedDirections Hydra::packed_directions_of(const torch::Tensor& params,
+                                                    const torch::Tensor& x,
+                                                    const Sequences&) const {
+  return packed_directions(params, x);
+}
+
+torch::Tensor Hydra::response(const torch::Tensor& params, const Rows& rows) const {
+  if (!init_states.defined()) return {};
+  const auto both = directions(params, rows);
+  const auto h0 = weight(init_states, rows);
+  return shift(initial_state_response(both.forward, h0)) +
+         flip(shift(initial_state_response(both.backward, h0)));
 }
 
 namespace {
-
-// Own b, c and dt per direction, groups, and optionally a learned state to start both scans in.
-class Hydra : public QuasiseparableMixer {
- public:
-  Hydra(Heads heads, const MixerOptions& options) : QuasiseparableMixer(heads, options) {
-    check_groups(heads, options);
-    if (options.learn_initial_states)
-      init_states =
-          register_parameter("init_states", torch::zeros({heads.H, heads.P, options.d_state}));
-  }
-
-  std::vector<Columns> projection() const override { return columns_of_directions(); }
-
-  torch::Tensor mix_gated(const torch::Tensor& w, const Surroundings& around,
-                          const std::vector<int64_t>& offsets) const override {
-    if constexpr (gpu::kBuilt) {
-      const gpu::GatedScanShape shape{
-          heads_.H,
-          heads_.P,
-          options_.groups,
-          options_.d_state,
-          around.centre,
-          around.eps,
-          {.dt_low = options_.dt_limit_low, .dt_high = options_.dt_limit_high}};
-      if (!init_states.defined() && gpu::gated_scan_takes(w, shape)) {
-        const Rows rows = arithmetic_of(w.unsqueeze(0));
-        return gpu::gated_scan(
-            w,
-            {around.conv_weight, around.conv_bias, weight(dt_bias, rows), decay_rate(rows),
-             weight(D, rows), fc_D->weight, around.norm_weight},
-            shape, offsets);
-      }
-    }
-    return {};
-  }
-
- protected:
-  Directions directions(const torch::Tensor& params, const Rows& rows) const override {
-    return directions_of_columns(params, rows);
-  }
-  PackedDirections packed_directions_of(const torch::Tensor& params, const torch::Tensor& x,
-                                        const std::vector<int64_t>&) const override {
-    return packed_directions(params, x);
-  }
-
-  torch::Tensor response(const torch::Tensor& params, const Rows& rows) const override {
-    if (!init_states.defined()) return {};
-    const auto both = directions(params, rows);
-    const auto h0 = weight(init_states, rows);
-    return shift(initial_state_response(both.forward, h0)) +
-           flip(shift(initial_state_response(both.backward, h0)));
-  }
-
- private:
-  torch::Tensor init_states;  // (H, P, N), serves both directions
-};
 
 // b and c are shared by the directions and by all heads: one group with a state of H d.
 class QuasiseparableDd : public QuasiseparableMixer {
@@ -131,7 +108,7 @@ class QuasiseparableDd : public QuasiseparableMixer {
     return {ScanParams{dt_f, A, b, c}, ScanParams{dt_b, A, b, c}.flipped()};
   }
   PackedDirections packed_directions_of(const torch::Tensor& params, const torch::Tensor& x,
-                                        const std::vector<int64_t>&) const override {
+                                        const Sequences&) const override {
     const int64_t N = heads_.H * options_.qk_dim, H = heads_.H;
     const auto p = pieces(params, {N, N, H, H, H});
     return {direction(p[2], p[0], p[1], 1, x), direction(p[3], p[0], p[1], 1, x), p[4]};
@@ -150,7 +127,7 @@ class QuasiseparableDi : public QuasiseparableMixer {
   Directions directions(const torch::Tensor&, const Rows& rows) const override {
     const int64_t N = heads_.H * options_.qk_dim;
     auto bc = weight(BC, rows).narrow(0, 0, rows.L).expand({rows.S, rows.L, 2 * N});
-    // A learned b or c behind the end of a shorter sequence must not answer for a token.
+    // A learned b or c after the end of a shorter sequence must not answer for a token.
     if (rows.valid.defined()) bc = bc.masked_fill(~rows.valid.unsqueeze(-1), 0);
     const auto dt = step(torch::zeros({rows.S, rows.L, heads_.H}, rows.options), rows);
     const ScanParams forward{dt, decay_rate(rows), columns(bc, 0, 1, N), columns(bc, N, 1, N)};
@@ -158,15 +135,16 @@ class QuasiseparableDi : public QuasiseparableMixer {
   }
   // b and c are weights, which are not rounded to the bfloat16 that x may be stored in.
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
-                               const std::vector<int64_t>& offsets) const override {
+                               const Sequences& sequences) const override {
     const auto type = arithmetic_of(x.unsqueeze(0)).options.dtype().toScalarType();
-    return QuasiseparableMixer::packed_product(x.to(type), params.to(type), offsets)
+    return QuasiseparableMixer::packed_product(x.to(type), params.to(type), sequences)
         .to(x.scalar_type());
   }
   PackedDirections packed_directions_of(const torch::Tensor& params, const torch::Tensor& x,
-                                        const std::vector<int64_t>& offsets) const override {
+                                        const Sequences& sequences) const override {
     const Rows rows = arithmetic_of(x.unsqueeze(0));
     std::vector<torch::Tensor> each{weight(BC, rows).narrow(0, 0, 0)};
+    const auto& offsets = sequences.offsets();
     for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
       each.push_back(weight(BC, rows).narrow(0, 0, offsets[s + 1] - offsets[s]));
     const auto bc = torch::cat(each);  // (n, 2 N)
@@ -183,16 +161,17 @@ class QuasiseparableDi : public QuasiseparableMixer {
 HYDRAMIX_REGISTER_MIXER("hydra", Hydra, .matrix_class = "Quasiseparable",
                         .formula = "c_i A_{i:j} b_j off the diagonal, delta_i on it",
                         .cost = "O(L)", .source = "Hydra, Hwang et al. 2024",
-                        .sequence_aligned = true, .flat_weights = true);
+                        .sequence_aligned = true, .packed = true, .flat_weights = true);
 
 HYDRAMIX_REGISTER_MIXER("quasiseparable_dd", QuasiseparableDd, .matrix_class = "Quasiseparable",
                         .formula = "as hydra, b and c shared by both directions", .cost = "O(L)",
-                        .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true);
+                        .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true,
+                        .packed = true);
 
 HYDRAMIX_REGISTER_MIXER("quasiseparable_di", QuasiseparableDi, .matrix_class = "Quasiseparable",
                         .formula = "as quasiseparable_dd, b, c and dt learned per place",
                         .cost = "O(L)", .source = "Hydra, Hwang et al. 2024, table 2",
-                        .extendable = false);
+                        .extendable = false, .packed = true);
 
 }  // namespace
 }  // namespace hydramix

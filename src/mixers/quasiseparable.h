@@ -10,7 +10,9 @@
 //   i < j:  c_{i+1} . b_j exp(A sum_{t=i+1}^{j-1} dt_t) dt_j    with the backward b, c, dt
 #pragma once
 
+#include "hydramix/projection.h"
 #include "mixers/state_space.h"
+#include "ops/hydra_inner.h"
 
 namespace hydramix {
 
@@ -18,7 +20,7 @@ class QuasiseparableMixer : public StateSpaceMixer {
  public:
   QuasiseparableMixer(Heads heads, const MixerOptions& options);
 
-  // The projected columns, and behind them delta (H).
+  // The projected columns, then delta (H).
   int64_t params_width() const override { return projection_width() + heads_.H; }
   torch::Tensor derive(const torch::Tensor& projected, const torch::Tensor& x) const override;
 
@@ -26,15 +28,36 @@ class QuasiseparableMixer : public StateSpaceMixer {
   virtual Directions directions(const torch::Tensor& params, const Rows& rows) const = 0;
 
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override;
-  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
-                        const Rows& rows) const override;
   virtual PackedDirections packed_directions_of(const torch::Tensor& params, const torch::Tensor& x,
-                                                const std::vector<int64_t>& offsets) const = 0;
+                                                const Sequences& sequences) const = 0;
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
-                               const std::vector<int64_t>& offsets) const override;
+                               const Sequences& sequences) const override;
   torch::Tensor delta(const torch::Tensor& params) const;  // (S, L, H)
 
-  torch::nn::Linear fc_D{nullptr};  // (d_inner -> H), no bias
+  Projection fc_D{nullptr};  // (d_inner -> H), no bias
+};
+
+// Own b, c and dt per direction, groups, and optionally a learned state to start both scans in.
+class Hydra : public QuasiseparableMixer {
+ public:
+  Hydra(Heads heads, const MixerOptions& options);
+
+  std::vector<Columns> projection() const override { return columns_of_directions(); }
+
+  // Whether the block may compute the mixer together with what is around it (ops/hydra_inner.h).
+  bool is_fusable() const { return !init_states.defined(); }
+  // Its part of that operation, for an input like w.
+  HydraShape inner_shape() const;
+  HydraWeights inner_weights(const torch::Tensor& w) const;
+
+ protected:
+  Directions directions(const torch::Tensor& params, const Rows& rows) const override;
+  PackedDirections packed_directions_of(const torch::Tensor& params, const torch::Tensor& x,
+                                        const Sequences& sequences) const override;
+  torch::Tensor response(const torch::Tensor& params, const Rows& rows) const override;
+
+ private:
+  torch::Tensor init_states;  // (H, P, N), serves both directions
 };
 
 }  // namespace hydramix

@@ -27,17 +27,11 @@ class Semiseparable : public StateSpaceMixer {
     return semiseparable_matrix(scan(params, rows)) + diagonal_matrix(weight(D, rows), rows);
   }
 
-  torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
-                        const Rows& rows) const override {
-    return semiseparable_scan(x, scan(params, rows), options_.tile) +
-           x * weight(D, rows).unsqueeze(-1);
-  }
-
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
-                               const std::vector<int64_t>& offsets) const override {
+                               const Sequences& sequences) const override {
     const int64_t GN = options_.groups * options_.d_state;
     const auto p = pieces(params, {GN, GN, heads_.H});
-    return scan_packed(x, direction(p[2], p[0], p[1], options_.groups, x), {}, {}, offsets,
+    return scan_packed(x, direction(p[2], p[0], p[1], options_.groups, x), {}, {}, sequences,
                        /*shift=*/0);
   }
 
@@ -50,7 +44,7 @@ class Semiseparable : public StateSpaceMixer {
 HYDRAMIX_REGISTER_MIXER("semiseparable", Semiseparable, .matrix_class = "Semiseparable",
                         .formula = "c_i A_{i:j} b_j for i >= j", .cost = "O(L)",
                         .source = "Mamba-2 (SSD), Dao & Gu 2024", .sequence_aligned = true,
-                        .causal = true);
+                        .causal = true, .packed = true);
 
 }  // namespace
 }  // namespace hydramix

@@ -81,14 +81,13 @@ StateSpaceMixer::PackedDirections StateSpaceMixer::packed_directions(const torch
 
 torch::Tensor StateSpaceMixer::scan_packed(const torch::Tensor& x, const ScanDirection& forward,
                                            const ScanDirection& backward,
-                                           const torch::Tensor& delta,
-                                           const std::vector<int64_t>& offsets,
+                                           const torch::Tensor& delta, const Sequences& sequences,
                                            int64_t shift) const {
   const Rows rows = arithmetic_of(x.unsqueeze(0));
   const auto diagonal =
       delta.defined() ? delta.to(rows.options.dtype().toScalarType()) : weight(D, rows);
   return packed_scan(x, forward, backward, weight(dt_bias, rows), decay_rate(rows), diagonal,
-                     offsets,
+                     sequences,
                      {.shift = shift,
                       .tile = options_.tile,
                       .dt_low = options_.dt_limit_low,

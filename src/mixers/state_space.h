@@ -31,15 +31,14 @@ class StateSpaceMixer : public Mixer {
   std::vector<Columns> columns_of_directions() const;
   Directions directions_of_columns(const torch::Tensor& params, const Rows& rows) const;
 
-  // On the CPU all scans run on packed tokens:
-  bool packs() const override { return true; }
+  // Scans run on sequences end to end:
   // params (n, W) cut into pieces of these widths, in one step whose gradient is one copy.
   static std::vector<torch::Tensor> pieces(const torch::Tensor& params,
                                            const std::vector<int64_t>& widths);
   // b and c (n, G N) and raw dt (n, H) as a direction of the scan of x.
   ScanDirection direction(const torch::Tensor& dt, const torch::Tensor& b, const torch::Tensor& c,
                           int64_t groups, const torch::Tensor& x) const;
-  // The two directions of columns_of_directions(), and what stands behind them.
+  // The two directions of columns_of_directions(), and the columns after them.
   struct PackedDirections {
     ScanDirection forward, backward;
     torch::Tensor rest;
@@ -48,7 +47,7 @@ class StateSpaceMixer : public Mixer {
   // delta undefined: the skip D.
   torch::Tensor scan_packed(const torch::Tensor& x, const ScanDirection& forward,
                             const ScanDirection& backward, const torch::Tensor& delta,
-                            const std::vector<int64_t>& offsets, int64_t shift) const;
+                            const Sequences& sequences, int64_t shift) const;
 
   torch::Tensor A_log, dt_bias, D;  // (H) each
 };

@@ -75,7 +75,7 @@ class ToeplitzDd : public Toeplitz {
 };
 
 HYDRAMIX_REGISTER_MIXER("toeplitz_di", ToeplitzDi, .matrix_class = "Toeplitz", .formula = "t_{i-j}",
-                        .cost = "O(L log L)", .source = "TNN, Qin et al. 2023; S4, Gu et al. 2022",
+                        .cost = "O(L log L)", .source = "Hydra, Hwang et al. 2024, table 2",
                         .extendable = false);
 
 HYDRAMIX_REGISTER_MIXER("toeplitz_dd", ToeplitzDd, .matrix_class = "Toeplitz",

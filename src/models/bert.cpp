@@ -15,16 +15,17 @@ BertForMaskedLMImpl::BertForMaskedLMImpl(const BertOptions& options) {
   bert = register_module("bert", BertEncoder(options));
   auto predictions = scope(*scope(*this, "cls"), "predictions");
   auto head = scope(*predictions, "transform");
-  transform = head->register_module("dense", torch::nn::Linear(d_model, d_model));
+  transform = head->register_module("dense", Projection(d_model, d_model));
   transform_norm = head->register_module("LayerNorm", make_norm(d_model, 1e-12));
   decoder_bias =
       scope(*predictions, "decoder")->register_parameter("bias", torch::zeros({options.vocab}));
-  initialize_as_bert(*this, options.initial_deviation);
+  initialize_as_bert(*this, options);
 }
 
 torch::Tensor BertForMaskedLMImpl::transformed(const torch::Tensor& hidden) const {
-  return normalized(transform_norm,
-                    torch::gelu(project(hidden, transform->weight, transform->bias)));
+  const auto y = project(hidden, transform->weight, transform->bias, transform->copy(),
+                         product_type(hidden, bert->precision()));
+  return normalized(transform_norm, torch::gelu(y));
 }
 
 MaskedLoss BertForMaskedLMImpl::masked_loss(const torch::Tensor& hidden,
@@ -42,7 +43,9 @@ MaskedLoss BertForMaskedLMImpl::masked_loss(const torch::Tensor& hidden,
   check_numbers("positions", positions, hidden.size(0) * hidden.size(1));
   check_numbers("targets", targets, options().vocab);
   const auto rows = transformed(hidden.flatten(0, 1).index_select(0, positions));
-  const auto result = linear_cross_entropy(rows, bert->word_table(), decoder_bias, targets, chunk);
+  const auto result =
+      linear_cross_entropy(rows, bert->word_table(), decoder_bias, targets, chunk,
+                           bert->word_table_copy(), product_type(rows, bert->precision()));
   return {result.sum, result.correct};
 }
 
@@ -51,7 +54,9 @@ torch::Tensor BertForMaskedLMImpl::predict(const torch::Tensor& hidden) const {
       hidden.defined() && hidden.dim() >= 1 && hidden.size(-1) == options().block.d_model,
       "bert: hidden states must be (..., d_model) with d_model = ", options().block.d_model,
       "; got ", hidden.defined() ? concat("shape ", hidden.sizes()) : "an undefined tensor", ".");
-  return project(transformed(hidden), bert->word_table(), decoder_bias);
+  const auto rows = transformed(hidden);
+  return project(rows, bert->word_table(), decoder_bias, bert->word_table_copy(),
+                 product_type(rows, bert->precision()));
 }
 
 torch::Tensor BertForMaskedLMImpl::loss(const torch::Tensor& logits, const torch::Tensor& labels) {

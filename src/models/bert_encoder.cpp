@@ -7,7 +7,6 @@
 #include "models/bert_parts.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
-#include "ops/gpu/token_table.h"
 #include "ops/norm.h"
 #include "ops/projection.h"
 #include "ops/recompute.h"
@@ -25,26 +24,6 @@ void check_table(const char* name, const torch::Tensor& ids, int64_t bound) {
   HYDRAMIX_CHECK(ids.defined() && ids.dim() == 2 && ids.scalar_type() == torch::kInt64,
                  "bert: ", name, " must be (B, L) int64; got ", described(ids), ".");
   check_numbers(name, ids, bound);
-}
-
-// For every token of (B, L) places the index of its sequence and its place in that: (n) each.
-struct TokenPlaces {
-  torch::Tensor sequence, place;
-};
-TokenPlaces places_of_tokens(const Layout& layout, int64_t B, int64_t L, torch::Device device) {
-  const auto offsets = layout.offsets(B, L);
-  if constexpr (gpu::kBuilt)
-    if (device.is_cuda() && offsets.back() > 0) {
-      const auto table = gpu::token_table(offsets, device);
-      return {table->sequences(), table->places()};
-    }
-  const auto bounds = torch::tensor(offsets, torch::kInt64);
-  const auto count = static_cast<int64_t>(offsets.size()) - 1;
-  const auto lengths = bounds.narrow(0, 1, count) - bounds.narrow(0, 0, count);
-  const auto sequence = torch::repeat_interleave(torch::arange(count), lengths);
-  const auto place = torch::arange(offsets.back()) - bounds.index_select(0, sequence);
-  // Nobody writes into these again: no need to wait until the device has them.
-  return {sequence.to(device, /*non_blocking=*/true), place.to(device, /*non_blocking=*/true)};
 }
 
 }  // namespace
@@ -74,7 +53,7 @@ BertEncoderImpl::BertEncoderImpl(const BertOptions& options) : options_(options)
   const int64_t d_model = options.block.d_model;
   auto embeddings = scope(*this, "embeddings");
   word_embeddings =
-      embeddings->register_module("word_embeddings", torch::nn::Embedding(options.vocab, d_model));
+      embeddings->register_module("word_embeddings", TiedEmbedding(options.vocab, d_model));
   token_type_embeddings = embeddings->register_module(
       "token_type_embeddings", torch::nn::Embedding(options.type_vocab, d_model));
   if (options.positions > 0)
@@ -119,8 +98,8 @@ torch::Tensor BertEncoderImpl::embed(const torch::Tensor& ids, const torch::Tens
   const bool dropping = is_training() && options_.dropout > 0;
   if (position_embeddings.is_empty() && !dropping) return normalized(embedding_norm, e);
 
-  const auto places = places_of_tokens(layout, ids.size(0), ids.size(1), ids.device());
-  const auto& place = places.place;
+  const auto sequences = layout.sequences(ids.size(0), ids.size(1));
+  const auto place = sequences.place_of_tokens(ids.device());
   const auto in_places = [&](const torch::Tensor& tokens) {  // (n, d_model) -> (B, L, d_model)
     return layout.is_full() ? tokens.view(e.sizes()) : layout.from_tokens(tokens.unsqueeze(0));
   };
@@ -134,21 +113,22 @@ torch::Tensor BertEncoderImpl::embed(const torch::Tensor& ids, const torch::Tens
   e = normalized(embedding_norm, e);
   if (!dropping) return e;
 
-  const int64_t count = static_cast<int64_t>(layout.offsets(ids.size(0), ids.size(1)).size()) - 1;
-  check_key(dropout, count, options_.dropout);
-  const auto sequence = dropout.sequences.to(ids.device()).index_select(0, places.sequence);
+  check_key(dropout, sequences.count(), options_.dropout);
+  const auto sequence =
+      dropout.sequences.to(ids.device()).index_select(0, sequences.index_of_tokens(ids.device()));
   const auto kept = kept_channels({dropout.seed, sequence, place}, e.size(2), options_.dropout);
   return e * in_places(kept.to(e.scalar_type()).mul_(1 / (1 - options_.dropout)));
 }
 
 torch::Tensor BertEncoderImpl::encode(
-    const torch::Tensor& ids, const torch::Tensor& type_ids, const Layout& layout,
+    const torch::Tensor& ids, const torch::Tensor& type_ids, const Layout& given,
     const DropoutKey& dropout, const std::function<void(const torch::Tensor&)>& observe) const {
   check_ids(ids, type_ids);
-  layout.check("bert", ids.size(0), ids.size(1));
+  given.check("bert", ids.size(0), ids.size(1));
+  const Layout layout = given.for_shape(ids.size(0), ids.size(1));
   auto x = embed(ids, type_ids, layout, dropout);
   const auto type = x.scalar_type();
-  if (gpu::kBuilt) x = x.to(product_type(x));  // between layers, what products are computed in
+  x = x.to(product_type(x, precision_));
   if (observe) observe(x);
   for (const auto& layer : layers_) {
     // Its own copy of the layer, which shares the weights: a graph may outlive the model.
@@ -159,6 +139,12 @@ torch::Tensor BertEncoderImpl::encode(
     if (observe) observe(x);
   }
   return (final_norm.is_empty() ? x : normalized(final_norm, x)).to(type);
+}
+
+void BertEncoderImpl::set_precision(torch::ScalarType precision) {
+  HYDRAMIX_CHECK_USAGE(precision == torch::kFloat32 || precision == torch::kBFloat16,
+                       "bert: products are computed in float32 or bfloat16; got ", precision, ".");
+  precision_ = precision;
 }
 
 torch::Tensor BertEncoderImpl::pool(const torch::Tensor& rows) const {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/bert_parts.h"
 
+#include <cmath>
+#include <numbers>
+
 #include "hydramix/error.h"
 #include "ops/norm.h"
 
@@ -18,17 +21,28 @@ torch::Tensor normalized(const torch::nn::LayerNorm& norm, const torch::Tensor& 
   return layer_norm(x, norm->weight, norm->bias, norm->options.eps());
 }
 
-void initialize_as_bert(const torch::nn::Module& model, double deviation) {
+void initialize_as_bert(const torch::nn::Module& model, const BertOptions& options) {
   torch::NoGradGuard no_grad;
+  const auto draw = [&](torch::Tensor weight) {
+    const double deviation = options.initial_deviation;
+    if (options.initial_distribution == "normal") {
+      weight.normal_(0, deviation);
+      return;
+    }
+    // By the inverse of the distribution function: P(|x| < 2 deviations) = erf(sqrt(2)).
+    const double within = std::erf(std::numbers::sqrt2);
+    weight.uniform_(-within, within).erfinv_().mul_(deviation * std::numbers::sqrt2);
+    weight.clamp_(-2 * deviation, 2 * deviation);  // rounding
+  };
   for (const auto& module : model.modules(/*include_self=*/false)) {
     if (auto* linear = module->as<torch::nn::LinearImpl>()) {
-      linear->weight.normal_(0, deviation);
+      draw(linear->weight);
       if (linear->bias.defined()) linear->bias.zero_();
     } else if (auto* embedding = module->as<torch::nn::EmbeddingImpl>()) {
-      embedding->weight.normal_(0, deviation);
+      draw(embedding->weight);
     } else if (auto* mlp = module->as<MlpImpl>()) {
       for (auto& weight : mlp->parameters())
-        if (weight.dim() > 1) weight.normal_(0, deviation);
+        if (weight.dim() > 1) draw(weight);
     }
   }
 }

@@ -17,7 +17,7 @@ torch::Tensor normalized(const torch::nn::LayerNorm& norm, const torch::Tensor& 
 
 // Initial weights of a whole model, as BERT's, and as the published model's, whose fc_D is a linear
 // layer like any other: what is not a linear layer or an embedding keeps what its module gave it.
-void initialize_as_bert(const torch::nn::Module& model, double deviation);
+void initialize_as_bert(const torch::nn::Module& model, const BertOptions& options);
 
 // "shape [2, 3] of long", for errors.
 std::string described(const torch::Tensor& t);

@@ -4,9 +4,10 @@
 #include <cmath>
 
 #include "hydramix/error.h"
+#include "mixers/quasiseparable.h"
 #include "ops/arithmetic.h"
+#include "ops/backend.h"
 #include "ops/depthwise_conv.h"
-#include "ops/gpu/gpu.h"
 #include "ops/norm.h"
 #include "ops/projection.h"
 
@@ -50,16 +51,13 @@ BlockImpl::BlockImpl(const BlockOptions& options)
   for (const auto& columns : mixer_->projection()) {
     HYDRAMIX_CHECK(
         !(columns.conv && conv_ended), options.mixer, ": columns '", columns.name,
-        "' pass the convolution but stand behind some that do not. Reorder projection().");
+        "' pass the convolution but stand after some that do not. Reorder projection().");
     conv_ended = !columns.conv;
     if (columns.conv) convolved += columns.width;
   }
   const int64_t projected = parts * heads_.channels() + mixer_->projection_width();
   const int64_t combined = mixer_->combined_heads() * heads_.P;
-  const auto linear = [&](int64_t in, int64_t out) {
-    return torch::nn::Linear(torch::nn::LinearOptions(in, out).bias(options.bias));
-  };
-  in_proj = register_module("in_proj", linear(options.d_model, projected));
+  in_proj = register_module("in_proj", Projection(options.d_model, projected, options.bias));
   if (style_ != Style::kPlain && options.d_conv > 0)
     conv1d = register_module(
         "conv1d", torch::nn::Conv1d(torch::nn::Conv1dOptions(convolved, convolved, options.d_conv)
@@ -69,7 +67,7 @@ BlockImpl::BlockImpl(const BlockOptions& options)
     auto norm = register_module("norm", std::make_shared<torch::nn::Module>());
     norm_weight = norm->register_parameter("weight", torch::ones({combined}));
   }
-  out_proj = register_module("out_proj", linear(combined, options.d_model));
+  out_proj = register_module("out_proj", Projection(combined, options.d_model, options.bias));
 }
 
 void BlockImpl::check_style() const {
@@ -94,11 +92,11 @@ torch::Tensor BlockImpl::weight(const torch::Tensor& w, const torch::Tensor& inp
   return widened("block", w, input.options().dtype(arithmetic_type("block", "u", input)));
 }
 
-torch::Tensor BlockImpl::projected(const torch::nn::Linear& linear, const torch::Tensor& x) const {
+torch::Tensor BlockImpl::projected(const Projection& projection, const torch::Tensor& x) const {
   // Products of bfloat16 round a weight themselves, once.
-  if (x.scalar_type() == torch::kBFloat16 && linear->weight.scalar_type() != torch::kFloat64)
-    return project(x, linear->weight, linear->bias);
-  return project(x, weight(linear->weight, x), weight(linear->bias, x));
+  if (x.scalar_type() == torch::kBFloat16 && projection->weight.scalar_type() != torch::kFloat64)
+    return project(x, projection->weight, projection->bias, projection->copy(), x.scalar_type());
+  return project(x, weight(projection->weight, x), weight(projection->bias, x));
 }
 
 void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const {
@@ -112,7 +110,7 @@ void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const 
 torch::Tensor BlockImpl::projected_input(const torch::Tensor& u) const {
   // On a GPU bfloat16 stays what it is: kernels compute in float32 and round what they store.
   const auto type = arithmetic_type("block", "u", u);
-  const auto input = gpu::kBuilt && u.is_cuda() ? u : u.to(type);
+  const auto input = backend_of(u) == Backend::kCuda ? u : u.to(type);
   return style_ == Style::kBare ? input : projected(in_proj, input);
 }
 
@@ -189,14 +187,20 @@ torch::Tensor BlockImpl::postprocess(const torch::Tensor& y, const torch::Tensor
   return projected(out_proj, gated);
 }
 
-// rms_norm(mix(x)) * silu(z), where the mixer computes it in one operation.
-torch::Tensor BlockImpl::mixed_at_once(const torch::Tensor& w, const Layout& tokens) const {
-  const int64_t K = options_.d_conv;
-  const Surroundings around{weight(conv1d->weight, w), weight(conv1d->bias, w),
-                            causal_ ? K - 1 : K / 2, weight(norm_weight, w), kNormEps};
-  const auto mixed =
-      mixer_->mix_gated(w.flatten(0, 1), around, tokens.offsets(w.size(0), w.size(1)));
-  return mixed.defined() ? mixed.unflatten(0, std::vector<int64_t>{w.size(0), w.size(1)}) : mixed;
+torch::Tensor BlockImpl::fused_hydra(const torch::Tensor& w, const Layout& tokens) const {
+  const auto* hydra = dynamic_cast<const Hydra*>(mixer_.get());
+  if (style_ != Style::kMamba || hydra == nullptr || !hydra->is_fusable()) return {};
+  HydraShape shape = hydra->inner_shape();
+  shape.centre = options_.d_conv / 2;
+  shape.eps = kNormEps;
+  const auto rows = w.flatten(0, 1);
+  if (!hydra_inner_takes(rows, shape)) return {};
+  HydraWeights weights = hydra->inner_weights(w);
+  weights.conv_weight = weight(conv1d->weight, w);
+  weights.conv_bias = weight(conv1d->bias, w);
+  weights.norm = weight(norm_weight, w);
+  return hydra_inner(rows, weights, shape, tokens.sequences(w.size(0), w.size(1)))
+      .unflatten(0, std::vector<int64_t>{w.size(0), w.size(1)});
 }
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) const {
@@ -204,9 +208,8 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) c
   // Everything below works on tokens alone: padding costs nothing and cannot leak.
   const Layout tokens = layout.of_tokens();
   const auto w = projected_input(layout.to_tokens(u));
-  if (style_ == Style::kMamba)
-    if (const auto gated = mixed_at_once(w, tokens); gated.defined())
-      return layout.from_tokens(projected(out_proj, gated));
+  if (const auto gated = fused_hydra(w, tokens); gated.defined())
+    return layout.from_tokens(projected(out_proj, gated).to(u.scalar_type()));
   const auto [z, x, params] = preprocess(w, tokens);
   auto y = mixer_->mix(x, params, tokens);
   if (const auto response = mixer_->initial_response(params, tokens); response.defined())

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "hydramix/error.h"
-#include "ops/gpu/graph.h"
-#include "ops/gpu/token_table.h"
-#include "ops/projection.h"
+#include "ops/backend.h"
+#include "ops/graph.h"
+#include "ops/sequences.h"
 
 namespace hydramix {
 namespace {
@@ -21,8 +21,8 @@ struct GraphedEncoder::State {
   struct Size {
     torch::Tensor ids;  // (1, tokens)
     torch::Tensor hidden;
-    std::shared_ptr<gpu::TokenTable> table;
-    std::shared_ptr<gpu::Graph> graph;
+    std::optional<Sequences> sequences;  // filled again by every request
+    std::shared_ptr<Graph> graph;
   };
 
   BertForMaskedLM model;
@@ -30,13 +30,12 @@ struct GraphedEncoder::State {
   torch::Device device;
   std::map<int64_t, Size> sizes;
 
-  torch::Tensor encode(const torch::Tensor& ids, const std::vector<int64_t>& offsets) const {
+  torch::Tensor encode(const torch::Tensor& ids, const Sequences& sequences) const {
     const torch::NoGradGuard no_grad;
-    const MatmulPrecision precision(torch::kBFloat16);
-    return model->encode(ids, {}, Layout::packed(torch::tensor(offsets, torch::kInt64))).squeeze(0);
+    return model->encode(ids, {}, Layout::packed(sequences)).squeeze(0);
   }
 
-  // With short sequences behind the request's, up to so many tokens: nobody reads them.
+  // With short sequences after the request's, up to so many tokens: nobody reads them.
   std::vector<int64_t> filled(std::vector<int64_t> offsets, int64_t tokens) const {
     const int64_t positions = model->options().positions;
     const int64_t longest = positions > 0 ? std::min(positions, kSmallest) : kSmallest;
@@ -44,49 +43,44 @@ struct GraphedEncoder::State {
     return offsets;
   }
 
-  // Recorded at the first request of so many tokens.
+  // Captured at the first request of so many tokens.
   Size& size_of(int64_t tokens, const std::vector<int64_t>& offsets) {
     int64_t rounded = kSmallest;
     while (rounded < tokens) rounded *= 2;
     auto& size = sizes[rounded];
-    if constexpr (gpu::kBuilt)
-      if (!size.graph) record(size, rounded, offsets);
+    if (!size.graph) capture(size, rounded, offsets);
     return size;
   }
 
-  void record(Size& size, int64_t rounded, const std::vector<int64_t>& offsets) const {
-    if constexpr (gpu::kBuilt) {
-      size.ids = torch::zeros({1, rounded}, torch::TensorOptions(torch::kInt64).device(device));
-      size.table = std::make_shared<gpu::TokenTable>(rounded, device);
-      const auto whole = filled(offsets, rounded);
-      size.table->put(whole);
-      const gpu::TableGuard guard(size.table);
-      const auto run = [&] { size.hidden = encode(size.ids, whole); };
-      run();
-      size.graph = std::make_shared<gpu::Graph>(run);
-    }
+  void capture(Size& size, int64_t rounded, const std::vector<int64_t>& offsets) const {
+    size.ids = torch::zeros({1, rounded}, torch::TensorOptions(torch::kInt64).device(device));
+    size.sequences = refillable_sequences(filled(offsets, rounded), device);
+    const auto run = [&] { size.hidden = encode(size.ids, *size.sequences); };
+    run();
+    size.graph = std::make_shared<Graph>(run);
   }
 };
 
 GraphedEncoder::GraphedEncoder(BertForMaskedLM model, int64_t most_tokens) {
   const auto parameters = model->parameters();
   const auto device = parameters.at(0).device();
-  HYDRAMIX_CHECK_USAGE(gpu::kBuilt && device.is_cuda(), "graphed encoder: the model is on ", device,
-                       gpu::kBuilt ? "" : ", and this library has no GPU kernels",
+  HYDRAMIX_CHECK_USAGE(has_cuda_kernels() && device.is_cuda(), "graphed encoder: the model is on ",
+                       device, has_cuda_kernels() ? "" : ", and this library has no GPU kernels",
                        ". Move it to a GPU with model->to(torch::kCUDA).");
   const auto& options = model->options().block;
-  const auto mixer = make_mixer(options.mixer, options.heads(), options.mixer_options);
   HYDRAMIX_CHECK_USAGE(parameters.at(0).scalar_type() == torch::kFloat32,
                        "graphed encoder: the weights must be float32, which are rounded for "
                        "products; got ",
                        parameters.at(0).dtype(), ".");
-  HYDRAMIX_CHECK_USAGE(mixer->packs() && mixer_info(options.mixer).extendable &&
-                           !options.mixer_options.learn_initial_states,
-                       "graphed encoder: mixer '", options.mixer,
-                       "' has no kernels that take sequences of any lengths (hydra has), so its "
-                       "work depends on them. Use encode() of the model.");
+  const auto& mixer = mixer_info(options.mixer);
+  HYDRAMIX_CHECK_USAGE(
+      mixer.packed && mixer.extendable && !options.mixer_options.learn_initial_states,
+      "graphed encoder: mixer '", options.mixer,
+      "' has no kernels that take sequences of any lengths (hydra has), so its "
+      "work depends on them. Use encode() of the model.");
   HYDRAMIX_CHECK_USAGE(!model->is_training(),
                        "graphed encoder: the model is in training mode. Call model->eval() first.");
+  model->set_precision(torch::kBFloat16);
   state_.reset(new State{std::move(model), most_tokens, device, {}});
 }
 
@@ -100,6 +94,7 @@ torch::Tensor GraphedEncoder::encode(const std::vector<std::vector<int64_t>>& se
                    "graphed encoder: a sequence of length ", sequence.size(),
                    " has places beyond positions = ", positions,
                    ". Cut it, or train a model with more positions.");
+    if (sequence.empty()) continue;
     all.insert(all.end(), sequence.begin(), sequence.end());
     offsets.push_back(static_cast<int64_t>(all.size()));
   }
@@ -110,16 +105,13 @@ torch::Tensor GraphedEncoder::encode(const std::vector<std::vector<int64_t>>& se
     return torch::empty({0, state_->model->options().block.d_model},
                         torch::TensorOptions(torch::kFloat32).device(state_->device));
   if (n > state_->most_tokens) return state_->encode(ids.to(state_->device), offsets);
-  if constexpr (gpu::kBuilt) {
-    const gpu::OwnStream stream(state_->device);
-    auto& size = state_->size_of(n, offsets);
-    size.table->put(state_->filled(offsets, size.ids.size(1)));
-    size.ids.zero_();
-    size.ids.narrow(1, 0, n).copy_(ids);
-    size.graph->replay();
-    return size.hidden.narrow(0, 0, n);
-  }
-  return {};
+  const OwnStream stream(state_->device);
+  auto& size = state_->size_of(n, offsets);
+  refill(*size.sequences, state_->filled(offsets, size.ids.size(1)));
+  size.ids.zero_();
+  size.ids.narrow(1, 0, n).copy_(ids);
+  size.graph->replay();
+  return size.hidden.narrow(0, 0, n);
 }
 
 }  // namespace hydramix

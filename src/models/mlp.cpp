@@ -28,18 +28,18 @@ MlpImpl::MlpImpl(int64_t d_model, const MlpOptions& options) : options_(options)
 }
 
 torch::Tensor MlpImpl::multiply(const torch::Tensor& x, const torch::Tensor& weight,
-                                const torch::Tensor& bias) const {
+                                const torch::Tensor& bias, const RoundedCopy& copy) const {
   // On a GPU products of bfloat16 round a weight themselves, once.
   const bool as_is =
       x.is_cuda() && x.scalar_type() == torch::kBFloat16 && weight.scalar_type() != torch::kFloat64;
   const auto w = as_is ? weight : widened("mlp", weight, x.options());
   const auto b = as_is ? bias : widened("mlp", bias, x.options());
-  return options_.blocks == 1 ? project(x, w, b) : project_blocks(x, w, b);
+  return options_.blocks == 1 ? project(x, w, b, copy, x.scalar_type()) : project_blocks(x, w, b);
 }
 
 torch::Tensor MlpImpl::forward(const torch::Tensor& x) const {
   const int64_t blocks = options_.blocks;
-  auto h = multiply(x, wi, wi_bias).unflatten(-1, std::vector<int64_t>{blocks, -1});
+  auto h = multiply(x, wi, wi_bias, wi_copy_).unflatten(-1, std::vector<int64_t>{blocks, -1});
   if (options_.kind == "glu") {
     const auto halves = h.chunk(2, -1);
     h = torch::gelu(halves[0]) * halves[1];
@@ -48,7 +48,7 @@ torch::Tensor MlpImpl::forward(const torch::Tensor& x) const {
   }
   // Every block of wo gets channels of every block of wi.
   if (blocks > 1) h = h.transpose(-2, -1);
-  return multiply(h.flatten(-2), wo, wo_bias);
+  return multiply(h.flatten(-2), wo, wo_bias, wo_copy_);
 }
 
 }  // namespace hydramix

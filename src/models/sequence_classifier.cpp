@@ -26,6 +26,7 @@ nlohmann::ordered_json function_of(BertOptions options) {
   options.dropout = usual.dropout;
   options.recompute = usual.recompute;
   options.initial_deviation = usual.initial_deviation;
+  options.initial_distribution = usual.initial_distribution;
   auto& mixer = options.block.mixer_options;
   const auto& usual_mixer = usual.block.mixer_options;
   mixer.max_length = usual_mixer.max_length;
@@ -57,19 +58,19 @@ SequenceClassifierImpl::SequenceClassifierImpl(const BertOptions& encoder,
   bert = register_module("bert", BertEncoder(with_pooler(encoder)));
   classifier =
       register_module("classifier", torch::nn::Linear(encoder.block.d_model, options.outputs));
-  initialize_as_bert(*this, encoder.initial_deviation);
+  initialize_as_bert(*this, encoder);
 }
 
 torch::Tensor SequenceClassifierImpl::rows_to_pool(const torch::Tensor& hidden,
                                                    const Layout& layout) const {
-  const auto offsets = layout.offsets(hidden.size(0), hidden.size(1));
-  const auto count = static_cast<int64_t>(offsets.size()) - 1;
-  const auto bounds = torch::tensor(offsets, torch::kInt64);
+  const auto sequences = layout.sequences(hidden.size(0), hidden.size(1));
+  const int64_t count = sequences.count();
+  const auto bounds = torch::tensor(sequences.offsets(), torch::kInt64);
   const auto first = bounds.narrow(0, 0, count);
   if (options_.pooling == "cls")
     return layout.to_tokens(hidden).flatten(0, 1).index_select(
         0, first.to(hidden.device(), /*non_blocking=*/true));
-  // Sums over rows, zero behind each sequence: atomic additions would differ from run to run, and
+  // Sums over rows, zero after each sequence: atomic additions would differ from run to run, and
   // differences of running sums would be inexact.
   const auto lengths = (bounds.narrow(0, 1, count) - first).to(hidden.options());
   return layout.to_rows(hidden).narrow(0, 0, count).sum(1) / lengths.unsqueeze(1);
@@ -89,8 +90,8 @@ torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& ids,
                                               const torch::Tensor& type_ids, const Layout& layout,
                                               const DropoutKey& dropout) const {
   const auto rows = rows_to_pool(bert->encode(ids, type_ids, layout, dropout), layout);
-  // A row a sequence costs nothing, and a score of bfloat16 has two digits.
-  const MatmulPrecision precision(torch::kFloat32);
+  // In float32 whatever the encoder's precision: a row a sequence costs nothing, and a score of
+  // bfloat16 has two digits.
   return project(dropped(bert->pool(rows), dropout), classifier->weight, classifier->bias);
 }
 

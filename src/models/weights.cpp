@@ -61,7 +61,7 @@ torch::Tensor from_reference_toeplitz_weights(const torch::Tensor& theirs) {
 
 torch::Tensor to_reference_toeplitz_weights(const torch::Tensor& ours) { return ours.roll(1, -1); }
 
-bool is_turned(const std::string& name, const LoadOptions& options) {
+bool is_rotated(const std::string& name, const LoadOptions& options) {
   return options.reference_toeplitz && name.ends_with(kMixerScope + "conv_params");
 }
 
@@ -96,7 +96,7 @@ void load_weights(torch::nn::Module& model, const std::map<std::string, torch::T
   torch::NoGradGuard no_grad;
   for (auto& [name, target] : own) {
     const auto& source = weights.at(name);
-    target.copy_(is_turned(name, options) ? from_reference_toeplitz_weights(source) : source);
+    target.copy_(is_rotated(name, options) ? from_reference_toeplitz_weights(source) : source);
   }
 }
 

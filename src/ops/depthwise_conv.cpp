@@ -2,78 +2,63 @@
 #include "ops/depthwise_conv.h"
 
 #include "hydramix/error.h"
-#include "kernels/cpu/conv.h"
 #include "ops/arithmetic.h"
-#include "ops/gpu/ops.h"
+#include "ops/backend.h"
 #include "ops/kernel_tensors.h"
-#include "ops/parallel.h"
 
 namespace hydramix {
 namespace {
 
-using kernels::ConvBlock;
-using kernels::ConvShape;
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct ConvPlan {
-  ConvShape shape;
-  std::vector<ConvBlock> blocks;
+// What a call has besides tensors.
+struct ConvSettings {
+  int64_t centre, silu;
+  Sequences sequences;
+
+  ConvCall call(const Tensor& x, const Tensor& weight, const Tensor& bias) const {
+    return {x, weight, bias, centre, silu, sequences};
+  }
 };
 
-// weight (K, C), bias (C) or empty, x (n, C).
-template <typename S>
-Tensor run_forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight,
-                   const Tensor& bias) {
-  using T = kernels::Arithmetic<S>;
-  const auto y = torch::empty(x.sizes(), x.options());
-  const T* b = bias.numel() == 0 ? nullptr : bias.data_ptr<T>();
-  parallel(static_cast<int64_t>(plan.blocks.size()), [&](int64_t i) {
-    kernels::conv_forward<S>(plan.shape, plan.blocks[i], storage<S>(x), x.stride(0),
-                             weight.data_ptr<T>(), b, storage<S>(y), y.stride(0));
-  });
+Tensor convolved(const ConvCall& call) {
+  const auto y = torch::empty(call.x.sizes(), call.x.options());
+  HYDRAMIX_ON_BACKEND(y, conv_forward, call, y);
   return y;
-}
-
-template <typename S>
-variable_list run_backward(const ConvPlan& plan, const Tensor& x, const Tensor& weight,
-                           const Tensor& bias, const Tensor& dy) {
-  using T = kernels::Arithmetic<S>;
-  const auto blocks = static_cast<int64_t>(plan.blocks.size());
-  const int64_t K = plan.shape.K, C = plan.shape.C;
-  const auto dx = torch::empty(x.sizes(), x.options());
-  const auto partial = torch::empty({blocks, (K + 1) * C}, weight.options());
-  const T* b = bias.numel() == 0 ? nullptr : bias.data_ptr<T>();
-  parallel(blocks, [&](int64_t i) {
-    kernels::conv_backward<S>(plan.shape, plan.blocks[i], storage<S>(x), x.stride(0),
-                              weight.data_ptr<T>(), b, storage<S>(dy), dy.stride(0), storage<S>(dx),
-                              dx.stride(0), partial.data_ptr<T>() + i * (K + 1) * C);
-  });
-  const auto dweight = ordered_sum(partial).view({K + 1, C});
-  return {dx, dweight.narrow(0, 0, K), bias.numel() == 0 ? Tensor() : dweight[K]};
 }
 
 class ConvFunction : public torch::autograd::Function<ConvFunction> {
  public:
-  static Tensor forward(AutogradContext* ctx, const std::shared_ptr<ConvPlan>& plan,
-                        const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  static Tensor forward(AutogradContext* ctx, const ConvSettings& settings, const Tensor& x,
+                        const Tensor& weight, const Tensor& bias) {
     ctx->save_for_backward({x, weight, bias});
-    ctx->saved_data["plan"] = hold(plan);
-    return dispatch_storage(
-        x, [&](auto tag) { return run_forward<decltype(tag)>(*plan, x, weight, bias); });
+    ctx->saved_data["settings"] = hold(settings);
+    return convolved(settings.call(x, weight, bias));
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
     check_first_derivative("convolution");
     const auto in = ctx->get_saved_variables();
-    const auto& plan = held<std::shared_ptr<ConvPlan>>(ctx->saved_data["plan"]);
-    const auto dy = packed_rows(outputs[0]);
-    const auto grads = dispatch_storage(in[0], [&](auto tag) {
-      return run_backward<decltype(tag)>(*plan, in[0], in[1], in[2], dy);
-    });
-    return {Tensor(), grads[0], grads[1], grads[2]};
+    const auto call = held<ConvSettings>(ctx->saved_data["settings"]).call(in[0], in[1], in[2]);
+    const auto dx = torch::empty(in[0].sizes(), in[0].options());
+    const auto weights = HYDRAMIX_ON_BACKEND(dx, conv_backward, call, packed_rows(outputs[0]), dx);
+    return {Tensor(), dx, weights.weight, weights.bias};
   }
 };
+
+// Row by row with LibTorch's operations.
+Tensor convolved_ref(const Tensor& x, const Tensor& weight, const Tensor& bias, bool causal,
+                     int64_t silu, const Layout& layout) {
+  Tensor sum;
+  for (const Layout& part : layout.parts()) {
+    const auto u = depthwise_conv_ref(part.to_rows(x), weight, bias, causal);
+    const auto y = part.from_rows(
+        torch::cat({torch::silu(u.narrow(2, 0, silu)), u.narrow(2, silu, x.size(2) - silu)}, 2));
+    sum = sum.defined() ? sum + y : y;
+  }
+  return sum;
+}
 
 }  // namespace
 
@@ -109,39 +94,18 @@ Tensor depthwise_conv_silu(const Tensor& x, const Tensor& weight, const Tensor& 
   HYDRAMIX_CHECK(silu >= 0 && silu <= C, "convolution: SiLU for ", silu, " of ", C,
                  " channels. Give a number between the two.");
   layout.check("convolution", B, L);
-  const auto offsets = layout.offsets(B, L);
-  check_offsets("convolution", offsets, B * L);
+  const auto sequences = layout.sequences(B, L);
+  check_offsets("convolution", sequences.offsets(), B * L);
 
-  if constexpr (gpu::kBuilt)
-    if (gpu::takes(x))
-      return gpu::depthwise_conv_silu(x.flatten(0, 1), weight, bias, causal ? K - 1 : K / 2, silu,
-                                      offsets)
-          .view({B, L, C});
-  if (!x.is_cpu()) {
-    Tensor sum;
-    for (const Layout& part : layout.parts()) {
-      const auto u = depthwise_conv_ref(part.to_rows(x), weight, bias, causal);
-      const auto y = part.from_rows(
-          torch::cat({torch::silu(u.narrow(2, 0, silu)), u.narrow(2, silu, C - silu)}, 2));
-      sum = sum.defined() ? sum + y : y;
-    }
-    return sum;
-  }
-  auto plan = std::make_shared<ConvPlan>();
-  plan->shape = {C, K, causal ? K - 1 : K / 2, silu};
-  for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
-    for (int64_t t = offsets[s]; t < offsets[s + 1]; t += ConvShape::kBlock)
-      plan->blocks.push_back(
-          {t, std::min(t + ConvShape::kBlock, offsets[s + 1]), offsets[s], offsets[s + 1]});
-  const auto rows = packed_rows(x.flatten(0, 1));
-  const auto taps = weight.select(1, 0).t().contiguous();  // (K, C)
+  if (backend_of(x) == Backend::kLibTorch)
+    return convolved_ref(x, weight, bias, causal, silu, layout);
+  const ConvSettings settings{causal ? K - 1 : K / 2, silu, sequences};
+  const auto rows = packed_rows(x.flatten(0, 1)), taps = weight.contiguous();
   // An autograd function takes no undefined tensors: a bias that is not there is empty.
   const auto shift = bias.defined() ? bias.contiguous() : torch::empty({0}, weight.options());
   const auto y = wants_gradient({rows, taps, shift})
-                     ? ConvFunction::apply(plan, rows, taps, shift)
-                     : dispatch_storage(x, [&](auto tag) {
-                         return run_forward<decltype(tag)>(*plan, rows, taps, shift);
-                       });
+                     ? ConvFunction::apply(settings, rows, taps, shift)
+                     : convolved(settings.call(rows, taps, shift));
   return y.view({B, L, C});
 }
 

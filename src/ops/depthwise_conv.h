@@ -13,8 +13,8 @@ namespace hydramix {
 
 // x (B, L, C), weight (C, 1, K), bias (C) or undefined -> (B, L, C), each sequence for itself.
 // Every place of the layout holds a token (Layout::of_tokens). SiLU is applied to channels [0,
-// silu) and left out of the others. One pass by kernel, on the CPU and on GPUs, which keeps its
-// input for the backward pass and nothing else; float64 on a GPU by depthwise_conv_ref.
+// silu) and left out of the others. One pass by kernel, which keeps its input for the backward pass
+// and nothing else; float64 on a GPU by depthwise_conv_ref.
 torch::Tensor depthwise_conv_silu(const torch::Tensor& x, const torch::Tensor& weight,
                                   const torch::Tensor& bias, bool causal, int64_t silu,
                                   const Layout& layout);
@@ -22,5 +22,27 @@ torch::Tensor depthwise_conv_silu(const torch::Tensor& x, const torch::Tensor& w
 // The convolution alone, by LibTorch: (S, L, C) -> (S, L, C), a sequence a row.
 torch::Tensor depthwise_conv_ref(const torch::Tensor& x, const torch::Tensor& weight,
                                  const torch::Tensor& bias, bool causal);
+
+// The same without checks and autograd. Rows of x, y and their gradients may be any distance apart.
+struct ConvCall {
+  torch::Tensor x;             // (n, C)
+  torch::Tensor weight, bias;  // (C, 1, K); (C), or empty
+  int64_t centre, silu;
+  Sequences sequences;
+};
+struct ConvWeightGradients {
+  torch::Tensor weight, bias;  // bias undefined where there is none
+};
+
+namespace on_cpu {
+void conv_forward(const ConvCall& call, const torch::Tensor& y);
+ConvWeightGradients conv_backward(const ConvCall& call, const torch::Tensor& dy,
+                                  const torch::Tensor& dx);  // fills dx
+}  // namespace on_cpu
+namespace on_cuda {
+void conv_forward(const ConvCall& call, const torch::Tensor& y);
+ConvWeightGradients conv_backward(const ConvCall& call, const torch::Tensor& dy,
+                                  const torch::Tensor& dx);
+}  // namespace on_cuda
 
 }  // namespace hydramix

@@ -49,11 +49,8 @@ Layout Layout::padded(const torch::Tensor& mask) {
     m = mask.to(torch::kBool);
   }
   if (m.all().item<bool>()) {
-    Layout full;
-    full.any_shape_ = false;
-    full.B_ = m.size(0);
-    full.L_ = m.size(1);
-    return full;
+    const Layout full;
+    return full.for_shape(m.size(0), m.size(1));
   }
   const int64_t B = m.size(0), L = m.size(1);
   const auto counts = m.to(torch::kInt64);
@@ -96,6 +93,14 @@ Layout Layout::packed(const torch::Tensor& cu_seqlens) {
   return gathered(1, end, offsets.index_select(0, keep), lengths.index_select(0, keep));
 }
 
+Layout Layout::packed(const Sequences& sequences) {
+  Layout layout = packed(torch::tensor(sequences.offsets(), torch::kInt64));
+  HYDRAMIX_CHECK(layout.sequences_->count() == sequences.count(),
+                 "layout: packed: one of the sequences is empty. Leave it out.");
+  layout.sequences_ = sequences;
+  return layout;
+}
+
 Layout Layout::gathered(int64_t B, int64_t L, const torch::Tensor& begins,
                         const torch::Tensor& lengths) {
   Layout layout;
@@ -128,12 +133,13 @@ Layout Layout::gathered(int64_t B, int64_t L, const torch::Tensor& begins,
 
 void Layout::place_tokens() {
   const auto ends = lengths_.cumsum(0), ends_here = ends.to(torch::kCPU);
-  offsets_ = {0};
-  offsets_.insert(offsets_.end(), ends_here.data_ptr<int64_t>(),
-                  ends_here.data_ptr<int64_t>() + ends_here.numel());
-  if (offsets_.back() == B_ * L_) return;
+  std::vector<int64_t> offsets{0};
+  offsets.insert(offsets.end(), ends_here.data_ptr<int64_t>(),
+                 ends_here.data_ptr<int64_t>() + ends_here.numel());
+  sequences_ = Sequences(std::move(offsets));
+  if (sequences_->tokens() == B_ * L_) return;
   const auto moved = (begins_ - (ends - lengths_)).repeat_interleave(lengths_);
-  token_ = moved + torch::arange(offsets_.back(), moved.options());
+  token_ = moved + torch::arange(sequences_->tokens(), moved.options());
 }
 
 std::shared_ptr<const Layout::Index> Layout::make_index(const torch::Tensor& begins,
@@ -163,12 +169,18 @@ void Layout::check(const std::string& who, int64_t B, int64_t L) const {
                  "...).");
 }
 
-std::vector<int64_t> Layout::offsets(int64_t B, int64_t L) const {
-  if (!is_full()) return offsets_;
-  std::vector<int64_t> all{0};
-  if (L > 0)
-    for (int64_t b = 1; b <= B; ++b) all.push_back(b * L);
-  return all;
+Sequences Layout::sequences(int64_t B, int64_t L) const {
+  return sequences_ ? *sequences_ : Sequences::uniform(B, L);
+}
+
+Layout Layout::for_shape(int64_t B, int64_t L) const {
+  if (!any_shape_) return *this;
+  Layout layout = *this;
+  layout.any_shape_ = false;
+  layout.B_ = B;
+  layout.L_ = L;
+  layout.sequences_ = Sequences::uniform(B, L);
+  return layout;
 }
 
 torch::Tensor Layout::to_tokens(const torch::Tensor& t) const {
@@ -184,8 +196,8 @@ torch::Tensor Layout::from_tokens(const torch::Tensor& tokens) const {
     check("layout: from_tokens", tokens.size(0), tokens.size(1));
     return tokens;
   }
-  HYDRAMIX_CHECK(tokens.size(0) == 1 && tokens.size(1) == offsets_.back(),
-                 "layout: from_tokens: this layout has ", offsets_.back(),
+  HYDRAMIX_CHECK(tokens.size(0) == 1 && tokens.size(1) == sequences_->tokens(),
+                 "layout: from_tokens: this layout has ", sequences_->tokens(),
                  " tokens; got a tensor of shape ", tokens.sizes(),
                  ". Give what to_tokens() made.");
   return torch::zeros(with_leading({B_ * L_}, tokens, 2), tokens.options())
@@ -195,7 +207,9 @@ torch::Tensor Layout::from_tokens(const torch::Tensor& tokens) const {
 
 Layout Layout::of_tokens() const {
   if (is_dense()) return *this;
-  return gathered(1, offsets_.back(), lengths_.cumsum(0) - lengths_, lengths_);
+  Layout layout = gathered(1, sequences_->tokens(), lengths_.cumsum(0) - lengths_, lengths_);
+  layout.sequences_ = sequences_;  // and with them their tables on devices
+  return layout;
 }
 
 torch::Tensor Layout::to_rows(const torch::Tensor& t) const {

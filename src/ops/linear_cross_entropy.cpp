@@ -4,10 +4,9 @@
 #include <algorithm>
 
 #include "hydramix/error.h"
-#include "ops/gpu/ops.h"
+#include "ops/backend.h"
 #include "ops/kernel_tensors.h"
 #include "ops/product.h"
-#include "ops/projection.h"
 
 namespace hydramix {
 namespace {
@@ -19,14 +18,20 @@ using torch::autograd::variable_list;
 // A GPU wants more at a time, and has the memory: 1 GB for BERT's vocabulary.
 constexpr int64_t kChunkOnGpu = 16384;
 
+struct Chunking {
+  int64_t chunk;
+  RoundedCopy copy;
+  torch::ScalarType type;
+};
+
 // With gradients of the inputs if `gradients` is there.
 CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const Tensor& targets, int64_t chunk, CrossEntropyGradients* gradients) {
-  const auto type = product_type(x);
-  if constexpr (gpu::kBuilt)
-    if (gpu::takes(x) && type == torch::kBFloat16)
-      return gpu::cross_entropy_in_chunks(x, weight, bias, targets, std::max(chunk, kChunkOnGpu),
-                                          gradients);
+                       const Tensor& targets, const Chunking& chunking,
+                       CrossEntropyGradients* gradients) {
+  const auto [chunk, copy, type] = chunking;
+  if (backend_of(x) == Backend::kCuda && type == torch::kBFloat16)
+    return on_cuda::cross_entropy_in_chunks(x, weight, copy.of(weight), bias, targets,
+                                            std::max(chunk, kChunkOnGpu), gradients);
   const auto w = weight.to(type);  // once, not once a chunk
   const auto transposed = w.t();
   if (gradients != nullptr)
@@ -64,9 +69,10 @@ CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
  public:
   static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                               const Tensor& bias, const Tensor& targets, int64_t chunk) {
+                               const Tensor& bias, const Tensor& targets,
+                               const Chunking& chunking) {
     CrossEntropyGradients gradients;
-    const auto result = in_chunks(x, weight, bias, targets, chunk, &gradients);
+    const auto result = in_chunks(x, weight, bias, targets, chunking, &gradients);
     ctx->save_for_backward({gradients.x, gradients.weight, gradients.bias});
     ctx->mark_non_differentiable({result.correct});
     return {result.sum, result.correct};
@@ -77,7 +83,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     variable_list gradients;
     for (const auto& gradient : saved)
       gradients.push_back(gradient * outputs[0].to(gradient.scalar_type()));
-    gradients.resize(5);  // none for targets and chunk
+    gradients.resize(5);  // none for targets and chunking
     return gradients;
   }
 };
@@ -85,7 +91,8 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 }  // namespace
 
 CrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                  const Tensor& targets, int64_t chunk) {
+                                  const Tensor& targets, int64_t chunk, const RoundedCopy& copy,
+                                  torch::ScalarType type) {
   HYDRAMIX_CHECK(x.dim() == 2 && weight.dim() == 2 && bias.dim() == 1 && targets.dim() == 1 &&
                      x.size(1) == weight.size(1) && bias.size(0) == weight.size(0) &&
                      targets.size(0) == x.size(0) && targets.scalar_type() == torch::kInt64,
@@ -94,10 +101,16 @@ CrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const T
                  x.sizes(), ", ", weight.sizes(), ", ", bias.sizes(), " and ", targets.sizes(),
                  " of ", targets.dtype(), ".");
   HYDRAMIX_CHECK_USAGE(chunk >= 1, "cross-entropy: chunk must be at least 1; got ", chunk, ".");
+  const Chunking chunking{chunk, copy, type};
   if (!wants_gradient({x, weight, bias}))
-    return in_chunks(x, weight, bias, targets, chunk, nullptr);
-  const auto result = LinearCrossEntropy::apply(x, weight, bias, targets, chunk);
+    return in_chunks(x, weight, bias, targets, chunking, nullptr);
+  const auto result = LinearCrossEntropy::apply(x, weight, bias, targets, chunking);
   return {result[0], result[1]};
+}
+
+CrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                  const Tensor& targets, int64_t chunk) {
+  return linear_cross_entropy(x, weight, bias, targets, chunk, RoundedCopy(), x.scalar_type());
 }
 
 }  // namespace hydramix

@@ -2,138 +2,90 @@
 #include "ops/norm.h"
 
 #include "hydramix/error.h"
-#include "kernels/cpu/norm.h"
 #include "ops/arithmetic.h"
-#include "ops/gpu/ops.h"
+#include "ops/backend.h"
 #include "ops/kernel_tensors.h"
-#include "ops/parallel.h"
 
 namespace hydramix {
 namespace {
 
-using kernels::kNormRows;
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// (..., C) as (n, C).
 Tensor as_rows(const Tensor& t) { return packed_rows(t.reshape({-1, t.size(-1)})); }
 
-// task(first row, rows, index) for every run of kNormRows rows.
-void for_row_runs(int64_t n, const std::function<void(int64_t, int64_t, int64_t)>& task) {
-  parallel((n + kNormRows - 1) / kNormRows,
-           [&](int64_t i) { task(i * kNormRows, std::min(kNormRows, n - i * kNormRows), i); });
-}
-
-Tensor partial_rows(int64_t n, int64_t width, const Tensor& weight) {
-  return torch::empty({(n + kNormRows - 1) / kNormRows, width}, weight.options());
-}
-
-template <typename S>
-Tensor gated_forward(const Tensor& y, const Tensor& z, const Tensor& weight, double eps) {
-  const auto out = torch::empty(y.sizes(), y.options());
-  for_row_runs(y.size(0), [&](int64_t r, int64_t rows, int64_t) {
-    kernels::gated_rms_norm_forward<S>(
-        rows, y.size(1), z.size(1), eps, storage<S>(y) + r * y.stride(0), y.stride(0),
-        storage<S>(z) + r * z.stride(0), z.stride(0), weight.data_ptr<kernels::Arithmetic<S>>(),
-        storage<S>(out) + r * out.stride(0), out.stride(0));
-  });
+Tensor gated_norm(const GatedNormCall& call) {
+  const auto out = torch::empty(call.y.sizes(), call.y.options());
+  HYDRAMIX_ON_BACKEND(out, gated_norm_forward, call, out);
   return out;
 }
 
-template <typename S>
-variable_list gated_backward(const Tensor& y, const Tensor& z, const Tensor& weight, double eps,
-                             const Tensor& dout) {
-  using T = kernels::Arithmetic<S>;
-  const auto dy = torch::empty(y.sizes(), y.options()), dz = torch::empty(z.sizes(), z.options());
-  const auto partial = partial_rows(y.size(0), y.size(1), weight);
-  for_row_runs(y.size(0), [&](int64_t r, int64_t rows, int64_t i) {
-    kernels::gated_rms_norm_backward<S>(
-        rows, y.size(1), z.size(1), eps, storage<S>(y) + r * y.stride(0), y.stride(0),
-        storage<S>(z) + r * z.stride(0), z.stride(0), weight.data_ptr<T>(),
-        storage<S>(dout) + r * dout.stride(0), dout.stride(0), storage<S>(dy) + r * dy.stride(0),
-        dy.stride(0), storage<S>(dz) + r * dz.stride(0), dz.stride(0),
-        partial.data_ptr<T>() + i * y.size(1));
-  });
-  return {dy, dz, ordered_sum(partial)};
-}
-
-class GatedFunction : public torch::autograd::Function<GatedFunction> {
+class GatedNormFunction : public torch::autograd::Function<GatedNormFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& y, const Tensor& z,
                         const Tensor& weight, double eps) {
     ctx->save_for_backward({y, z, weight});
     ctx->saved_data["eps"] = eps;
-    return dispatch_storage(
-        y, [&](auto tag) { return gated_forward<decltype(tag)>(y, z, weight, eps); });
+    return gated_norm({y, z, weight, eps});
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
     check_first_derivative("gated norm");
     const auto in = ctx->get_saved_variables();
-    const double eps = ctx->saved_data["eps"].toDouble();
-    const auto dout = packed_rows(outputs[0]);
-    auto grads = dispatch_storage(in[0], [&](auto tag) {
-      return gated_backward<decltype(tag)>(in[0], in[1], in[2], eps, dout);
-    });
-    grads.push_back({});
-    return grads;
+    const GatedNormCall call{in[0], in[1], in[2], ctx->saved_data["eps"].toDouble()};
+    const auto dy = torch::empty(in[0].sizes(), in[0].options());
+    const auto dz = torch::empty(in[1].sizes(), in[1].options());
+    const auto dweight =
+        HYDRAMIX_ON_BACKEND(dy, gated_norm_backward, call, packed_rows(outputs[0]), dy, dz);
+    return {dy, dz, dweight, {}};
   }
 };
 
-template <typename S>
-Tensor layer_forward(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias,
-                     double eps) {
-  using T = kernels::Arithmetic<S>;
-  const auto out = torch::empty(a.sizes(), a.options());
-  for_row_runs(a.size(0), [&](int64_t r, int64_t rows, int64_t) {
-    kernels::add_layer_norm_forward<S>(rows, a.size(1), eps, storage<S>(a) + r * a.stride(0),
-                                       a.stride(0), storage<S>(b) + r * b.stride(0), b.stride(0),
-                                       weight.data_ptr<T>(), bias.data_ptr<T>(),
-                                       storage<S>(out) + r * out.stride(0), out.stride(0));
-  });
+Tensor sum_norm(const LayerNormCall& call) {
+  const auto out = torch::empty(call.a.sizes(), call.a.options());
+  HYDRAMIX_ON_BACKEND(out, layer_norm_forward, call, out);
   return out;
 }
 
-template <typename S>
-variable_list layer_backward(const Tensor& a, const Tensor& b, const Tensor& weight, double eps,
-                             const Tensor& dout) {
-  using T = kernels::Arithmetic<S>;
-  const int64_t C = a.size(1);
-  const auto dsum = torch::empty(a.sizes(), a.options());
-  const auto partial = partial_rows(a.size(0), 2 * C, weight);
-  for_row_runs(a.size(0), [&](int64_t r, int64_t rows, int64_t i) {
-    kernels::add_layer_norm_backward<S>(
-        rows, C, eps, storage<S>(a) + r * a.stride(0), a.stride(0), storage<S>(b) + r * b.stride(0),
-        b.stride(0), weight.data_ptr<T>(), storage<S>(dout) + r * dout.stride(0), dout.stride(0),
-        storage<S>(dsum) + r * C, C, partial.data_ptr<T>() + i * 2 * C);
-  });
-  const auto dweight = ordered_sum(partial);
-  return {dsum, dsum, dweight.narrow(0, 0, C), dweight.narrow(0, C, C)};
+LayerNormCall layer_norm_call(const Tensor& a, const Tensor& b, const Tensor& weight,
+                              const Tensor& bias, double eps) {
+  return {as_rows(a), b.defined() ? as_rows(b) : b, weight, bias, eps};
 }
 
-class LayerFunction : public torch::autograd::Function<LayerFunction> {
+// An autograd function takes no undefined tensors: without b, a is given twice and `two` is false.
+class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& a, const Tensor& b,
-                        const Tensor& weight, const Tensor& bias, double eps) {
-    ctx->save_for_backward({a, b, weight});
+                        const Tensor& weight, const Tensor& bias, double eps, bool two) {
+    ctx->save_for_backward({a, b, weight, bias});
     ctx->saved_data["eps"] = eps;
-    return dispatch_storage(a, [&](auto tag) {
-      return layer_forward<decltype(tag)>(as_rows(a), as_rows(b), weight, bias, eps);
-    });
+    ctx->saved_data["two"] = two;
+    return sum_norm(layer_norm_call(a, two ? b : Tensor(), weight, bias, eps));
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
     check_first_derivative("layer norm");
     const auto in = ctx->get_saved_variables();
-    const double eps = ctx->saved_data["eps"].toDouble();
-    const auto dout = packed_rows(outputs[0]);
-    auto grads = dispatch_storage(in[0], [&](auto tag) {
-      return layer_backward<decltype(tag)>(as_rows(in[0]), as_rows(in[1]), in[2], eps, dout);
-    });
+    const bool two = ctx->saved_data["two"].toBool();
+    const auto call = layer_norm_call(in[0], two ? in[1] : Tensor(), in[2], in[3],
+                                      ctx->saved_data["eps"].toDouble());
+    const auto g = HYDRAMIX_ON_BACKEND(call.a, layer_norm_backward, call, packed_rows(outputs[0]));
     // One tensor for both: a view each would hide from autograd that they share their memory.
-    grads[0] = grads[1] = grads[0].view(in[0].sizes());
-    grads.push_back({});
-    return grads;
+    const auto dsum = g.sum.view(in[0].sizes());
+    return {dsum, two ? dsum : Tensor(), g.weight, g.bias, {}, {}};
   }
 };
+
+// LayerNorm(a + b), or LayerNorm(a) where b is undefined, by kernel.
+Tensor layer_norm_by_kernel(const Tensor& a, const Tensor& b, const Tensor& weight,
+                            const Tensor& bias, double eps) {
+  const auto w = weight.contiguous(), shift = bias.contiguous();
+  const auto out =
+      wants_gradient({a, b, w, shift})
+          ? LayerNormFunction::apply(a, b.defined() ? b : a, w, shift, eps, b.defined())
+          : sum_norm(layer_norm_call(a, b, w, shift, eps));
+  return out.view(a.sizes());
+}
 
 // What kernels take: rows of channels in one of three storages, weights in its arithmetic.
 void check_rows(const char* who, const Tensor& a, const Tensor& b, const Tensor& weight) {
@@ -168,15 +120,10 @@ Tensor gated_rms_norm(const Tensor& y, const Tensor& z, const Tensor& weight, do
   check_rows("gated norm", y, z, weight);
   HYDRAMIX_CHECK(z.size(-1) >= 1 && y.size(-1) % z.size(-1) == 0, "gated norm: ", y.size(-1),
                  " channels cannot be gated by ", z.size(-1), ". Give a divisor.");
-  if constexpr (gpu::kBuilt)
-    if (gpu::takes(y)) return gpu::gated_rms_norm(y, z, weight, eps);
-  if (!y.is_cpu()) return gated_rms_norm_ref(y, z, weight, eps);
+  if (backend_of(y) == Backend::kLibTorch) return gated_rms_norm_ref(y, z, weight, eps);
   const auto rows = as_rows(y), gates = as_rows(z), w = weight.contiguous();
-  const auto out = wants_gradient({y, z, weight})
-                       ? GatedFunction::apply(rows, gates, w, eps)
-                       : dispatch_storage(y, [&](auto tag) {
-                           return gated_forward<decltype(tag)>(rows, gates, w, eps);
-                         });
+  const auto out = wants_gradient({rows, gates, w}) ? GatedNormFunction::apply(rows, gates, w, eps)
+                                                    : gated_norm({rows, gates, w, eps});
   return out.view(y.sizes());
 }
 
@@ -187,23 +134,14 @@ Tensor add_layer_norm(const Tensor& a, const Tensor& b, const Tensor& weight, co
                      bias.scalar_type() == weight.scalar_type(),
                  "layer norm: the two inputs, and weight and bias, must have equal shapes; got ",
                  a.sizes(), " and ", b.sizes(), ".");
-  if constexpr (gpu::kBuilt)
-    if (gpu::takes(a)) return gpu::add_layer_norm(a, b, weight, bias, eps);
-  if (!a.is_cpu()) return torch::layer_norm(a + b, {a.size(-1)}, weight, bias, eps);
-  const auto w = weight.contiguous(), shift = bias.contiguous();
-  const auto out =
-      wants_gradient({a, b, weight, bias})
-          ? LayerFunction::apply(a, b, w, shift, eps)
-          : dispatch_storage(a, [&](auto tag) {
-              return layer_forward<decltype(tag)>(as_rows(a), as_rows(b), w, shift, eps);
-            });
-  return out.view(a.sizes());
+  if (backend_of(a) == Backend::kLibTorch)
+    return torch::layer_norm(a + b, {a.size(-1)}, weight, bias, eps);
+  return layer_norm_by_kernel(a, b, weight, bias, eps);
 }
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  if constexpr (gpu::kBuilt)
-    if (gpu::takes(x))
-      return gpu::add_layer_norm(x, {}, weight.to(torch::kFloat32), bias.to(torch::kFloat32), eps);
+  if (backend_of(x) == Backend::kCuda)
+    return layer_norm_by_kernel(x, {}, weight.to(torch::kFloat32), bias.to(torch::kFloat32), eps);
   return torch::layer_norm(x, {x.size(-1)}, weight, bias, eps);
 }
 

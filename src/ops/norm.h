@@ -21,4 +21,35 @@ torch::Tensor add_layer_norm(const torch::Tensor& a, const torch::Tensor& b,
 torch::Tensor layer_norm(const torch::Tensor& x, const torch::Tensor& weight,
                          const torch::Tensor& bias, double eps);
 
+// The same without checks and autograd. Rows of tensors may be any distance apart.
+struct GatedNormCall {
+  torch::Tensor y, z;    // (n, C), (n, Z)
+  torch::Tensor weight;  // (C)
+  double eps;
+};
+struct LayerNormCall {
+  torch::Tensor a, b;          // (n, C); b may be undefined: the sum is a
+  torch::Tensor weight, bias;  // (C)
+  double eps;
+};
+struct LayerNormGradients {
+  torch::Tensor sum, weight, bias;  // sum (n, C): of a as of b
+};
+
+namespace on_cpu {
+void gated_norm_forward(const GatedNormCall& call, const torch::Tensor& out);
+// Fills dy and dz; returns the gradient of the weight.
+torch::Tensor gated_norm_backward(const GatedNormCall& call, const torch::Tensor& dout,
+                                  const torch::Tensor& dy, const torch::Tensor& dz);
+void layer_norm_forward(const LayerNormCall& call, const torch::Tensor& out);
+LayerNormGradients layer_norm_backward(const LayerNormCall& call, const torch::Tensor& dout);
+}  // namespace on_cpu
+namespace on_cuda {
+void gated_norm_forward(const GatedNormCall& call, const torch::Tensor& out);
+torch::Tensor gated_norm_backward(const GatedNormCall& call, const torch::Tensor& dout,
+                                  const torch::Tensor& dy, const torch::Tensor& dz);
+void layer_norm_forward(const LayerNormCall& call, const torch::Tensor& out);
+LayerNormGradients layer_norm_backward(const LayerNormCall& call, const torch::Tensor& dout);
+}  // namespace on_cuda
+
 }  // namespace hydramix

@@ -2,58 +2,97 @@
 #include "ops/projection.h"
 
 #include "hydramix/error.h"
-#include "ops/gpu/ops.h"
+#include "ops/backend.h"
+#include "ops/kernel_tensors.h"
 #include "ops/product.h"
 
 namespace hydramix {
 namespace {
 
-thread_local torch::ScalarType current_type = torch::kFloat32;
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor rounded_product(const Tensor& x, const Tensor& w, const Tensor& bias) {
+  return bias.defined() && bias.numel() > 0 ? torch::addmm(bias.to(torch::kBFloat16), x, w.t())
+                                            : torch::mm(x, w.t());
+}
+
+// bfloat16 products by kernels. LibTorch's own linear() would round the gradient of a weight to
+// bfloat16 and widen it again: here it is summed and left in float32.
+class ProjectFunction : public torch::autograd::Function<ProjectFunction> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const RoundedCopy& copy, const Tensor& x,
+                        const Tensor& weight, const Tensor& bias) {
+    const auto w = copy.of(weight);
+    ctx->save_for_backward({x, w, weight});  // the last one to be told if it was written
+    ctx->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
+    ctx->saved_data["bias"] = bias.numel() > 0;
+    return rounded_product(x, w, bias);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list outputs) {
+    check_first_derivative("projection");
+    const auto in = ctx->get_saved_variables();
+    const auto dy = outputs[0].contiguous();
+    const auto type = static_cast<torch::ScalarType>(ctx->saved_data["type"].toInt());
+    variable_list grads(4);
+    // needs_input_grad() counts tensors, gradients are counted by arguments: the copy is none.
+    if (ctx->needs_input_grad(0)) grads[1] = torch::mm(dy, in[1]);
+    if (ctx->needs_input_grad(1)) grads[2] = on_cuda::product_in_float(dy.t(), in[0]).to(type);
+    if (ctx->saved_data["bias"].toBool()) grads[3] = on_cuda::column_sums(dy).to(type);
+    return grads;
+  }
+};
+
+Tensor project_rounded(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const RoundedCopy& copy) {
+  const auto rows = x.reshape({-1, x.size(-1)});
+  auto shape = x.sizes().vec();
+  shape.back() = weight.size(0);
+  // An autograd function takes no undefined tensors: a bias that is not there is empty.
+  const auto shift = bias.defined() ? bias : torch::empty({0}, weight.options());
+  if (wants_gradient({rows, weight, shift}))
+    return ProjectFunction::apply(copy, rows, weight, shift).view(shape);
+  return rounded_product(rows, copy.of(weight), bias).view(shape);
+}
 
 }  // namespace
 
-MatmulPrecision::MatmulPrecision(torch::ScalarType type) : before_(current_type) {
-  HYDRAMIX_CHECK_USAGE(type == torch::kFloat32 || type == torch::kBFloat16,
-                       "matmul precision: products are computed in float32 or bfloat16; got ", type,
+torch::ScalarType product_type(const Tensor& x, torch::ScalarType precision) {
+  HYDRAMIX_CHECK_USAGE(precision == torch::kFloat32 || precision == torch::kBFloat16,
+                       "precision: products are computed in float32 or bfloat16; got ", precision,
                        ".");
-  current_type = type;
-}
-
-MatmulPrecision::~MatmulPrecision() { current_type = before_; }
-
-torch::ScalarType MatmulPrecision::current() { return current_type; }
-
-torch::ScalarType product_type(const torch::Tensor& x) {
-  if (x.scalar_type() != torch::kFloat32 || current_type == torch::kFloat32) return x.scalar_type();
+  if (x.scalar_type() != torch::kFloat32 || precision == torch::kFloat32) return x.scalar_type();
   HYDRAMIX_CHECK(!x.is_cpu(),
-                 "matmul precision: bfloat16 products were asked for, but the tensors are on the "
+                 "precision: bfloat16 products were asked for, but the tensors are on the "
                  "CPU, where products are float32. Ask for float32, or move the model to a GPU.");
-  return current_type;
+  return precision;
 }
 
-torch::Tensor project(const torch::Tensor& x, const torch::Tensor& weight,
-                      const torch::Tensor& bias) {
-  const auto type = product_type(x);
-  if constexpr (gpu::kBuilt)
-    if (gpu::takes(x) && type == torch::kBFloat16)
-      return gpu::project(x.to(type), weight, bias).to(x.scalar_type());
+Tensor project(const Tensor& x, const Tensor& weight, const Tensor& bias, const RoundedCopy& copy,
+               torch::ScalarType type) {
+  if (backend_of(x) == Backend::kCuda && type == torch::kBFloat16)
+    return project_rounded(x.to(type), weight, bias, copy).to(x.scalar_type());
   if (type == x.scalar_type())
     return linear_map(x, weight.to(type), bias.defined() ? bias.to(type) : bias);
   const auto y = linear_map(x.to(type), weight.to(type)).to(x.scalar_type());
   return bias.defined() ? y + bias : y;
 }
 
-torch::Tensor project_blocks(const torch::Tensor& x, const torch::Tensor& weight,
-                             const torch::Tensor& bias) {
-  const auto type = product_type(x);
+Tensor project(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return project(x, weight, bias, RoundedCopy(), x.scalar_type());
+}
+
+Tensor project_blocks(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const auto type = x.scalar_type();
   const int64_t blocks = weight.size(0), out = weight.size(1), in = weight.size(2);
-  const auto columns = x.reshape({-1, blocks, in}).transpose(0, 1).to(type);  // (blocks, n, in)
+  const auto columns = x.reshape({-1, blocks, in}).transpose(0, 1);  // (blocks, n, in)
   const auto products =
       matrix_product(columns, weight.transpose(1, 2).to(type));  // (blocks, n, out)
   auto shape = x.sizes().vec();
   shape.back() = blocks * out;
-  const auto y = products.transpose(0, 1).reshape(shape).to(x.scalar_type());
-  return bias.defined() ? y + bias.to(y.scalar_type()) : y;
+  const auto y = products.transpose(0, 1).reshape(shape);
+  return bias.defined() ? y + bias.to(type) : y;
 }
 
 }  // namespace hydramix

@@ -2,7 +2,6 @@
 #include "ops/recompute.h"
 
 #include "ops/kernel_tensors.h"
-#include "ops/projection.h"
 
 namespace hydramix {
 namespace {
@@ -10,12 +9,6 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// The backward pass may run in a thread of the engine's, which has no guards of the caller's.
-struct Recipe {
-  TensorFunction f;
-  torch::ScalarType precision;
-};
 
 class Recomputed : public torch::autograd::Function<Recomputed> {
  public:
@@ -25,20 +18,19 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
     variable_list inputs{x};
     inputs.insert(inputs.end(), parameters.begin(), parameters.end());
     ctx->save_for_backward(std::move(inputs));
-    ctx->saved_data["recipe"] = hold(Recipe{f, MatmulPrecision::current()});
+    ctx->saved_data["f"] = hold(f);
     return f(x);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
     check_first_derivative("recompute");
-    const auto& recipe = held<Recipe>(ctx->saved_data["recipe"]);
+    const auto& f = held<TensorFunction>(ctx->saved_data["f"]);
     auto saved = ctx->get_saved_variables();
     const auto x = saved[0].detach().requires_grad_();
     Tensor y;
     {
-      const MatmulPrecision precision(recipe.precision);
       const torch::AutoGradMode with_graph(true);
-      y = recipe.f(x);
+      y = f(x);
     }
     variable_list wanted{x};
     for (std::size_t i = 1; i < saved.size(); ++i)

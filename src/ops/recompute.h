@@ -13,7 +13,7 @@ namespace hydramix {
 using TensorFunction = std::function<torch::Tensor(const torch::Tensor&)>;
 
 // f(x). `parameters` are all other tensors that the gradient goes to; f must give the same each
-// time. Products are computed anew in the precision of the forward pass.
+// time.
 torch::Tensor recomputed(const TensorFunction& f, const torch::Tensor& x,
                          const std::vector<torch::Tensor>& parameters);
 

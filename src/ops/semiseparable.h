@@ -23,11 +23,8 @@ struct ScanParams {
   ScanParams flipped() const;
 };
 
-// (S, L, H, P) -> (S, L, H, P) in chunks of `tile` places: inside a chunk the matrix, between
-// chunks the state. O(L (tile + N)) per channel; tile changes the result by rounding only.
-torch::Tensor semiseparable_scan(const torch::Tensor& x, const ScanParams& params, int64_t tile);
-
-// The same by the recurrence, place by place: the definition, and the oracle of the fast version.
+// (S, L, H, P) -> (S, L, H, P) by the recurrence, place by place: the definition, and what the
+// kernels of ops/scan.h are tested against.
 torch::Tensor semiseparable_scan_ref(const torch::Tensor& x, const ScanParams& params);
 
 // (S, H, L, L), lower triangular.

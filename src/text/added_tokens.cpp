@@ -20,7 +20,7 @@ AddedTokens::Match AddedTokens::find(std::string_view text, std::size_t from) co
   if (tokens_.empty()) return {text.size(), nullptr};
   for (std::size_t at = from; at < text.size(); ++at) {
     if (first_bytes_.size() == 1) {
-      // The usual case, where the library's search is as fast as memory.
+      // The usual case. find() of one character runs at memory speed.
       at = text.find(first_bytes_[0], at);
       if (at == std::string_view::npos) break;
     } else if (!begins_[static_cast<unsigned char>(text[at])]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that are found in a text as it stands, before it is normalised: [MASK] and its like. The
-// leftmost match wins, and of those that begin there the longest.
+// Finds tokens such as [MASK] in a text before it is normalised. The leftmost match wins, then the
+// longest.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace hydramix {
 struct AddedToken {
   std::string text;
   int32_t id;
-  bool special;  // decode() may leave it out
+  bool special;  // decode() may skip it
 };
 
 class AddedTokens {
@@ -23,7 +23,7 @@ class AddedTokens {
 
   struct Match {
     std::size_t begin;
-    const AddedToken* token;  // null: none from there on, and begin is the end of the text
+    const AddedToken* token;  // null: no further token, and begin is the end of the text
   };
   Match find(std::string_view text, std::size_t from) const;
   const std::vector<AddedToken>& tokens() const { return tokens_; }

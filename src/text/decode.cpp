@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From ids back to text, and what a tokenizer is known by.
+// Decoding of ids to text, and the tokenizer's fingerprint.
 #include <fmt/format.h>
 
 #include "base/fnv.h"
@@ -9,7 +9,7 @@
 namespace hydramix {
 namespace {
 
-// Where English has no blank, in this order, within one token and the blank before it.
+// Removes blanks where English has none, in this order, within one token and the blank before it.
 constexpr std::array<std::array<std::string_view, 2>, 11> kCleanings = {{{" .", "."},
                                                                          {" ?", "?"},
                                                                          {" !", "!"},
@@ -27,7 +27,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-// Of texts with their lengths, so that "ab", "c" is not "a", "bc".
+// Hashes texts with their lengths, so that "ab", "c" differs from "a", "bc".
 class Hash {
  public:
   void add(std::string_view text) {

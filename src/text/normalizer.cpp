@@ -8,16 +8,16 @@
 namespace hydramix {
 namespace {
 
-// Characters whose canonical combining class is not 0, in a row: they are put in the order of
-// their classes. Places stay where they are: a character that is no addition (the second part of a
-// decomposition) takes the next place of the row, an addition that of the character before it.
+// A run of characters whose canonical combining class is not 0, to be sorted by class. Origins are
+// not sorted: a character takes the next origin of the run, or, if a decomposition added it, the
+// origin of the character before it.
 class MarkRun {
  public:
   void add(char32_t c, int64_t origin, bool added) {
     if (!added) places_.push_back(origin);
     marks_.push_back({c, unicode::combining_class(c), added});
   }
-  // Appends what is left without the nonspacing ones, and begins anew behind `origin`.
+  // Appends the run without nonspacing marks, and starts a new run after `origin`.
   void finish(int64_t origin, std::vector<NormalCharacter>& out) {
     const uint8_t* properties = unicode::properties();
     const auto stays = [&](const Mark& mark) { return (properties[mark.c] & unicode::kMark) == 0; };
@@ -47,7 +47,7 @@ class MarkRun {
   int64_t before_ = 0;
 };
 
-// Canonical decomposition in canonical order, less the nonspacing marks.
+// Canonical decomposition in canonical order, without nonspacing marks.
 void strip_accents(std::vector<NormalCharacter>& characters) {
   const uint8_t* properties = unicode::properties();
   const auto is = [&](char32_t c, int property) { return (properties[c] & property) != 0; };
@@ -82,7 +82,7 @@ void lower_case(std::vector<NormalCharacter>& characters) {
   for (auto& item : characters) {
     if ((properties[item.c] & unicode::kHasLower) == 0) continue;
     const unicode::Lower lower = unicode::to_lower(item.c);
-    // An addition is left for a second pass, which hardly any text needs.
+    // A second character is left to a second pass, which is rarely needed.
     if (lower.second != 0)
       ++added;
     else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT's normalisation, a character at a time with its place in the original: clean, put blanks
-// around Chinese characters, decompose and drop accents, lower-case; in this order.
+// BERT's normalisation, which keeps the original position of each character. In this order: clean,
+// put blanks around Chinese characters, decompose and drop accents, lower-case.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace hydramix {
 
 struct NormalCharacter {
   char32_t c;
-  int64_t origin;  // the character of the original that it stands for, counted from 0
+  int64_t origin;  // index of its character in the original text
 };
 
 class Normalizer {
  public:
   explicit Normalizer(const TokenizerOptions& options) : options_(options) {}
 
-  // Replaces `out` by what becomes of the text from byte `begin`, whose first character is number
-  // `first` of the original. Returns how many characters were read. White space stays in `out`:
-  // words end there. An Error counts bytes from the beginning of `text`.
+  // Normalises the text from byte `begin` into `out`; its first character is number `first` of the
+  // original. Returns the number of characters read. White space stays in `out`, because words end
+  // there. An Error counts bytes from the beginning of `text`.
   int64_t normalize(std::string_view text, std::size_t begin, int64_t first,
                     std::vector<NormalCharacter>& out) const;
 
@@ -32,8 +32,8 @@ class Normalizer {
   TokenizerOptions options_;
 };
 
-// Calls function(word) with each word of normalised characters: what lies between white space, and
-// every punctuation mark for itself.
+// Calls function(word) with each word of normalised characters: split at white space, with every
+// punctuation mark a word of its own.
 template <class Function>
 void for_each_word(std::span<const NormalCharacter> characters, Function&& function) {
   const uint8_t* properties = unicode::properties();

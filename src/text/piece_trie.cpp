@@ -8,11 +8,11 @@
 
 namespace hydramix {
 
-// The tries as nodes with lists of children, breadth first: a parent comes before its children.
+// The tries as nodes with lists of children in breadth-first order: a parent precedes its children.
 class PieceTrie::Builder {
  public:
   Builder(std::span<const std::string> tokens, std::string_view prefix, std::size_t longest) {
-    nodes_.resize(2);  // the roots: of the tokens, of the pieces that go on
+    nodes_.resize(2);  // the roots: of the tokens, and of the continuing pieces
     for (std::size_t id = 0; id < tokens.size(); ++id) {
       const std::string_view token = tokens[id];
       if (token.empty() || token.size() > longest + prefix.size()) continue;
@@ -70,8 +70,8 @@ class PieceTrie::Builder {
       for (const Child& child : at(order_[k]).children) order_.push_back(child.node);
   }
 
-  // At a token the failure is the token itself and the root of the pieces; elsewhere it is what
-  // the parent's failure comes to when it reads this node's byte.
+  // At a token the failure link emits the token and leads to the root of the continuing pieces.
+  // Elsewhere it is the parent's failure link followed by this node's byte.
   void find_failures() {
     for (const int32_t number : order_) {
       Node& node = at(number);
@@ -106,13 +106,13 @@ class PieceTrie::Builder {
   std::vector<int32_t> order_, pops_;
 };
 
-// First fit: the lowest base at which all children find a free slot. The search begins at the
-// first free slot, and gives up slots that hardly ever fit, so that it stays near linear.
+// First fit: the lowest base at which all children find a free slot. The search starts at the first
+// free slot and abandons slots that rarely fit, which keeps it nearly linear.
 void PieceTrie::Builder::place(PieceTrie& trie) const {
   std::vector<int32_t> slot(nodes_.size(), kNone);
   auto& links = trie.links_;
   const auto reserve = [&](std::size_t size) { links.resize(size, {0, kNone}); };
-  // Roots are their own parents: no byte leads to them. Every base is at least 2.
+  // Roots are their own parents, so no byte leads to them. Every base is at least 2.
   reserve(2);
   links[0].check = links[1].check = -2;
   slot[kTokens] = kStart;
@@ -145,7 +145,7 @@ void PieceTrie::Builder::place(PieceTrie& trie) const {
       slot[static_cast<std::size_t>(child.node)] = static_cast<int32_t>(base + child.byte);
     }
   }
-  // Room for base + 255 of a node without children, whose base is 0, and of the last ones.
+  // Room for base + 255 of the last nodes, and of nodes without children, whose base is 0.
   reserve(links.size() + 256);
 
   trie.continued_ = slot[kPieces];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Greedy longest-match splitting of a word into pieces in one pass over its bytes, after Song et
-// al., "Fast WordPiece Tokenization" (2021). Two tries, of the tokens and of the pieces that go on;
-// a node at which no byte fits knows which pieces are settled there (pops) and the node at which
-// the rest of what was read stands (fail), so no byte is read twice.
-// The tries lie in a double array: child(u, b) = base[u] + b, if check[base[u] + b] = u.
+// al., "Fast WordPiece Tokenization" (2021). Two tries: of the tokens, and of the continuing
+// pieces. A node has the pieces to emit when no byte matches (pops), and the node to continue at
+// (fail), so no byte is read twice. The tries lie in a double array: child(u, b) = base[u] + b, if
+// check[base[u] + b] = u.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class PieceTrie {
   PieceTrie(std::span<const std::string> tokens, std::string_view prefix, std::size_t longest);
 
   // The node after one more byte of the word, which begins at kStart. Appends the ids of pieces
-  // that became certain; kNone when the word cannot be split.
+  // that became final; returns kNone when the word cannot be split.
   int32_t step(int32_t node, unsigned char byte, std::vector<int32_t>& ids) const {
     for (;;) {
       const int32_t child = links_[static_cast<std::size_t>(node)].base + byte;
@@ -60,7 +60,7 @@ class PieceTrie {
   std::vector<Link> links_;
   std::vector<Failure> failures_;
   std::vector<int32_t> pops_;
-  int32_t continued_ = kNone;  // the root of the pieces that go on
+  int32_t continued_ = kNone;  // the root of the continuing pieces
 };
 
 }  // namespace hydramix

@@ -32,7 +32,7 @@ TextEncoder::TextEncoder(std::span<const std::string> tokens, int32_t unknown,
   }
 }
 
-// Appends the pieces of the ASCII word that begins there and returns its end.
+// Appends the pieces of the ASCII word at `begin` and returns its end.
 std::size_t TextEncoder::append_ascii_word(std::string_view text, std::size_t begin,
                                            std::vector<int32_t>& ids) const {
   std::size_t end = begin + 1;
@@ -54,18 +54,18 @@ std::size_t TextEncoder::append_ascii_word(std::string_view text, std::size_t be
 
 int64_t TextEncoder::append(std::string_view text, std::size_t begin, int64_t first,
                             std::vector<int32_t>& ids, Offsets* offsets) const {
-  // Character number = byte number + shift, as long as bytes are characters.
+  // Character index = byte index + shift, as long as the text is ASCII.
   int64_t shift = first - static_cast<int64_t>(begin);
   Scratch scratch;
   std::size_t at = begin;
-  std::size_t stretch = at, stretch_ids = ids.size();  // behind the last blank
+  std::size_t stretch = at, stretch_ids = ids.size();  // start of the text after the last blank
   while (at < text.size()) {
     const Kind what = kind(text[at]);
     if (what == Kind::kBlank) {
       stretch = ++at;
       stretch_ids = ids.size();
     } else if (what == Kind::kOther) {
-      // What was made of this stretch so far may join what is to come: begin it again.
+      // The bytes since the last blank may combine with this character: encode them again.
       ids.resize(stretch_ids);
       if (offsets != nullptr) offsets->resize(stretch_ids);
       while (at < text.size() && kind(text[at]) != Kind::kBlank) ++at;

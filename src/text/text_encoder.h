@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From text to ids: words by white space and punctuation, pieces by the trie. ASCII goes byte by
-// byte through a table straight into the trie; a stretch between two blanks that holds anything
-// else is normalised character by character first.
+// Encodes text to ids: splits words at white space and punctuation, and pieces by the trie. ASCII
+// goes byte by byte through a table into the trie. Text between two blanks with any other character
+// is normalised first.
 #pragma once
 
 #include <array>
@@ -21,13 +21,13 @@ using Offsets = std::vector<std::array<int64_t, 2>>;
 
 class TextEncoder {
  public:
-  // Token k has id k; empty ones are in no word.
+  // Token k has id k; empty tokens never match.
   TextEncoder(std::span<const std::string> tokens, int32_t unknown,
               const TokenizerOptions& options);
 
   // Appends the ids of the text from byte `begin`, whose first character is number `first` of the
-  // original, and their offsets where these are wanted. Returns how many characters were read. An
-  // Error about bytes that are not UTF-8 counts them from the beginning of `text`.
+  // original, and their offsets if requested. Returns the number of characters read. An Error about
+  // bytes that are not UTF-8 counts them from the beginning of `text`.
   int64_t append(std::string_view text, std::size_t begin, int64_t first, std::vector<int32_t>& ids,
                  Offsets* offsets) const;
 
@@ -44,7 +44,7 @@ class TextEncoder {
   int64_t append_normalized(std::string_view text, std::size_t begin, int64_t first,
                             std::vector<int32_t>& ids, Offsets* offsets, Scratch& scratch) const;
   Kind kind(char byte) const { return kinds_[static_cast<unsigned char>(byte)]; }
-  // Bytes of the word that a piece covers.
+  // Number of bytes of the word that a piece covers.
   std::size_t piece_bytes(int32_t id, bool continues) const {
     return token_bytes_[static_cast<std::size_t>(id)] - (continues ? options_.prefix.size() : 0);
   }
@@ -55,7 +55,7 @@ class TextEncoder {
   int32_t unknown_;
   std::vector<std::size_t> token_bytes_;
   std::array<Kind, 256> kinds_{};
-  std::array<unsigned char, 256> letters_{};  // what becomes of an ASCII letter
+  std::array<unsigned char, 256> letters_{};  // the normalised ASCII letter
 };
 
 }  // namespace hydramix

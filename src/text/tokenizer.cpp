@@ -34,7 +34,7 @@ std::unordered_map<std::string_view, int32_t> number_tokens(const std::vector<st
   return ids;
 }
 
-// The tokens that words may be made of, under their ids.
+// The tokens that words may consist of, by id.
 std::vector<std::string> model_tokens(std::vector<std::string> tokens, std::size_t model_size) {
   tokens.resize(model_size);
   return tokens;
@@ -47,8 +47,8 @@ const TokenizerOptions& checked(const TokenizerOptions& options) {
   return options;
 }
 
-// Cuts the longer of two, or both to halves of what fits; an odd place goes to the longer one, and
-// to the second when both are equally long.
+// Truncates the longer of two lengths, or both to half of the room. An odd token goes to the longer
+// one, or to the second when both are equally long.
 void cut_pair(std::size_t& first, std::size_t& second, std::size_t room) {
   if (first + second <= room) return;
   const bool swapped = first > second;
@@ -195,7 +195,7 @@ std::vector<Encoding> Tokenizer::encode_batch(std::span<const std::string> texts
       try {
         result[k] = encode(texts[k], max_length);
       } catch (...) {
-        // Of several the first text's, whichever thread is faster.
+        // Of several errors keep that of the first text, whichever thread is faster.
         const std::lock_guard lock(mutex);
         if (k < failed) {
           failed = k;

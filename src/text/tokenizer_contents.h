@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Tokenizer shares with its copies. Never changed once it is made.
+// Immutable data that a Tokenizer shares with its copies.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@ inline constexpr std::array<std::string_view, 5> kSpecialTokens = {"[PAD]", "[UN
                                                                    "[SEP]", "[MASK]"};
 
 struct Tokenizer::Contents {
-  // A token is of the model, and then part of words, or only among the added ones. Token k has id
-  // k.
+  // Token k has id k. A token belongs to the model, and then words may contain it, or is only an
+  // added token.
   struct Description {
     std::vector<std::string> tokens;
-    std::size_t model_size;  // tokens from there on are only added
+    std::size_t model_size;  // tokens from this index on are only added tokens
     std::vector<AddedToken> added;
     TokenizerOptions options;
   };

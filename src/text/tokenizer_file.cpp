@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers in files: vocab.txt, a token a line, and tokenizer.json of Hugging Face. Of the latter
-// exactly what BERT has is read; anything else in it would give other ids, so it is an Error.
+// Tokenizer files: vocab.txt with one token per line, and Hugging Face's tokenizer.json. The latter
+// must be exactly BERT's; anything else would give other ids, so it is an Error.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<std::string> read_lines(std::string_view text) {
   return lines;
 }
 
-// A value of the file with its path in it, "model.vocab", which errors name.
+// A value of the file with its path, such as "model.vocab", for errors.
 class Key {
  public:
   Key(const json& value, std::string path, const std::string& origin)
@@ -93,7 +93,7 @@ TokenizerOptions read_options(const Key& file) {
   return options;
 }
 
-// The post-processor puts [CLS] before and [SEP] behind a text.
+// The post-processor must put [CLS] before and [SEP] after a text.
 void check_post_processor(const Key& processor) {
   if (processor.is_null()) return;
   if (processor["type"].value() == "BertProcessing") {
@@ -122,7 +122,7 @@ void check_post_processor(const Key& processor) {
   check("pair", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1");
 }
 
-// The tokens of the model by id, then those that are only added.
+// The tokens of the model by id, then the tokens that are only added.
 std::vector<std::string> read_tokens(const Key& file, std::size_t& model_size,
                                      std::vector<AddedToken>& added) {
   const Key vocabulary = file["model"]["vocab"];
@@ -146,7 +146,7 @@ std::vector<std::string> read_tokens(const Key& file, std::size_t& model_size,
       token[key].expect(!token[key].flag(false), "false");
     if (id == tokens.size()) tokens.push_back(text);
     token["id"].expect(id < tokens.size() && tokens[id] == text,
-                       "the id of " + in_quotes(text) + " in model.vocab, or the next behind it");
+                       "the id of " + in_quotes(text) + " in model.vocab, or the next after it");
     added.push_back({text, static_cast<int32_t>(id), token["special"].flag(false)});
   }
   return tokens;
@@ -225,7 +225,7 @@ void Tokenizer::save(const std::filesystem::path& path) const {
       {"special_tokens",
        {{"[CLS]", entry("[CLS]", special().cls)}, {"[SEP]", entry("[SEP]", special().sep)}}}};
   file["decoder"] = {{"type", "WordPiece"}, {"prefix", o.prefix}, {"cleanup", true}};
-  // Appended as to a list: operator[] of an ordered object looks through all of it each time.
+  // Appended as to a list, because operator[] of an ordered object searches all of it each time.
   ordered::object_t vocabulary;
   for (std::size_t k = 0; k < contents_->model_size; ++k)
     vocabulary.push_back({contents_->tokens[k], k});

@@ -39,7 +39,7 @@ constexpr std::array<Range, 8> kControls = {{{0x00, 0x08},
 constexpr std::array<Range, 4> kAsciiPunctuation = {
     {{0x21, 0x2F}, {0x3A, 0x40}, {0x5B, 0x60}, {0x7B, 0x7E}}};
 
-// Google's BERT has the block from 0x2B820; the Hugging Face tokenizer from 0x2B920.
+// Google's BERT starts the block at 0x2B820, the Hugging Face tokenizer at 0x2B920.
 constexpr std::array<Range, 8> kChineseBlocks = {{{0x3400, 0x4DBF},
                                                   {0x4E00, 0x9FFF},
                                                   {0xF900, 0xFAFF},
@@ -49,7 +49,7 @@ constexpr std::array<Range, 8> kChineseBlocks = {{{0x3400, 0x4DBF},
                                                   {0x2B920, 0x2CEAF},
                                                   {0x2F800, 0x2FA1F}}};
 
-// Decompositions that came with Unicode 13.0 and 16.0.
+// Decompositions added in Unicode 13.0 and 16.0.
 constexpr std::array<Range, 6> kNewDecompositions = {{{0x105C9, 0x105E4},
                                                       {0x11383, 0x11391},
                                                       {0x113C5, 0x113C8},

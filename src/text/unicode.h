@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What BERT's tokenizer asks of a character. Answers are those of the Hugging Face tokenizer, whose
-// parts know different Unicode versions: categories are of 9.0 (unicode_tables.cpp), decomposition
-// of 12.1, lower-casing of whatever its compiler had. The last two come from utf8proc; what it
-// decomposes since 13.0 is left whole here.
+// Character properties for BERT's tokenizer, equal to those of the Hugging Face tokenizer. Its
+// parts use different Unicode versions: 9.0 for categories (unicode_tables.cpp), 12.1 for
+// decomposition, that of its compiler for lower case. The last two come from utf8proc, without the
+// decompositions added since 13.0.
 #pragma once
 
 #include <array>
@@ -24,15 +24,15 @@ enum Property : uint8_t {
   kReorders = 128,   // its canonical combining class is not 0
 };
 
-// One byte for each character up to U+10FFFF; made at the first call.
+// One byte for each character up to U+10FFFF; computed at the first call.
 const uint8_t* properties();
 
 struct Lower {
-  char32_t first, second;  // second is 0 but for U+0130, i with a dot above
+  char32_t first, second;  // second is 0 except for U+0130, i with a dot above
 };
 Lower to_lower(char32_t c);
 
-// The full canonical decomposition, Hangul too; the character itself when it has none.
+// The full canonical decomposition, including Hangul; the character itself when it has none.
 struct Decomposition {
   std::array<char32_t, 4> parts;
   std::size_t size;
@@ -40,8 +40,8 @@ struct Decomposition {
 Decomposition decompose(char32_t c);
 int combining_class(char32_t c);
 
-// The character at text[at], which is moved behind it. Surrogates, overlong forms and what lies
-// beyond U+10FFFF are not UTF-8: an Error that names the byte, counted from `text`.
+// Reads the character at text[at] and advances `at`. Surrogates, overlong forms and values above
+// U+10FFFF are not UTF-8: an Error names the byte, counted from `text`.
 char32_t next_character(std::string_view text, std::size_t& at);
 void append_utf8(char32_t c, std::string& out);
 void check_utf8(std::string_view text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Categories of Unicode 9.0, generated; see unicode.h for why not the newest.
+// Categories of Unicode 9.0, generated. unicode.h says why not the newest.
 #pragma once
 
 #include <array>

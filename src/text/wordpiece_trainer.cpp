@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts of pairs are kept up to date: a join touches only the words that hold the pair. The heap
-// holds a count as it was when pushed; a stale one is pushed again when it comes up, so that each
-// join costs what it changes, times a logarithm.
+// Pair counts are updated incrementally: a join touches only the words that contain the pair. A
+// heap entry keeps the count at the time of its push; a stale entry is pushed again when it reaches
+// the top. A join therefore costs the number of changes times a logarithm.
 #include "text/wordpiece_trainer.h"
 
 #include <algorithm>
@@ -37,12 +37,12 @@ class Trainer {
   };
   struct Occurrences {
     int64_t count = 0;
-    std::vector<int32_t> words;  // may name a word twice, or one that lost the pair since
+    std::vector<int32_t> words;  // may list a word twice, or one that has since lost the pair
   };
   struct Candidate {
     int64_t count;
     Pair pair;
-    // The queue has its greatest on top: the most frequent, then the oldest tokens.
+    // The queue has its greatest on top: the most frequent pair, then that of the oldest tokens.
     bool operator<(const Candidate& other) const {
       return count != other.count ? count < other.count : pair > other.pair;
     }
@@ -59,7 +59,7 @@ class Trainer {
   std::unordered_map<std::string, int32_t> ids_;
   std::vector<Word> words_;
   std::unordered_map<Pair, Occurrences, PairHash> pairs_;
-  std::vector<Pair> increased_;  // since the last look
+  std::vector<Pair> increased_;  // since the last push
   std::priority_queue<Candidate> queue_;
 };
 
@@ -89,7 +89,7 @@ void Trainer::split_into_characters(const WordCounter& words) {
   for (const auto& [word, count] : words.counts())
     for (const char32_t c : characters_of(word)) frequency[c] += count;
   std::vector<std::pair<char32_t, int64_t>> alphabet(frequency.begin(), frequency.end());
-  // Of equally frequent characters the first in Unicode's order is kept.
+  // Ties between characters go to the first in Unicode order.
   std::stable_sort(alphabet.begin(), alphabet.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   if (static_cast<int64_t>(alphabet.size()) > options_.max_alphabet)
@@ -97,7 +97,7 @@ void Trainer::split_into_characters(const WordCounter& words) {
   std::set<char32_t> kept;
   for (const auto& [c, count] : alphabet) kept.insert(c);
 
-  std::set<char32_t> inside;  // characters that stand behind the first of a word
+  std::set<char32_t> inside;  // characters after the first of a word
   std::vector<std::pair<std::vector<char32_t>, int64_t>> split;
   for (const auto& [word, count] : words.counts()) {
     auto characters = characters_of(word);
@@ -107,7 +107,7 @@ void Trainer::split_into_characters(const WordCounter& words) {
     inside.insert(characters.begin() + 1, characters.end());
     split.emplace_back(std::move(characters), count);
   }
-  std::sort(split.begin(), split.end());  // a hash table has no order that lasts
+  std::sort(split.begin(), split.end());  // the order of a hash table is not reproducible
 
   const auto text_of = [](char32_t c) {
     std::string text;
@@ -125,7 +125,7 @@ void Trainer::split_into_characters(const WordCounter& words) {
   }
 }
 
-// Adds the pairs of a word to the counts, or takes them off.
+// Adds the pairs of a word to the counts, or subtracts them.
 void Trainer::count_pairs(int32_t number, int64_t sign) {
   const Word& word = words_[static_cast<std::size_t>(number)];
   for (std::size_t k = 1; k < word.tokens.size(); ++k) {
@@ -185,7 +185,7 @@ std::vector<std::string> Trainer::train(const std::function<void(int64_t)>& prog
     const auto known = pairs_.find(best.pair);
     const int64_t count = known == pairs_.end() ? 0 : known->second.count;
     if (count != best.count) {
-      // A count that rose was pushed when it did; one that fell comes up here.
+      // A count that rose was pushed then; one that fell is pushed here.
       if (count > 0 && count < best.count) queue_.push({count, best.pair});
       continue;
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/adamw.h"
 
+#include <algorithm>
 #include <cmath>
 
-#include "hydramix/weights.h"
 #include "kernels/cpu/adamw.h"
-#include "ops/gpu/adamw.h"
-#include "ops/gpu/rounded_weights.h"
+#include "ops/backend.h"
+#include "ops/cuda/adamw.h"
 #include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 struct ParameterRun {
   int64_t begin, size;
-  bool decays;
+  std::size_t group;
 };
 
 template <typename T>
@@ -36,30 +36,27 @@ double sum_of_squares_cpu(const torch::Tensor& values) {
 }  // namespace
 
 AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
-    : parameters_(parameters), options_(options) {
+    : parameters_(parameters),
+      options_(options),
+      groups_(parameter_groups(parameters, {options.rate, options.decay}, options.groups)) {
   mean_ = torch::zeros_like(parameters.values());
   square_ = torch::zeros_like(parameters.values());
   if (options.ema > 0) average_ = parameters.values().clone();
-  for (const auto& range : parameters.ranges())
-    decays_.push_back(decays(range.name, range.parameter));
-  if constexpr (gpu::kBuilt)
-    if (gpu::takes(parameters.values())) {
-      std::vector<int64_t> ends;
-      // What lies behind a parameter up to the next one is zero and stays so.
-      for (const auto& range : parameters.ranges()) ends.push_back(range.begin + range.size);
-      pass_ = std::make_shared<gpu::AdamWPass>(
-          ends, std::vector<uint8_t>(decays_.begin(), decays_.end()), parameters.values().device());
-      // From the first forward pass on products read the weights where the step rounds them.
-      rounded_ = parameters.values().to(torch::kBFloat16);
-      tell_rounded();
-    }
+  if (backend_of(parameters.values()) != Backend::kCuda) return;
+  std::vector<int64_t> ends;
+  // What lies between a parameter and the next one is zero and stays so.
+  for (const auto& range : parameters.ranges()) ends.push_back(range.begin + range.size);
+  pass_ =
+      std::make_shared<on_cuda::AdamWPass>(ends, groups_.of_range, parameters.values().device());
+  // From the first forward pass on products read the weights where the step rounds them.
+  rounded_ = parameters.values().to(torch::kBFloat16);
+  parameters_.set_rounded(rounded_);
 }
 
 double AdamW::gradient_norm(double terms) const {
   const auto& gradients = parameters_.gradients();
   double squares;
-  if constexpr (gpu::kBuilt)
-    if (pass_) return std::sqrt(pass_->sum_of_squares(gradients).item<double>()) / terms;
+  if (pass_) return std::sqrt(pass_->sum_of_squares(gradients).item<double>()) / terms;
   if (!gradients.is_cpu())
     squares = gradients.to(torch::kFloat64).square().sum().item<double>();
   else if (gradients.scalar_type() == torch::kFloat64)
@@ -70,29 +67,34 @@ double AdamW::gradient_norm(double terms) const {
 }
 
 void AdamW::step(double rate_share, double terms, double norm) {
-  ++steps;
-  const auto t = static_cast<double>(steps);
+  const auto before = static_cast<double>(steps);
+  const double t = static_cast<double>(++steps);
   kernels::AdamWStep step{};
   step.gradient_scale = (norm > options_.clip ? options_.clip / norm : 1.0) / terms;
   step.beta1 = options_.beta1;
   step.beta2 = options_.beta2;
   step.epsilon = options_.epsilon;
-  step.rate = options_.rate * rate_share / (1 - std::pow(options_.beta1, t));
   step.denominator_scale = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
-  step.ema = options_.ema;
-  const double keep = 1 - options_.decay * rate_share;
-  if constexpr (gpu::kBuilt)
-    if (pass_) {
-      step_on_gpu(step, keep, terms);
-      return;
-    }
+  step.ema =
+      options_.ema_warmup ? std::min(options_.ema, (1 + before) / (10 + before)) : options_.ema;
+  const bool times_rate = options_.decay_rule == "times_rate";
+  std::vector<kernels::AdamWStep> own(groups_.groups.size(), step);  // for each group
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const auto& group = groups_.groups[i];
+    own[i].rate = group.rate * rate_share / (1 - std::pow(options_.beta1, t));
+    own[i].keep = 1 - (times_rate ? group.rate * group.decay : group.decay) * rate_share;
+  }
+  if (pass_) {
+    step_on_gpu(own, terms);
+    return;
+  }
 
   std::vector<ParameterRun> runs;
-  for (std::size_t i = 0; i < decays_.size(); ++i) {
+  for (std::size_t i = 0; i < groups_.of_range.size(); ++i) {
     const auto& range = parameters_.ranges()[i];
     for (int64_t done = 0; done < range.size; done += kernels::kAdamRun)
       runs.push_back({range.begin + done, std::min(kernels::kAdamRun, range.size - done),
-                      static_cast<bool>(decays_[i])});
+                      groups_.of_range[i]});
   }
   torch::NoGradGuard no_grad;
   auto& gradients = parameters_.gradients();
@@ -103,9 +105,7 @@ void AdamW::step(double rate_share, double terms, double norm) {
       if constexpr (!std::is_same_v<T, kernels::BFloat16>)
         parallel(static_cast<int64_t>(runs.size()), [&](int64_t i) {
           const ParameterRun& run = runs[static_cast<std::size_t>(i)];
-          auto own = step;
-          own.keep = run.decays ? keep : 1;
-          kernels::adamw<T>(run.size, own, storage<T>(gradients) + run.begin,
+          kernels::adamw<T>(run.size, own[run.group], storage<T>(gradients) + run.begin,
                             storage<T>(values) + run.begin, storage<T>(mean_) + run.begin,
                             storage<T>(square_) + run.begin,
                             average_.defined() ? storage<T>(average_) + run.begin : nullptr);
@@ -115,35 +115,32 @@ void AdamW::step(double rate_share, double terms, double norm) {
     const auto g = gradients * step.gradient_scale;
     mean_.mul_(step.beta1).add_(g, 1 - step.beta1);
     square_.mul_(step.beta2).addcmul_(g, g, 1 - step.beta2);
-    if (keep != 1)
-      for (std::size_t i = 0; i < decays_.size(); ++i)
-        if (decays_[i])
-          values.narrow(0, parameters_.ranges()[i].begin, parameters_.ranges()[i].size).mul_(keep);
-    values.addcdiv_(mean_, square_.sqrt().mul_(step.denominator_scale).add_(step.epsilon),
-                    -step.rate);
+    const auto denominator = square_.sqrt().mul_(step.denominator_scale).add_(step.epsilon);
+    for (std::size_t i = 0; i < groups_.of_range.size(); ++i) {
+      const auto& range = parameters_.ranges()[i];
+      const auto part = [&](const torch::Tensor& all) {
+        return all.narrow(0, range.begin, range.size);
+      };
+      const auto& its = own[groups_.of_range[i]];
+      part(values).mul_(its.keep).addcdiv_(part(mean_), part(denominator), -its.rate);
+    }
     if (average_.defined()) average_.mul_(step.ema).add_(values, 1 - step.ema);
   }
   parameters_.mark_written();
 }
 
 // Clips by the norm that gradient_norm() left on the device.
-void AdamW::step_on_gpu(const kernels::AdamWStep& step, double keep, double terms) {
-  if constexpr (gpu::kBuilt) {
-    torch::NoGradGuard no_grad;
-    auto& values = parameters_.values();
-    pass_->step({parameters_.gradients(), values, mean_, square_, average_, rounded_},
-                {1 / terms, step.beta1, step.beta2, step.epsilon, step.rate, step.denominator_scale,
-                 keep, step.ema, options_.clip});
-    parameters_.mark_written();
-    tell_rounded();
-  }
-}
-
-void AdamW::tell_rounded() const {
-  if constexpr (gpu::kBuilt)
-    for (const auto& range : parameters_.ranges())
-      if (range.parameter.dim() > 1)
-        gpu::set_rounded(range.parameter, parameters_.part(rounded_, range));
+void AdamW::step_on_gpu(const std::vector<kernels::AdamWStep>& steps_of_groups, double terms) {
+  torch::NoGradGuard no_grad;
+  auto& values = parameters_.values();
+  const auto& step = steps_of_groups.front();
+  std::vector<on_cuda::AdamWPass::Group> groups;
+  for (const auto& own : steps_of_groups) groups.push_back({own.rate, own.keep});
+  pass_->step({parameters_.gradients(), values, mean_, square_, average_, rounded_},
+              {1 / terms, step.beta1, step.beta2, step.epsilon, step.denominator_scale, step.ema,
+               options_.clip, groups});
+  parameters_.mark_written();
+  parameters_.set_rounded(rounded_);
 }
 
 }  // namespace hydramix

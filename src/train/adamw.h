@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoupled AdamW with clipping by the global norm and an optional average of the weights, over
-// flat buffers in one fused pass, on the CPU and on a GPU (float64 there by LibTorch's operations).
+// AdamW with clipping by the global norm and an optional average of the weights, over flat buffers
+// in one fused pass, on the CPU and on a GPU (float64 there by LibTorch's operations).
 //
 //   g   = gradient / weight of the loss, scaled so that its norm is at most `clip`
 //   m   = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2
-//   w   = (1 - share decay) w - share rate  m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
+//   w   = keep w - share rate  m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
 //
-// `share` is the schedule's: decay follows the schedule but not the size of the rate, so the two
-// can be chosen apart.
+//   decay_rule: decoupled    keep = 1 - share decay          Composer's DecoupledAdamW
+//   decay_rule: times_rate   keep = 1 - share rate decay     torch.optim.AdamW
+//
+// `share` is the schedule's. Recipes state a decay for one of the two rules: 1e-2 belongs to
+// times_rate, and as decoupled decay would erase the weights within a few hundred steps.
+//
+//   average = d average + (1 - d) w,   d = ema, or min(ema, (1 + t) / (10 + t)) with ema_warmup,
+//                                      t the steps before this one
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "hydramix/options.h"
 #include "train/flat_parameters.h"
+#include "train/parameter_groups.h"
 
 namespace hydramix {
 
-namespace gpu {
+namespace on_cuda {
 class AdamWPass;
 }
 namespace kernels {
@@ -27,8 +37,11 @@ struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.98;
   double epsilon = 1e-6;
   double decay = 1e-5;
+  std::string decay_rule = "decoupled";
+  std::vector<std::string> groups;
   double clip = 1.0;
   double ema = 0.0;
+  bool ema_warmup = false;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -37,10 +50,19 @@ struct AdamWOptions {
     v("beta2", self.beta2, Range{0.0, 0.9999999}, "what stays of the mean square each step");
     v("epsilon", self.epsilon, Range{0.0, 1.0}, "keeps the denominator from zero");
     v("decay", self.decay, Range{0.0, 1.0},
-      "weight decay a step at the peak rate; none on norms, biases, A_log, dt_bias, D");
+      "weight decay at the peak rate; none on norms, biases, A_log, dt_bias, D");
+    v("decay_rule", self.decay_rule, Choices{"decoupled", "times_rate"},
+      "what a step takes off a weight: decay itself, or learning rate times decay as torch's AdamW "
+      "does");
+    v("groups", self.groups,
+      "weights with a rate or decay of their own, each \"PATTERN rate=R decay=D\": PATTERN is a "
+      "regular expression found in the weight's name, R a peak rate or x0.1 for a share of the "
+      "common one; the first group that fits counts");
     v("clip", self.clip, Range{0.0, kInfinity}, "largest norm of the gradient; inf: not clipped");
     v("ema", self.ema, Range{0.0, 0.9999999},
       "what stays of the average of the weights each step; 0: no average is kept");
+    v("ema_warmup", self.ema_warmup,
+      "less stays at first, at most (1 + t) / (10 + t) after t steps: forgets the initial weights");
   }
 };
 
@@ -62,12 +84,12 @@ class AdamW {
  private:
   FlatParameters& parameters_;
   AdamWOptions options_;
-  std::vector<bool> decays_;  // for each range
+  ParameterGroups groups_;
   torch::Tensor mean_, square_, average_;
-  void tell_rounded() const;
-  void step_on_gpu(const kernels::AdamWStep& step, double keep, double terms);
-  std::shared_ptr<gpu::AdamWPass> pass_;  // where there are kernels for it
-  torch::Tensor rounded_;                 // (n) bfloat16: the weights
+  // `steps` for each group; what they share is read from the first.
+  void step_on_gpu(const std::vector<kernels::AdamWStep>& steps, double terms);
+  std::shared_ptr<on_cuda::AdamWPass> pass_;  // where there are kernels for it
+  torch::Tensor rounded_;                     // (n) bfloat16: the weights
 };
 
 }  // namespace hydramix

@@ -20,15 +20,11 @@ torch::Device choose_device(const std::string& name, int64_t local_rank) {
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(count == 1 ? 0 : local_rank)};
 }
 
-bool choose_bfloat16(const std::string& name, torch::Device device) {
+torch::ScalarType choose_precision(const std::string& name, torch::Device device) {
   HYDRAMIX_CHECK_USAGE(name != "bfloat16" || device.is_cuda(),
                        "precision: bfloat16 is for GPUs; on the CPU use float32.");
-  return name == "bfloat16" || (name == "auto" && device.is_cuda());
-}
-
-std::optional<MatmulPrecision> matmul_precision(bool bfloat16) {
-  if (!bfloat16) return std::nullopt;
-  return std::optional<MatmulPrecision>(std::in_place, torch::kBFloat16);
+  return name == "bfloat16" || (name == "auto" && device.is_cuda()) ? torch::kBFloat16
+                                                                    : torch::kFloat32;
 }
 
 }  // namespace hydramix

@@ -149,9 +149,12 @@ Json read_result(const fs::path& path) {
 // Steps between checkpoints at most: what a crash can cost.
 constexpr int64_t kCheckpointSteps = 500;
 
-// What may differ between a run and its continuation.
-const std::vector<std::string> kFreeInFinetune{"out",    "data",        "model",
-                                               "device", "micro_batch", "timeout"};
+const RunRules& finetune_rules() {
+  static const RunRules rules{{"out", "data", "model", "device", "micro_batch", "timeout"},
+                              Json::parse(R"({"decay_rule": "decoupled", "clip": 1.0, "groups": [],
+                      "schedule": {"shape": "linear"}})")};
+  return rules;
+}
 
 }  // namespace
 
@@ -163,6 +166,9 @@ FinetuneOptions completed(FinetuneOptions options) {
   if (options.max_length == 0) options.max_length = recipe.max_length;
   if (options.rate == 0) options.rate = recipe.rate;
   if (options.decay == -1) options.decay = recipe.decay;
+  if (options.decay_rule == "recipe") options.decay_rule = recipe.decay_rule;
+  if (options.clip == 0) options.clip = recipe.clip;
+  if (options.pooling == "auto") options.pooling = recipe.pooling;
   HYDRAMIX_CHECK_USAGE(options.decay >= 0, "decay: ", options.decay,
                        " would make weights grow; expected 0 or more, or -1 for the recipe's.");
   HYDRAMIX_CHECK_USAGE(options.max_length >= 3, "max_length: ", options.max_length,
@@ -187,7 +193,7 @@ void check_start(const FinetuneOptions& given, const BertOptions& encoder, int64
 }
 
 void check_out(const FinetuneOptions& options, const Json& data) {
-  check_same_run(options.out, to_json(completed(options)), kFreeInFinetune, data);
+  check_same_run(options.out, to_json(completed(options)), finetune_rules(), data);
 }
 
 FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator,
@@ -197,7 +203,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   const auto options = completed(given);
   const auto& task = sentence_task(options.task);
   check_batch(options, communicator.size());
-  const bool bfloat16 = choose_bfloat16(options.precision, device);
+  const auto precision = choose_precision(options.precision, device);
   const auto files = read_files(task, options.data);
   if (communicator.rank() == 0 && events.message)
     for (const auto* file : files.all())
@@ -210,6 +216,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
                            ClassifierOptions{task.outputs(), pooling_of(options, start.options),
                                              options.dropout, options.max_length});
   model->take_encoder(*start.weights);
+  check_parameter_groups(*model, options.groups);
   Json data = files.fingerprints();
   data.update(start.fingerprints());
   communicator.agree("the options", to_json(options).dump());
@@ -220,7 +227,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   bool complete = false;
   if (communicator.rank() == 0) {
     run = std::make_unique<RunFolder>(folder);
-    run->keep(to_json(options), kFreeInFinetune, data);
+    run->keep(to_json(options), finetune_rules(), data);
     complete = fs::exists(result_path);
   }
   auto known = torch::full({1}, complete ? 1.0 : 0.0, torch::kFloat64).to(device);
@@ -247,9 +254,10 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   for (std::size_t i = 0; i < task.dev.size(); ++i)
     parts.push_back({task.dev[i], encoded(files.dev[i])});
   model->to(device);
+  model->set_precision(precision);
   SentenceClassification classification(
       model, task, encoded(files.train), std::move(parts),
-      {options.epochs, options.micro_batch, options.seed, device, bfloat16});
+      {options.epochs, options.micro_batch, options.seed, device});
   TrainOptions train;
   train.steps = classification.steps(options.batch);
   train.batch = options.batch;
@@ -257,6 +265,9 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   train.seed = options.seed;
   train.optimizer.rate = options.rate;
   train.optimizer.decay = options.decay;
+  train.optimizer.decay_rule = options.decay_rule;
+  train.optimizer.groups = options.groups;
+  train.optimizer.clip = options.clip;
   train.schedule = options.schedule;
   train.evaluate_every = (train.steps + options.epochs - 1) / options.epochs;
   train.checkpoint_every = std::min(train.evaluate_every, kCheckpointSteps);

@@ -25,7 +25,9 @@ struct FinetuneOptions {
   std::string out = "runs/finetune";
   std::string recipe = "hydra";
   int64_t epochs = 0, batch = 0, max_length = 0;
-  double rate = 0, decay = -1;
+  double rate = 0, decay = -1, clip = 0;
+  std::string decay_rule = "recipe";
+  std::vector<std::string> groups;
   int64_t micro_batch = 32;
   double dropout = 0.1;
   std::string pooling = "auto";
@@ -42,19 +44,29 @@ struct FinetuneOptions {
     v("task", self.task, Required{}, "MNLI, QNLI, QQP, RTE, SST-2, MRPC, CoLA, STS-B or WNLI");
     v("data", self.data, "folder of GLUE: the task's files are in a folder of its name");
     v("out", self.out, "folder of the run; a run that is there is continued");
-    v("recipe", self.recipe, Choices{glue_recipes},
-      "what epochs, batch, max_length, rate and decay are where they are not given");
+    v("recipe", self.recipe, Required{},
+      "what epochs, batch, max_length, rate, decay, decay_rule, clip and pooling are where they "
+      "are "
+      "not given: hydra, m2, train_bert, table2, small, tiny, or a file like "
+      "recipes/glue/hydra.yaml");
     v("epochs", self.epochs, Range{0, 1 << 20}, "times every example is seen; 0: the recipe's");
     v("batch", self.batch, Range{0, 1 << 20}, "examples a step; 0: the recipe's");
     v("max_length", self.max_length, Range{0, 1 << 24},
       "tokens of an example, with [CLS] and [SEP]; the rest is cut off; 0: the recipe's");
     v("rate", self.rate, Range{0.0, 1e3}, "learning rate at its peak; 0: the recipe's");
     v("decay", self.decay, Range{-1.0, 1.0}, "weight decay at the peak rate; -1: the recipe's");
+    v("decay_rule", self.decay_rule, Choices{"recipe", "decoupled", "times_rate"},
+      "what a step takes off a weight: decay itself, or learning rate times decay as torch's AdamW "
+      "does");
+    v("clip", self.clip, Range{0.0, kInfinity},
+      "largest norm of the gradient; inf: not clipped; 0: the recipe's");
+    v("groups", self.groups,
+      "weights with a rate or decay of their own, as train.optimizer.groups of pretrain");
     v("micro_batch", self.micro_batch, Range{1, 1 << 20}, "examples that a rank takes at once");
     v("dropout", self.dropout, Range{0.0, 0.99}, "before the last layer");
     v("pooling", self.pooling, Choices{"auto", "cls", "mean"},
-      "what a sequence is classified by: [CLS], or the mean of its tokens; auto: the mean for "
-      "causal mixers, whose [CLS] sees nothing");
+      "what a sequence is classified by: [CLS], or the mean of its tokens; auto: the recipe's, or "
+      "the mean for causal mixers, whose [CLS] sees nothing");
     v("seed", self.seed, Range{0, 1LL << 53}, "of the new weights, the order and dropout");
     v("schedule", self.schedule, "of the learning rate");
     v("device", self.device, Choices{"auto", "cpu", "cuda"},

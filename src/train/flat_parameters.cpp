@@ -16,10 +16,18 @@ FlatParameters::FlatParameters(torch::nn::Module& model) {
   std::map<const void*, std::string> names;
   for (const auto& [name, tensor] : named_weights(model))
     names.emplace(tensor.unsafeGetTensorImpl(), name);
+  std::map<const void*, std::vector<RoundedCopy>> copies;
+  const auto collect = [&](const torch::nn::Module& module) {
+    if (const auto* owner = dynamic_cast<const HasRoundedCopies*>(&module))
+      for (const auto& [weight, copy] : owner->rounded_copies())
+        copies[weight.unsafeGetTensorImpl()].push_back(copy);
+  };
+  collect(model);
+  for (const auto& module : model.modules(/*include_self=*/false)) collect(*module);
   int64_t size = 0;
   for (const auto& parameter : model.parameters()) {
-    ranges_.push_back(
-        {names.at(parameter.unsafeGetTensorImpl()), parameter, size, parameter.numel()});
+    const void* key = parameter.unsafeGetTensorImpl();
+    ranges_.push_back({names.at(key), parameter, size, parameter.numel(), copies[key]});
     size += (parameter.numel() + kAlignment - 1) / kAlignment * kAlignment;
   }
   HYDRAMIX_CHECK(!ranges_.empty(), "train: the model has no parameters.");
@@ -51,6 +59,11 @@ std::vector<torch::Tensor> FlatParameters::parameters() const {
 
 torch::Tensor FlatParameters::part(const torch::Tensor& buffer, const Range& range) const {
   return buffer.narrow(0, range.begin, range.size).view(range.parameter.sizes());
+}
+
+void FlatParameters::set_rounded(const torch::Tensor& buffer) const {
+  for (const auto& range : ranges_)
+    for (const auto& copy : range.copies) copy.set(range.parameter, part(buffer, range));
 }
 
 void FlatParameters::mark_written() {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hydramix/torch_compat.h"
+#include "hydramix/rounded_copy.h"
 
 namespace hydramix {
 
@@ -17,6 +17,7 @@ class FlatParameters {
     std::string name;  // as in named_weights()
     torch::Tensor parameter;
     int64_t begin, size;
+    std::vector<RoundedCopy> copies;  // of the modules that multiply by it in bfloat16
   };
 
   // Moves the model's parameters into the buffer, in the order of its modules. All have one dtype
@@ -31,6 +32,8 @@ class FlatParameters {
   torch::Tensor part(const torch::Tensor& buffer, const Range& range) const;
 
   void zero_gradients() { gradients_.zero_(); }
+  // Declares that a buffer (n) holds values() rounded to bfloat16, until the next write.
+  void set_rounded(const torch::Tensor& buffer) const;
   // Call after writing values() without LibTorch, which counts writes.
   void mark_written();
 

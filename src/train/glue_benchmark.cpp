@@ -234,6 +234,7 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
                                         {"pooling", options.pooling},
                                         {"max_length", options.max_length},
                                         {"precision", options.precision},
+                                        {"sts_score", "spearman"},
                                         {"skipped", plan.skipped}},
                                        tasks, path, events.message);
       write_file(path, outcome.results.dump(2) + "\n");

@@ -31,7 +31,9 @@ struct GlueOptions {
       "folder of a pretrained model or run; the recipe tiny makes one where none is given");
     v("data", self.data, "folder of GLUE: a folder for each task");
     v("out", self.out, "folder of the runs and of results.json; what is there is continued");
-    v("recipe", self.recipe, Choices{glue_recipes}, "rates, epochs and lengths of each task");
+    v("recipe", self.recipe, Required{},
+      "rates, epochs and lengths of each task: hydra, m2, train_bert, table2, small, tiny, or a "
+      "file like recipes/glue/hydra.yaml");
     v("tasks", self.tasks, "which tasks; none named: the eight of the paper");
     v("seeds", self.seeds, Range{0, 1000},
       "runs of each task; 0: five, as in the paper, and one of the recipe tiny");
@@ -40,8 +42,8 @@ struct GlueOptions {
       "what RTE, MRPC and STS-B start from: the MNLI classifier of the same seed, or the model");
     v("skip_missing", self.skip_missing, "leave out tasks whose files are not there");
     v("pooling", self.pooling, Choices{"auto", "cls", "mean"},
-      "what a sequence is classified by: [CLS], or the mean of its tokens; auto: the mean for "
-      "causal mixers, whose [CLS] sees nothing");
+      "what a sequence is classified by: [CLS], or the mean of its tokens; auto: the recipe's, or "
+      "the mean for causal mixers, whose [CLS] sees nothing");
     v("max_length", self.max_length, Range{0, 1 << 24},
       "tokens of an example, with [CLS] and [SEP]; 0: the recipe's");
     v("micro_batch", self.micro_batch, Range{1, 1 << 20}, "examples that a rank takes at once");

@@ -7,9 +7,8 @@
 
 #include "hydramix/error.h"
 #include "models/bert_parts.h"
-#include "ops/gpu/graph.h"
-#include "ops/gpu/token_table.h"
-#include "train/device.h"
+#include "ops/graph.h"
+#include "ops/sequences.h"
 
 namespace hydramix {
 namespace {
@@ -37,8 +36,7 @@ struct MaskedLm::Tensors {
 struct MaskedLm::Recording {
   Tensors inputs;
   MaskedLoss loss;
-  std::shared_ptr<const gpu::TokenTable> table;
-  std::shared_ptr<gpu::Graph> graph;
+  std::shared_ptr<Graph> graph;
 
   bool fits(const Tensors& t) const {
     return inputs.offsets == t.offsets && inputs.positions.sizes() == t.positions.sizes();
@@ -99,37 +97,35 @@ MaskedLoss MaskedLm::gradients(const Tensors& t) {
 
 // Lengths that came twice in a row are likely to come again: fixed-length sequences, packed.
 MaskedLoss MaskedLm::recorded_gradients(const Tensors& t) {
-  if constexpr (gpu::kBuilt) {
-    const auto found = std::find_if(recordings_.begin(), recordings_.end(),
-                                    [&](const auto& recording) { return recording->fits(t); });
-    if (found != recordings_.end()) {
-      std::rotate(found, found + 1, recordings_.end());
-      recordings_.back()->take(t);
-      recordings_.back()->graph->replay();
-      return recordings_.back()->loss;
+  const auto found = std::find_if(recordings_.begin(), recordings_.end(),
+                                  [&](const auto& recording) { return recording->fits(t); });
+  if (found != recordings_.end()) {
+    std::rotate(found, found + 1, recordings_.end());
+    recordings_.back()->take(t);
+    recordings_.back()->graph->replay();
+    return recordings_.back()->loss;
+  }
+  if (seen_offsets_ == t.offsets) {
+    if (recordings_.size() == kRecordings) recordings_.erase(recordings_.begin());
+    auto recording = std::make_shared<Recording>();
+    recording->inputs = t;
+    make_table(t.layout.sequences(1, t.ids.size(1)), t.ids.device());
+    try {
+      recording->graph =
+          std::make_shared<Graph>([&] { recording->loss = gradients(recording->inputs); });
+    } catch (const std::exception& error) {
+      // Not enough memory for it, as a rule: steps go on as they did, to the same bits.
+      recordings_.clear();
+      records_ = false;
+      const std::string reason = error.what();
+      if (settings_.message)
+        settings_.message("a step could not be captured, and none will be: " +
+                          reason.substr(0, reason.find('\n')));
+      return gradients(t);
     }
-    if (seen_offsets_ == t.offsets) {
-      if (recordings_.size() == kRecordings) recordings_.erase(recordings_.begin());
-      auto recording = std::make_shared<Recording>();
-      recording->inputs = t;
-      recording->table = gpu::token_table(t.offsets, t.ids.device());
-      try {
-        recording->graph =
-            std::make_shared<gpu::Graph>([&] { recording->loss = gradients(recording->inputs); });
-      } catch (const std::exception& error) {
-        // Not enough memory for it, as a rule: steps go on as they did, to the same bits.
-        recordings_.clear();
-        records_ = false;
-        const std::string reason = error.what();
-        if (settings_.message)
-          settings_.message("a step could not be recorded, and none will be: " +
-                            reason.substr(0, reason.find('\n')));
-        return gradients(t);
-      }
-      recordings_.push_back(recording);
-      recording->graph->replay();
-      return recording->loss;
-    }
+    recordings_.push_back(recording);
+    recording->graph->replay();
+    return recording->loss;
   }
   seen_offsets_ = t.offsets;
   return gradients(t);
@@ -157,7 +153,6 @@ Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
   totals.terms = static_cast<double>(masked.positions.size());
   totals.flops = totals.tokens * flops_per_token_ + totals.terms * flops_per_place_;
   if (masked.positions.empty()) return totals;  // few and short sequences: nothing was chosen
-  const auto guard = matmul_precision(settings_.bfloat16);
   const auto t = upload(masked, settings_.graphs);
   model_->train();
   const auto loss = records_ ? recorded_gradients(t) : gradients(t);
@@ -213,7 +208,6 @@ void MaskedLm::evaluate(const MaskedBatch& batch, std::vector<double>& sums) {
 
 std::vector<double> MaskedLm::evaluate(int64_t rank, int64_t ranks) {
   torch::NoGradGuard no_grad;
-  const auto guard = matmul_precision(settings_.bfloat16);
   model_->eval();
   const int64_t documents = settings_.evaluation_documents > 0
                                 ? std::min(settings_.evaluation_documents, validation_.size())
@@ -251,7 +245,6 @@ nlohmann::ordered_json masked_lm_summary(const std::vector<double>& sums,
 
 std::string MaskedLm::find_fault(Slice slice) {
   torch::NoGradGuard no_grad;
-  const auto guard = matmul_precision(settings_.bfloat16);
   const auto masked = training_.training(slice.first, slice.count);
   const auto t = upload(masked);
   model_->train();

@@ -16,8 +16,7 @@ struct MaskedLmSettings {
   int64_t evaluation_documents = 0;  // at most; 0: all
   int64_t seed = 0;                  // of dropout
   torch::Device device = torch::kCPU;
-  bool bfloat16 = false;  // on a GPU: products, and what is between layers, in bfloat16
-  bool graphs = false;    // on a GPU, in bfloat16: steps whose lengths come again are recorded
+  bool graphs = false;  // on a GPU, in bfloat16: steps whose lengths come again are captured
   std::function<void(const std::string&)> message = {};  // told when they cannot be
 };
 

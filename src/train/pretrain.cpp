@@ -8,7 +8,8 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "language/language_documents.h"
-#include "ops/gpu/graph.h"
+#include "ops/backend.h"
+#include "ops/graph.h"
 #include "train/device.h"
 #include "train/gemm_rate.h"
 #include "train/masked_lm.h"
@@ -56,7 +57,8 @@ std::unique_ptr<Documents> open_documents(const std::string& name, const DataOpt
   if (name == kLanguage) {
     documents = std::make_unique<LanguageDocuments>(
         data.language, split,
-        split == Split::kTrain ? data.language_documents : data.evaluation_documents);
+        split == Split::kTrain ? data.language_documents
+                               : evaluated_language_documents(data.evaluation_documents));
   } else {
     auto shards = std::make_unique<TokenShards>(name);
     shards->check_tokenizer(tokenizer.fingerprint(), "data.vocab " + data.vocab);
@@ -65,24 +67,23 @@ std::unique_ptr<Documents> open_documents(const std::string& name, const DataOpt
   return sequence_documents(std::move(documents), data.sequences, tokenizer);
 }
 
-// Options that may change when a run continues. None of them changes the result.
-const std::vector<std::string> kFreeInPretrain{"out",
-                                               "device",
-                                               "train.micro_batch",
-                                               "train.log_every",
-                                               "train.checkpoint_every",
-                                               "train.keep",
-                                               "train.most_skipped",
-                                               "train.bucket_megabytes",
-                                               "train.timeout",
-                                               "train.tensorboard",
-                                               "model.recompute"};
+// What may differ between a run and its continuation: nothing that changes what is computed.
+const RunRules& pretrain_rules() {
+  static const RunRules rules{
+      {"out", "device", "train.micro_batch", "train.log_every", "train.checkpoint_every",
+       "train.keep", "train.most_skipped", "train.bucket_megabytes", "train.timeout",
+       "train.tensorboard", "model.recompute"},
+      nlohmann::ordered_json::parse(R"({
+        "model": {"initial_distribution": "normal"},
+        "train": {"optimizer": {"decay_rule": "decoupled", "groups": [], "ema_warmup": false},
+                  "schedule": {"shape": "linear"}}})")};
+  return rules;
+}
 
-// Whether a step does the same for the same lengths without asking the host: what works on rows
-// uploads where they are.
-bool can_be_recorded(const BlockOptions& block) {
-  return make_mixer(block.mixer, block.heads(), block.mixer_options)->packs() &&
-         !block.mixer_options.learn_initial_states;
+// Whether a step of the same lengths is the same work without the host: mixers that work on rows
+// upload where those are.
+bool can_be_captured(const BlockOptions& block) {
+  return mixer_info(block.mixer).packed && !block.mixer_options.learn_initial_states;
 }
 
 }  // namespace
@@ -95,11 +96,9 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
                        " sequences cannot be divided among ", launch.size,
                        " ranks. Choose a batch that is a multiple of the number of ranks.");
   const auto device = choose_device(options.device, launch.local_rank);
-  const bool bfloat16 = choose_bfloat16(options.precision, device);
-  // Steps that are recorded need a stream of their own, from the first tensor on.
-  std::shared_ptr<void> stream;
-  if constexpr (gpu::kBuilt)
-    if (device.is_cuda()) stream = std::make_shared<gpu::OwnStream>(device);
+  const auto precision = choose_precision(options.precision, device);
+  // Steps that are captured need a stream of their own, from the first tensor on.
+  const OwnStream stream(device);
   const auto tokenizer = open_tokenizer(options.data);
   HYDRAMIX_CHECK_USAGE(tokenizer.size() <= options.model.vocab,
                        "model.vocab: ", options.model.vocab, " is less than the tokenizer's ",
@@ -113,7 +112,9 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
 
   torch::manual_seed(seed);
   BertForMaskedLM model(options.model);
+  check_parameter_groups(*model, options.train.optimizer.groups);
   model->to(device);
+  model->set_precision(precision);
 
   return among_ranks({options.train.timeout}, device, [&](Communicator& communicator) {
     communicator.agree("the options", to_json(options).dump());
@@ -123,16 +124,16 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     std::unique_ptr<RunFolder> run;
     if (communicator.rank() == 0) {
       run = std::make_unique<RunFolder>(folder);
-      run->keep(to_json(options), kFreeInPretrain,
+      run->keep(to_json(options), pretrain_rules(),
                 {{"train", training->fingerprint()}, {"validation", validation->fingerprint()}});
       tokenizer.save(folder / "tokenizer.json");
     }
-    MaskedLm task(model, training_batches, *validation, validation_batches,
-                  {options.train.micro_batch, options.data.evaluation_documents, options.train.seed,
-                   device, bfloat16,
-                   /*graphs=*/gpu::kBuilt && bfloat16 && communicator.size() == 1 &&
-                       can_be_recorded(options.model.block),
-                   communicator.rank() == 0 ? events.message : nullptr});
+    MaskedLm task(
+        model, training_batches, *validation, validation_batches,
+        {options.train.micro_batch, options.data.evaluation_documents, options.train.seed, device,
+         /*graphs=*/has_cuda_kernels() && precision == torch::kBFloat16 &&
+             communicator.size() == 1 && can_be_captured(options.model.block),
+         communicator.rank() == 0 ? events.message : nullptr});
 
     PretrainResult result;
     for (const auto& parameter : model->parameters()) result.parameters += parameter.numel();
@@ -144,8 +145,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     Trainer trainer(task, options.train, communicator, folder, forwarded);
     if (communicator.rank() == 0 && events.ready)
       events.ready(result.parameters,
-                   gemm_rate(device, bfloat16 ? torch::kBFloat16 : torch::kFloat32) *
-                       static_cast<double>(communicator.size()));
+                   gemm_rate(device, precision) * static_cast<double>(communicator.size()));
     result.end = trainer.run();
     if (communicator.rank() == 0 && result.end == Trainer::End::kDone) {
       save_model(folder / "model", model);

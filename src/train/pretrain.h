@@ -22,7 +22,7 @@ struct DataOptions {
   std::string validation = "language";
   std::string vocab;
   bool cased = false;
-  int64_t evaluation_documents = 2000;
+  int64_t evaluation_documents = 0;
   int64_t language_documents = 1 << 20;
   LanguageOptions language;
   SequenceOptions sequences;
@@ -36,8 +36,8 @@ struct DataOptions {
     v("vocab", self.vocab,
       "vocab.txt or tokenizer.json that the shards were made with; the language has its own");
     v("cased", self.cased, "vocab.txt is of a cased tokenizer");
-    v("evaluation_documents", self.evaluation_documents, Range{1, 1LL << 40},
-      "documents of an evaluation, at most");
+    v("evaluation_documents", self.evaluation_documents, Range{0, 1LL << 40},
+      "documents of an evaluation, at most; 0: all that there are, of the built-in language 2000");
     v("language_documents", self.language_documents, Range{1, 1LL << 40},
       "documents of the built-in language in an epoch");
     v("language", self.language, "the built-in language");

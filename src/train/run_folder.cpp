@@ -26,6 +26,16 @@ void erase(Json& config, const std::string& key) {
     erase(config[key.substr(0, dot)], key.substr(dot + 1));
 }
 
+// Adds the options of `older` that a configuration lacks.
+void add_missing(Json& config, const Json& older) {
+  if (!config.is_object()) return;
+  for (const auto& [key, value] : older.items())
+    if (!config.contains(key))
+      config[key] = value;
+    else if (value.is_object())
+      add_missing(config[key], value);
+}
+
 // The first key in which two configurations differ, and both values.
 std::string difference(const Json& a, const Json& b, const std::string& path = "") {
   if (a == b) return "";
@@ -62,9 +72,8 @@ RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
 
 RunFolder::~RunFolder() { close(descriptor_); }
 
-void RunFolder::keep(const Json& config, const std::vector<std::string>& free,
-                     const Json& data) const {
-  check_same_run(path_, config, free, data);
+void RunFolder::keep(const Json& config, const RunRules& rules, const Json& data) const {
+  check_same_run(path_, config, rules, data);
   write_file(path_ / kConfig, config.dump(2) + "\n");
   write_file(path_ / kData, data.dump(2) + "\n");
 }
@@ -78,16 +87,17 @@ Json data_of_run(const std::filesystem::path& folder) {
   return data;
 }
 
-void check_same_run(const std::filesystem::path& folder, const Json& config,
-                    const std::vector<std::string>& free, const Json& data) {
+void check_same_run(const std::filesystem::path& folder, const Json& config, const RunRules& rules,
+                    const Json& data) {
   const auto config_path = folder / kConfig;
   if (std::filesystem::exists(config_path)) {
     auto before = Json::parse(read_file(config_path), nullptr, /*allow_exceptions=*/false);
     HYDRAMIX_CHECK(before.is_object() && (before.contains("train") || before.contains("task")),
                    config_path.string(),
                    ": is not the configuration of a run. Choose another --out.");
+    add_missing(before, rules.older);
     auto now = config;
-    for (const auto& key : free) {
+    for (const auto& key : rules.free) {
       erase(before, key);
       erase(now, key);
     }

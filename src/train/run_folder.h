@@ -11,6 +11,13 @@
 
 namespace hydramix {
 
+// In what a run may differ from its continuation.
+struct RunRules {
+  std::vector<std::string> free;  // keys that may change: "train.keep"
+  // Options that runs of earlier versions had not, with the values that these runs acted by.
+  nlohmann::ordered_json older = nlohmann::ordered_json::object();
+};
+
 class RunFolder {
  public:
   // Makes the folder where there is none. Error when another process is writing into it.
@@ -20,7 +27,7 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   // check_same_run(), then writes config.json and data.json.
-  void keep(const nlohmann::ordered_json& config, const std::vector<std::string>& free,
+  void keep(const nlohmann::ordered_json& config, const RunRules& rules,
             const nlohmann::ordered_json& data) const;
 
  private:
@@ -31,10 +38,9 @@ class RunFolder {
 // The fingerprints in data.json; an empty object where there is none.
 nlohmann::ordered_json data_of_run(const std::filesystem::path& folder);
 
-// Throws where the folder holds a run that was asked for something else, but for the keys `free`
-// ("train.keep"), or that learns from other data: fingerprints by name, of which only those given
-// are compared.
+// Throws where the folder holds a run that was asked for something else, within the rules, or that
+// learns from other data: fingerprints by name, of which only those given are compared.
 void check_same_run(const std::filesystem::path& folder, const nlohmann::ordered_json& config,
-                    const std::vector<std::string>& free, const nlohmann::ordered_json& data);
+                    const RunRules& rules, const nlohmann::ordered_json& data);
 
 }  // namespace hydramix

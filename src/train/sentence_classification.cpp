@@ -78,7 +78,6 @@ SentenceClassification::Batch SentenceClassification::upload(
 }
 
 torch::Tensor SentenceClassification::logits(const Batch& batch, const DropoutKey& dropout) const {
-  const auto guard = matmul_precision(settings_.bfloat16);
   return model_->forward(batch.ids, batch.type_ids, batch.layout, dropout).to(torch::kFloat64);
 }
 

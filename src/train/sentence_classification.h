@@ -37,7 +37,6 @@ struct SentenceSettings {
   int64_t micro_batch = 32;  // examples at once in evaluation
   int64_t seed = 0;          // of order and dropout
   torch::Device device = torch::kCPU;
-  bool bfloat16 = false;  // on a GPU: products and activations in bfloat16
 };
 
 class SentenceClassification : public Task {

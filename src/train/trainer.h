@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training: batches by accumulation over micro-batches and ranks, clipping, decoupled AdamW, a
-// schedule, evaluation, checkpoints, and exact resumption after any interruption.
+// Training: batches by accumulation over micro-batches and ranks, clipping, AdamW, a schedule,
+// evaluation, checkpoints, and exact resumption after any interruption.
 //
 // A step is a pure function of the state before it, the step's number and the options. A checkpoint
 // holds the whole state. So a run that was killed and restarted reaches the same bits as an
@@ -50,7 +50,7 @@ struct TrainOptions {
     v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences that a rank takes at once");
     v("seed", self.seed, Range{0, 1LL << 53},
       "seed of weights, order of the data, masks and dropout");
-    v("optimizer", self.optimizer, "decoupled AdamW");
+    v("optimizer", self.optimizer, "AdamW");
     v("schedule", self.schedule, "of the learning rate");
     v("log_every", self.log_every, Range{1, 1 << 30}, "steps between lines of metrics.jsonl");
     v("evaluate_every", self.evaluate_every, Range{1, 1LL << 40},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suggestions for mistyped names: the likely slip is found, and nothing is suggested for a word
-// that resembles none of the known ones.
+// Suggestions for mistyped names: a likely slip is corrected, and a word that resembles no known
+// name gets no suggestion.
 #include "base/spelling.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(Nearest, FindsOneSlipOfEachKind) {
 }
 
 TEST(Nearest, SwappedNeighboursAreOneSlipNotTwo) {
-  // Counted as two replacements the swaps would tie with the first candidates, which then win.
+  // If a swap counted as two replacements, the first candidate would tie and win.
   EXPECT_EQ(nearest("abcd", {"xbcx", "abdc"}), "abdc");
   EXPECT_EQ(nearest("ab", {"xy", "ba"}), "ba");
 }
@@ -30,12 +30,12 @@ TEST(Nearest, CaseAndTheKindOfDashCostNothing) {
   EXPECT_EQ(nearest("TOEPLITZ", kMixers), "toeplitz");
 }
 
-TEST(Nearest, TheBeginningOfANameFindsIt) {
+TEST(Nearest, APrefixFindsTheName) {
   EXPECT_EQ(nearest("quasi", kMixers), "quasiseparable");
   EXPECT_EQ(nearest("qu", kMixers), "");
 }
 
-TEST(Nearest, AWordUnlikeAllOthersHasNone) {
+TEST(Nearest, AWordUnlikeAllNamesHasNoSuggestion) {
   EXPECT_EQ(nearest("butterfly", kMixers), "");
   EXPECT_EQ(nearest("dense", {}), "");
   EXPECT_EQ(nearest("", kMixers), "");

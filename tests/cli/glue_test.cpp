@@ -97,6 +97,24 @@ TEST_F(GlueCommand, TwoRanksFindWhatOneFinds) {
             read_file(folder() / "QNLI/predictions/QNLI.tsv"));
 }
 
+TEST_F(GlueCommand, ARecipeIsANameOrAFile) {
+  write_file(folder() / "own.yaml", "all: {rate: 1e-3, epochs: 1, batch: 8, max_length: 24}\n");
+  const auto run_of = [&](const std::string& recipe, const std::string& out) {
+    return run("finetune --device cpu --task SST-2 --epochs 1 --max-length 24 --model " +
+               at("encoder") + " --data " + at("glue") + " --recipe " + recipe + " --out " +
+               at(out));
+  };
+  ASSERT_EQ(run_of(at("own.yaml"), "own").code, 0);
+  const auto own = nlohmann::json::parse(read_file(folder() / "own/config.json"));
+  EXPECT_EQ(own.at("batch"), 8);
+  EXPECT_EQ(own.at("clip"), "inf");
+  ASSERT_EQ(run_of("tiny", "named").code, 0);
+  EXPECT_EQ(nlohmann::json::parse(read_file(folder() / "named/config.json")).at("clip"), 1.0);
+  const auto unknown = run_of("hidra", "unknown");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_TRUE(contains(unknown.err, "hydra") && contains(unknown.err, ".yaml")) << unknown.err;
+}
+
 TEST_F(GlueCommand, RunsAreDrawn) {
   ASSERT_EQ(run(finetune("RTE", "--seed 5")).code, 0);
   const auto drawn = run("curves " + at("RTE") + "/ " + at("encoder") + " --out " + at("c.svg"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options: every source sets the same fields, and every wrong value is refused with a message that
-// names the place, the key, what was given and what is allowed.
+// names the position, the key, the given value and the allowed values.
 #include "hydramix/options.h"
 
 #include <cmath>
@@ -95,7 +95,7 @@ TEST(Options, EmptyFilesAndEmptySectionsLeaveTheDefaults) {
     EXPECT_EQ(to_json(parsed(text)), to_json(Options())) << text;
 }
 
-TEST(Options, JsonIsReadToo) {
+TEST(Options, JsonIsAccepted) {
   const Options options =
       parsed("{\"mixer\":{\"d_state\":8},\n\t\"rates\":[1.5,-2],\"comment\":\"a\\/b \\u00e9\"}");
   EXPECT_EQ(options.mixer.d_state, 8);
@@ -122,7 +122,7 @@ TEST(Options, JsonIsNestedInDeclarationOrderWithInfinitiesAsTexts) {
             R"("tasks":[]})");
 }
 
-TEST(Options, DescribeTellsPathTypeDefaultAllowedAndHelp) {
+TEST(Options, DescribeListsPathTypeDefaultAllowedAndHelp) {
   const auto all = describe(Options());
   ASSERT_EQ(all.size(), 11u);
   EXPECT_EQ(all[0].path, "mixer.d_state");
@@ -195,7 +195,7 @@ TEST(Options, ChoicesAreListedWithTheNearest) {
                  "item 2 of tasks: got 'mnil', expected one of: cola, mnli. Did you mean 'mnli'?");
 }
 
-TEST(Options, ChoicesFromAFunctionAreAskedAnewEachTime) {
+TEST(Options, ChoicesFromAFunctionAreEvaluatedEachTime) {
   Options options;
   EXPECT_THROW_WITH(set(options, "mixer.name=butterfly"), UsageError,
                     "expected one of: attention, toeplitz.");
@@ -228,7 +228,7 @@ TEST(Options, TextsKeepWhatWasWritten) {
   EXPECT_EQ(parsed("comment: ''").comment, "");
 }
 
-TEST(Options, SyntaxErrorsTellFileLineAndColumn) {
+TEST(Options, SyntaxErrorsNameFileLineAndColumn) {
   EXPECT_REFUSED("seed: 1\nmixer: {d_state: 3\n", "recipe.yaml:3:1: not valid YAML: ");
   EXPECT_REFUSED("seed: 1\n\t- x", "recipe.yaml:2:");
 }
@@ -260,7 +260,7 @@ TEST(Options, HostileInputsAreRefusedWithoutHarm) {
   EXPECT_REFUSED("seed: " + std::string(1000, 'x'), std::string(80, 'x') + "...'");
 }
 
-TEST(Options, NothingIsHalfApplied) {
+TEST(Options, AFailedReadChangesNothing) {
   Options options;
   EXPECT_THROW_WITH(parse_yaml(options, "seed: 5\nmixer: {d_state: 7, nam: x}", "r"), UsageError,
                     "unknown key 'mixer.nam'");
@@ -286,7 +286,7 @@ TEST(Options, SetReachesEveryField) {
   EXPECT_TRUE(options.sizes.empty() && options.tasks.empty() && options.comment.empty());
 }
 
-TEST(Options, SetFailsAsFilesDo) {
+TEST(Options, SetReportsTheSameErrorsAsFiles) {
   Options options;
   EXPECT_THROW_WITH(set(options, "mixer.d_stat=3"), UsageError,
                     "--set mixer.d_stat=3: unknown key 'mixer.d_stat'. Did you mean 'd_state'?");
@@ -348,7 +348,7 @@ struct BadlyNamed {
   }
 };
 
-TEST(Options, SlipsInADeclarationAreNamed) {
+TEST(Options, ErrorsInADeclarationAreNamed) {
   EXPECT_THROW_WITH(to_json(DeclaredTwice()), Error, "the option 'a' is declared twice");
   EXPECT_THROW_WITH(to_json(BadlyNamed()), Error, "the option 'a-b' is declared with a name");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixes two sequences of different length with Hydra, and asks for the matrix that did it.
+// Mixes two sequences of different lengths with Hydra, and materialises its matrix.
 #include <hydramix/hydramix.h>
 
 #include <iostream>

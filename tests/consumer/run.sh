@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh installed|subdirectory SOURCE BUILD WORK TORCH_DIR [DEPS]: builds and runs the consumer.
 #
-# With add_subdirectory() the consumer would compile the whole library again. Instead we show that it would run the very
-# commands that made the library in BUILD, then let the consumer link and run with that one.
+# With add_subdirectory() the consumer would compile the whole library again. Instead this script checks that it would
+# run the same commands that built the library in BUILD, then links the consumer with that library.
 set -euo pipefail
 how=$1 source=$2 build=$3 work=$4 torch=$5 deps=${6:-}
 rm -rf "$work"
 arguments=(-G Ninja -S "$source/tests/consumer" -B "$work/build" "-DTorch_DIR=$torch" "-DHYDRAMIX_DEPS=$deps"
            --no-warn-unused-cli)
 
-# The commands that make the library in a build folder, with paths relative to the folder that holds its project. Only
-# what is top-level uses ccache and is prepared for installation.
+# The commands that build the library in a build folder, with paths relative to its project. Only a top-level project
+# uses ccache and install rules.
 commands() { # commands FOLDER PROJECT-BINARY-DIR LIBRARY
   ninja -C "$1" -t commands "$3" |
     sed -e "s|$2/||g" -e 's|\<hydramix/||g' -e 's|^.*/ccache ||' -e 's| -fpch-preprocess||' -e 's| -Wl,-rpath,[^ ]*||' | sort
@@ -20,10 +20,11 @@ commands() { # commands FOLDER PROJECT-BINARY-DIR LIBRARY
 if [ "$how" = installed ]; then
   cmake --install "$build" --prefix "$work/prefix" >/dev/null
   test -f "$work/prefix/include/hydramix/hydramix.h"
+  test -f "$work/prefix/share/hydramix/recipes/glue/hydra.yaml"
   cmake "${arguments[@]}" "-DCMAKE_PREFIX_PATH=$work/prefix" -DCMAKE_BUILD_TYPE=Debug
   cmake --build "$work/build"
 else
-  # As BUILD was configured: these choices are in the commands.
+  # Configures as BUILD was, because these options appear in the commands.
   while IFS= read -r choice; do
     arguments+=("-D$choice")
   done < <(grep -E '^(CMAKE_(BUILD_TYPE|CXX_COMPILER|CXX_COMPILER_LAUNCHER|CXX_FLAGS[A-Z_]*)|HYDRAMIX_(WERROR|UNITY|COMPILE_CUDA)):' \

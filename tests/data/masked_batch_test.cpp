@@ -47,7 +47,7 @@ struct Fixture : ::testing::Test {
 
 using MaskedBatchTest = Fixture;
 
-// The tokens of a batch with the targets put back.
+// The tokens of a batch with the targets restored.
 std::vector<int64_t> restored(const MaskedBatch& batch) {
   auto ids = batch.ids;
   for (std::size_t i = 0; i < batch.positions.size(); ++i)
@@ -72,7 +72,7 @@ TEST_F(MaskedBatchTest, HoldsTheDocumentsBetweenClsAndSep) {
 }
 
 TEST_F(MaskedBatchTest, DoesNotDependOnHowItIsDivided) {
-  const auto whole = batches.training(490, 40);  // over the end of an epoch
+  const auto whole = batches.training(490, 40);  // crosses the end of an epoch
   std::vector<int64_t> ids, targets;
   for (const auto& part : {batches.training(490, 13), batches.training(503, 27)}) {
     ids.insert(ids.end(), part.ids.begin(), part.ids.end());
@@ -89,7 +89,7 @@ TEST_F(MaskedBatchTest, AnEpochHasEveryDocumentOnceAndTheNextAnotherOrder) {
   EXPECT_NE(first.documents, second.documents);
 }
 
-TEST_F(MaskedBatchTest, MasksTheShareAskedForEightyTenTen) {
+TEST_F(MaskedBatchTest, MasksTheRequestedShareEightyTenTen) {
   const auto batch = batches.training(0, 4000);
   double masked = 0, kept = 0;
   for (std::size_t i = 0; i < batch.positions.size(); ++i) {
@@ -128,7 +128,7 @@ TEST_F(MaskedBatchTest, AWindowMovesThroughALongDocument) {
   EXPECT_GT(begins.size(), 3u);
 }
 
-TEST_F(MaskedBatchTest, OtherVocabulariesAndNoDocumentsAreErrors) {
+TEST_F(MaskedBatchTest, OtherVocabulariesAndEmptyDataAreErrors) {
   const Numbered foreign("0123456789abcdef");
   EXPECT_THROW_WITH(MaskedBatches(foreign, tokenizer, options, 3), Error,
                     "tokenized with another vocabulary");

@@ -10,7 +10,7 @@
 namespace hydramix {
 namespace {
 
-TEST(RandomTest, IsAFunctionOfItsKeyAndOfEveryNumberInIt) {
+TEST(RandomTest, DependsOnEveryNumberOfItsKey) {
   Random a(1, 2, 3), same(1, 2, 3);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(a.next(), same.next());
   std::set<uint64_t> firsts;
@@ -55,7 +55,8 @@ TEST(Shuffle, DiffersByEpochAndSeedAndMixesWell) {
     same_three += one(i) == three(i);
     ascents += i > 0 && one(i) > one(i - 1);
   }
-  // Two random orders agree in one place on average; half of all steps go up, deviation 29.
+  // Two random permutations agree at one position on average; half of all steps go up, with a
+  // deviation of 29.
   EXPECT_LT(same_two, 10);
   EXPECT_LT(same_three, 10);
   EXPECT_NEAR(static_cast<double>(ascents), 5000, 150);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents come out of every format with the file and line they begin at, and every kind of
-// damage is told at its place without losing what lies around it.
+// Every format yields documents with the file and line where they begin, and every kind of damage
+// is reported there without losing its surroundings.
 #include "data/text_source.h"
 
 #include <random>
@@ -17,8 +17,8 @@ using test::gzip;
 using test::TemporaryFolder;
 using test::zstd;
 
-// "2:text" for a document that begins in line 2, "2!cause" for a defect there; files are joined
-// by their number if it is not 0: "1/2:text".
+// "2:text" for a document that begins in line 2, "2!cause" for a defect there; a file number other
+// than 0 precedes it: "1/2:text".
 std::vector<std::string> read_all(const std::vector<InputFile>& files, const TextOptions& options,
                                   TextPosition start = {}) {
   std::vector<std::string> found;
@@ -59,25 +59,25 @@ Defect first_defect(const std::string& name, const std::string& contents,
 using Strings = std::vector<std::string>;
 const TextOptions kPerLine = {.document_per_line = true};
 
-TEST(TextSource, BlankLinesStandBetweenDocumentsOfText) {
+TEST(TextSource, BlankLinesSeparateDocuments) {
   EXPECT_EQ(read_as("a.txt", "one\ntwo\n\n \t\n\nthree\n"), (Strings{"1:one\ntwo", "6:three"}));
   EXPECT_EQ(read_as("a.txt", "\n\nlast line without end"), (Strings{"3:last line without end"}));
   EXPECT_EQ(read_as("a.txt", ""), Strings{});
   EXPECT_EQ(read_as("a.txt", "\n \n"), Strings{});
 }
 
-TEST(TextSource, ADocumentCanBeALine) {
+TEST(TextSource, ADocumentCanBeOneLine) {
   EXPECT_EQ(read_as("a.txt", "one\ntwo\n\nthree", kPerLine),
             (Strings{"1:one", "2:two", "4:three"}));
 }
 
-TEST(TextSource, LineEndsOfOtherSystemsAndByteOrderMarksAreNoText) {
+TEST(TextSource, CarriageReturnsAndByteOrderMarksAreDropped) {
   EXPECT_EQ(read_as("a.txt", "\xEF\xBB\xBFone\r\ntwo\r\n\r\nthree\r\n"),
             (Strings{"1:one\ntwo", "4:three"}));
   EXPECT_EQ(read_as("a.json", "\xEF\xBB\xBF{\"text\": \"x\"}\r\n"), Strings{"1:x"});
 }
 
-TEST(TextSource, AFieldOfJsonLinesIsTheText) {
+TEST(TextSource, TextComesFromAFieldOfJsonLines) {
   const std::string lines =
       "{\"text\": \"a\\nb \\u00e9 \\ud83d\\ude00\", \"url\": \"u\"}\n\n"
       "{\"meta\": {\"text\": \"no\", \"list\": [1, {\"text\": \"no\"}]}, \"text\": \"yes\"}\n"
@@ -87,7 +87,7 @@ TEST(TextSource, AFieldOfJsonLinesIsTheText) {
             Strings{"1:y"});
 }
 
-TEST(TextSource, EveryMalformedLineIsToldAndTheNextIsRead) {
+TEST(TextSource, EveryMalformedLineIsReportedAndTheNextIsRead) {
   EXPECT_EQ(read_as("a.json",
                     "{\"text\": \"good\"}\n"
                     "{\"text\": \"cut sh\n"
@@ -105,7 +105,7 @@ TEST(TextSource, EveryMalformedLineIsToldAndTheNextIsRead) {
                      "11:good too"}));
 }
 
-TEST(TextSource, ADefectSaysWhatWasFound) {
+TEST(TextSource, ADefectDescribesWhatWasFound) {
   EXPECT_NE(first_defect("a.json", "{\"url\": \"u\", \"body\": \"b\"}")
                 .detail.find("no field 'text'; there are: url, body"),
             std::string::npos);
@@ -116,7 +116,7 @@ TEST(TextSource, ADefectSaysWhatWasFound) {
   EXPECT_EQ(defect.detail, "byte 13 of the document is not UTF-8");
 }
 
-TEST(TextSource, WhatIsNoUtf8IsFoundAtEveryPlace) {
+TEST(TextSource, InvalidUtf8IsFoundAtEveryPosition) {
   for (const char* bad : {"\x80", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE2\x82"})
     for (int before = 0; before < 17; ++before) {
       const std::string text = std::string(static_cast<std::size_t>(before), 'x') + bad;
@@ -125,7 +125,7 @@ TEST(TextSource, WhatIsNoUtf8IsFoundAtEveryPlace) {
   EXPECT_EQ(read_as("a.txt", "12345678é€😀").size(), 1U);
 }
 
-TEST(TextSource, DocumentsAboveTheLimitAreLeftOutAndNotKeptInMemory) {
+TEST(TextSource, DocumentsAboveTheLimitAreSkippedAndNotKeptInMemory) {
   const TextOptions lines = {.document_per_line = true, .max_bytes = 10};
   EXPECT_EQ(read_as("a.txt", "0123456789\n0123456789x\nshort\n", lines),
             (Strings{"1:0123456789", "2!too_long", "3:short"}));
@@ -138,8 +138,8 @@ TEST(TextSource, DocumentsAboveTheLimitAreLeftOutAndNotKeptInMemory) {
   EXPECT_EQ(read_as("a.txt", longer_than_buffers), Strings{"1:" + longer_than_buffers});
 }
 
-// Lines of all lengths around those of the buffers, in every format.
-TEST(TextSource, ArchivesReadAsWhatWasPacked) {
+// Lines of all lengths around the buffer sizes, in every format.
+TEST(TextSource, ArchivesReadAsTheirOriginals) {
   std::mt19937 random(1);
   std::string contents, first_half;
   Strings expected;
@@ -163,12 +163,12 @@ TEST(TextSource, ArchivesReadAsWhatWasPacked) {
   EXPECT_EQ(read_as("unnamed", zstd(contents), kPerLine), expected) << "by its first bytes";
 }
 
-TEST(TextSource, ArchivesOfNothingHoldNoDocuments) {
+TEST(TextSource, EmptyArchivesHoldNoDocuments) {
   EXPECT_EQ(read_as("a.txt.gz", gzip("")), Strings{});
   EXPECT_EQ(read_as("a.txt.zst", zstd("")), Strings{});
 }
 
-TEST(TextSource, ATruncatedArchiveYieldsItsWholeLinesAndThenADefect) {
+TEST(TextSource, ATruncatedArchiveYieldsItsCompleteLinesAndThenADefect) {
   std::mt19937 random(2);
   std::string contents;
   for (int line = 0; line < 20000; ++line) contents += concat("line ", random(), "\n");
@@ -207,7 +207,7 @@ TEST(TextSource, AnArchiveWithWrongBytesIsADefectAndTheNextFileIsRead) {
                            "3/1!damaged_archive", "4/1:last"}));
 }
 
-TEST(TextSource, ReadingGoesOnFromThePositionBehindAnyDocument) {
+TEST(TextSource, ReadingResumesAfterAnyDocument) {
   const TemporaryFolder folder;
   const std::string lines = "{\"text\": \"a\"}\nbad\n\n{\"text\": \"b\"}\n{\"text\": \"c\"}";
   write_file(folder / "a.txt", "\xEF\xBB\xBFone\ntwo\n\n\nthree\n\n");
@@ -227,7 +227,7 @@ TEST(TextSource, ReadingGoesOnFromThePositionBehindAnyDocument) {
         << "behind document " << done;
 }
 
-TEST(TextSource, ConsumedCountsTheBytesOfTheFilesThemselves) {
+TEST(TextSource, ConsumedCountsBytesOnDisk) {
   const TemporaryFolder folder;
   write_file(folder / "a.txt.gz", gzip(std::string(100'000, 'x')));
   write_file(folder / "b.txt", "text");
@@ -256,10 +256,10 @@ TEST(InputFiles, FoldersAreReadAtAnyDepthInOrder) {
   EXPECT_EQ(found.bytes(), 4);
   const auto all = find_input_files({folder.path().string()});
   EXPECT_EQ(all.files.size(), 4U);
-  EXPECT_EQ(all.passed_over.size(), 3U) << "README.md, b/model.bin.gz and the link";
+  EXPECT_EQ(all.skipped.size(), 3U) << "README.md, b/model.bin.gz and the link";
 }
 
-TEST(InputFiles, WhatCannotBeReadIsAnErrorAtOnce) {
+TEST(InputFiles, UnreadableInputsAreAnErrorAtOnce) {
   const TemporaryFolder folder;
   const auto find = [&](const Strings& names) {
     Strings paths;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written to shards is read back, and no damage to any of their files goes unnoticed.
+// Shards are read back as written, and damage to any file is detected.
 #include "data/token_shards.h"
 
 #include <random>
@@ -78,7 +78,7 @@ TEST_P(TokenShardsOfWidth, EveryDocumentIsReadBack) {
 TEST(TokenShards, ReadingAppends) {
   const TemporaryFolder folder;
   write_shards(folder.path(), {{1, 2}, {3}}, 10);
-  const TokenShards shards(folder / "index.json");  // named itself, too
+  const TokenShards shards(folder / "index.json");  // the index itself is also accepted
   Ids ids = {9};
   shards.read(1, ids);
   shards.read(0, ids);
@@ -95,7 +95,7 @@ TEST(TokenShards, AShardEndsWithTheDocumentThatFillsIt) {
   EXPECT_EQ(shards.index().shards[2].file, "shard-00002.bin");
 }
 
-TEST(TokenShards, TheLayoutIsTheOneDocumented) {
+TEST(TokenShards, TheLayoutIsAsDocumented) {
   const TemporaryFolder folder;
   write_shards(folder.path(), {{1, 258}, {3}}, 1000);
   using namespace std::string_literals;
@@ -122,7 +122,7 @@ TEST(TokenShards, ManyThreadsReadAtOnce) {
   EXPECT_EQ(wrong, std::vector<int>(4));
 }
 
-TEST(TokenShards, TheFingerprintIsOfDataAndTokenizerAlone) {
+TEST(TokenShards, TheFingerprintDependsOnlyOnDataAndTokenizer) {
   const TemporaryFolder a, b, c;
   write_shards(a.path(), {{1, 2}, {3}}, 10);
   write_shards(b.path(), {{1, 2}, {3}}, 10);
@@ -143,7 +143,7 @@ TEST(TokenShards, DataOfAnotherTokenizerIsRefused) {
                     "'tokenizer' is 0123456789abcdef, expected ffff of other.txt");
 }
 
-TEST(TokenShards, WithoutAnIndexItIsNoDataSet) {
+TEST(TokenShards, WithoutAnIndexItIsNotADataSet) {
   const TemporaryFolder folder;
   ShardIndex index;
   index.vocabulary = 10;
@@ -172,7 +172,7 @@ TEST(TokenShards, IdsBeyondTheVocabularyAreNotWritten) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(TokenShards, DocumentsThatAreNotThereAreAnError) {
+TEST(TokenShards, DocumentsOutOfRangeAreAnError) {
   const TemporaryFolder folder;
   write_shards(folder.path(), {{1}, {2}}, 10);
   const TokenShards shards(folder.path());
@@ -215,7 +215,7 @@ TEST_F(DamagedShards, AWrongHeaderIsNamed) {
   EXPECT_THROW_WITH(open(), Error, "has ids of 4 bytes, the index says 2");
 }
 
-TEST_F(DamagedShards, EveryChangedByteIsFoundByVerify) {
+TEST_F(DamagedShards, VerifyFindsEveryChangedByte) {
   const std::size_t size = read_file(first()).size();
   for (std::size_t at = 0; at < size; ++at) {
     edit_byte(first(), at, 0x10);
@@ -233,7 +233,7 @@ TEST_F(DamagedShards, AnIdBeyondTheVocabularyIsAnErrorWhereItIsRead) {
                     "document 1 has the id 68, the vocabulary 10 tokens. The data set is damaged");
 }
 
-TEST_F(DamagedShards, EndsThatCannotBeAreAnError) {
+TEST_F(DamagedShards, InvalidEndsAreAnError) {
   write_shards(folder_.path(), {{1, 2, 3}, {4}, {5}}, 10, 5);
   edit_byte(first(), 32, 0x40);  // the end of document 0
   const TokenShards shards(folder_.path());
@@ -242,7 +242,7 @@ TEST_F(DamagedShards, EndsThatCannotBeAreAnError) {
   EXPECT_EQ(read(shards, 2), Ids{5});
   edit_byte(first(), 32, 0x40);
   write_shards(folder_.path(), {{1, 2, 3}, {}, {4, 5}}, 10, 5);
-  edit_byte(first(), 48, 1);  // the last end is not that of the ids
+  edit_byte(first(), 48, 1);  // the last end differs from the number of ids
   EXPECT_THROW_WITH(open(), Error, "its last document ends at token 4, expected 5");
 }
 
@@ -274,7 +274,7 @@ TEST_F(DamagedShards, EveryWrongKeyOfTheIndexIsNamed) {
   EXPECT_THROW_WITH(open(), Error, "index.json: is not JSON");
 }
 
-TEST_F(DamagedShards, TheIndexOfOtherShardsIsFoundByVerify) {
+TEST_F(DamagedShards, VerifyFindsTheIndexOfOtherShards) {
   const TemporaryFolder other;
   write_shards(other.path(), {{1, 2, 4}, {4, 5}, {6}}, 10, 5);
   write_file(folder_ / "index.json", read_file(other / "index.json"));

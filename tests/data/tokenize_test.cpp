@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text becomes the same shards, to the byte, whatever the number of threads and however often the
-// work was killed and taken up again; and nothing half done is left or taken for a data set.
+// Tokenization gives the same bytes for any number of threads and after any number of kills and
+// resumes. A partial result is never left behind or accepted as a data set.
 #include "data/tokenize_job.h"
 
 #include <sys/resource.h>
@@ -24,7 +24,7 @@ namespace {
 
 using test::TemporaryFolder;
 
-// A token a byte.
+// One token per byte.
 void encode_bytes(std::string_view text, std::vector<int32_t>& ids) {
   for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
 }
@@ -78,7 +78,7 @@ class Tokenize : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// The exit status of `work` in a process of its own, or minus the signal that ended it.
+// The exit status of `work` in a child process, or minus the signal that ended it.
 template <class Work>
 int in_child(Work work, std::chrono::microseconds kill_after = std::chrono::microseconds::max()) {
   const pid_t child = fork();
@@ -100,7 +100,7 @@ int in_child(Work work, std::chrono::microseconds kill_after = std::chrono::micr
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST_F(Tokenize, DocumentsComeInOrderAndAllAreCounted) {
+TEST_F(Tokenize, DocumentsKeepTheirOrderAndAllAreCounted) {
   std::vector<std::string> reports;
   TokenizeJob made = job("out");
   made.report = [&](const std::string& line) { reports.push_back(line); };
@@ -137,7 +137,7 @@ TEST_F(Tokenize, DocumentsComeInOrderAndAllAreCounted) {
   EXPECT_EQ(malformed[Cause::damaged_archive], 1);
   EXPECT_FALSE(has("out/resume.json"));
 
-  // Five of each cause are shown, and a word on the rest; the archive is a single one.
+  // Five of each cause are shown, and a note on the rest; the archive occurs once.
   EXPECT_EQ(reports.size(), 5U + 1U + 5U + 1U + 1U);
   EXPECT_EQ(reports[0],
             made.inputs[1].path + ":9: not_a_string: 'text' is not a string (left out)");
@@ -159,7 +159,7 @@ TEST_F(Tokenize, TheNumberOfThreadsChangesNothing) {
   }
 }
 
-TEST_F(Tokenize, KilledAtAnyMomentItGoesOnToTheSameBytes) {
+TEST_F(Tokenize, KilledAtAnyMomentItResumesToTheSameBytes) {
   const auto slow_job = [this](const std::string& out) {
     TokenizeJob made = job(out);
     made.threads = 2;
@@ -192,8 +192,8 @@ TEST_F(Tokenize, KilledAtAnyMomentItGoesOnToTheSameBytes) {
   EXPECT_GT(kills, 0);
 }
 
-// The moments that chance may miss: each shard's first documents, and the one after its end.
-TEST_F(Tokenize, KilledBehindEveryShardItGoesOnToTheSameBytes) {
+// Moments that random kills may miss: the first documents of each shard, and the one after its end.
+TEST_F(Tokenize, KilledAfterEveryShardItResumesToTheSameBytes) {
   run_tokenize(job("whole"));
   const auto shards = std::ssize(TokenShards(folder_ / "whole").index().shards);
   int attempts = 0;
@@ -215,7 +215,7 @@ TEST_F(Tokenize, KilledBehindEveryShardItGoesOnToTheSameBytes) {
   EXPECT_EQ(files("killed"), files("whole"));
 }
 
-TEST_F(Tokenize, AnInterruptStopsCleanlyAndTheSameJobGoesOn) {
+TEST_F(Tokenize, AnInterruptStopsCleanlyAndTheSameJobResumes) {
   run_tokenize(job("whole"));
   int64_t resumed = 0;
   for (int stops = 0;; ++stops) {
@@ -247,7 +247,7 @@ TEST_F(Tokenize, AFinishedDataSetIsLeftAlone) {
   EXPECT_FALSE(has("out/index.json")) << "the old data set is gone before the new one is begun";
 }
 
-TEST_F(Tokenize, OtherOptionsAndInputsAreNotMixed) {
+TEST_F(Tokenize, OtherOptionsOrInputsAreRefused) {
   TokenizeJob stopped = job("unfinished");
   stopped.interrupted = [] { return true; };
   run_tokenize(stopped);
@@ -279,14 +279,14 @@ TEST_F(Tokenize, OtherOptionsAndInputsAreNotMixed) {
   expect([](TokenizeJob& o) { o.inputs[1].bytes = 77; }, "b.json.gz of 77 bytes");
   expect([](TokenizeJob& o) { std::swap(o.inputs[0], o.inputs[1]); }, "other inputs: ");
 
-  TokenizeJob same = job("unfinished");  // neither changes what is written
+  TokenizeJob same = job("unfinished");  // neither changes the output
   same.threads = 3;
   same.vocab = "moved/vocab.txt";
   EXPECT_EQ(run_tokenize(same).state, TokenizeResult::finished);
   EXPECT_EQ(files("unfinished"), files("finished"));
 }
 
-TEST_F(Tokenize, ADamagedListOfOptionsIsNotTakenForTheSame) {
+TEST_F(Tokenize, ADamagedListOfOptionsCountsAsDifferent) {
   run_tokenize(job("out"));
   const std::string index = read_file(folder_ / "out/index.json");
   for (const auto& [from, to] :
@@ -303,7 +303,7 @@ TEST_F(Tokenize, ADamagedListOfOptionsIsNotTakenForTheSame) {
   }
 }
 
-TEST_F(Tokenize, AMalformedLineCanStopTheWorkWhichThenGoesOn) {
+TEST_F(Tokenize, AMalformedLineCanStopTheJobWhichThenResumes) {
   TokenizeJob strict = job("out");
   strict.stop_on_error = true;
   EXPECT_THROW_WITH(run_tokenize(strict), Error, "b.json.gz:9: not_a_string: ");
@@ -314,7 +314,7 @@ TEST_F(Tokenize, AMalformedLineCanStopTheWorkWhichThenGoesOn) {
   EXPECT_EQ(files("out"), files("whole"));
 }
 
-TEST_F(Tokenize, AnErrorOfTheTokenizerComesOut) {
+TEST_F(Tokenize, AnErrorOfTheTokenizerIsRethrown) {
   TokenizeJob made = job("out");
   made.threads = 3;
   made.encode = [](std::string_view, std::vector<int32_t>&) { throw Error("no such letter"); };
@@ -337,7 +337,7 @@ TEST_F(Tokenize, TheLimitOfDocumentsIsExact) {
   run_tokenize(made);
   EXPECT_EQ(TokenShards(folder_ / "out").size(), 123);
 
-  // Also when the work stops just behind the shard that holds the last one.
+  // Also when the job stops just after the shard with the last document.
   made.out = folder_ / "at_shard_end";
   made.shard_tokens = 1;
   made.limit_documents = 3;
@@ -364,7 +364,7 @@ TEST_F(Tokenize, ACorpusWithoutDocumentsIsAnErrorAndLeavesNothing) {
   EXPECT_THROW_WITH(run_tokenize(made), Error, "0 documents too short, 0 malformed");
 }
 
-TEST_F(Tokenize, AFullDiskIsAnErrorAndSpaceLetsItGoOn) {
+TEST_F(Tokenize, AFullDiskIsAnErrorAndTheJobResumesWithSpace) {
   run_tokenize(job("whole"));
   EXPECT_EQ(in_child([&] {
               std::signal(SIGXFSZ, SIG_IGN);
@@ -416,7 +416,7 @@ TEST_F(Tokenize, TwoJobsDoNotWriteToOneFolder) {
   EXPECT_TRUE(tried);
 }
 
-TEST_F(Tokenize, ProgressIsOfTheBytesOfTheInput) {
+TEST_F(Tokenize, ProgressCountsBytesOfTheInput) {
   TokenizeJob made = job("out");
   std::vector<TokenizeProgress> seen;
   made.progress = [&](const TokenizeProgress& now) { seen.push_back(now); };

@@ -75,7 +75,7 @@ TEST(Case, NanIsNeverWithinTolerance) {
   EXPECT_FALSE(run_case(file, 1e9).passed());
 }
 
-TEST(Case, ComputesWhatTheFileLeavesOut) {
+TEST(Case, ComputesTensorsMissingInTheFile) {
   auto file = golden("hydra_g1_L17");
   for (const auto& name : {"y", "grad.x", "grad.D"}) file.tensors.erase(name);
   const auto report = run_case(file, 1e-9);
@@ -101,9 +101,9 @@ TEST(Case, ReadsPythonsInfinityInDtLimit) {
   EXPECT_FALSE(run_case(file, 1e-9).passed());
 }
 
-// A case of the published toeplitz code, made from the corrected one: the same matrix, its weights
-// (and so their gradients) one lag further on.
-TEST(Case, PublishedToeplitzWeightsAndGradientsAreTurnedOnRequest) {
+// A case of the published Toeplitz code, made from the corrected one: the same matrix, with weights
+// and gradients rotated by one lag.
+TEST(Case, PublishedToeplitzWeightsAndGradientsAreRotatedOnRequest) {
   auto file = golden("mixer_toeplitz_di");
   for (const std::string name : {"param.matrix_mixer.conv_params", "grad.matrix_mixer.conv_params"})
     file.tensors[name] = to_reference_toeplitz_weights(file.at(name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/classify_pair as a process says what TextClassifier says here.
+// examples/classify_pair, run as a process, agrees with TextClassifier.
 #include "base/formatted.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/text_classifier.h"
@@ -45,7 +45,7 @@ TEST(ClassifyPair, PrintsAScore) {
   EXPECT_EQ(r.out, formatted("%.4f\n", answer.value));
 }
 
-TEST(ClassifyPair, SaysWhatIsWrong) {
+TEST(ClassifyPair, ReportsErrors) {
   EXPECT_EQ(run("one two").code, 2);
   const auto r = run("/nowhere a b");
   EXPECT_EQ(r.code, 1);

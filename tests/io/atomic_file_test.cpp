@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file written through AtomicFile is there whole or not at all, and a failed write leaves neither
-// a damaged target nor a temporary file.
+// AtomicFile writes completely or not at all, and a failed write leaves neither a damaged target
+// nor a temporary file.
 #include "base/atomic_file.h"
 
 #include <sys/stat.h>
@@ -47,13 +47,13 @@ TEST(AtomicFile, TheTargetIsUntouchedAndNoTemporaryIsLeftWhenTheWriterThrows) {
   EXPECT_EQ(files_in(folder), 1U);
 }
 
-TEST(AtomicFile, NothingIsLeftWhenItDiesBeforeCommit) {
+TEST(AtomicFile, NothingIsLeftWhenDestroyedBeforeCommit) {
   const TemporaryFolder folder;
   { AtomicFile(folder / "out").write("lost"); }
   EXPECT_EQ(files_in(folder), 0U);
 }
 
-TEST(AtomicFile, CommitReplacesALongerFileWhole) {
+TEST(AtomicFile, CommitReplacesALongerFileCompletely) {
   const TemporaryFolder folder;
   write_file(folder / "out", std::string(1'000'000, 'x'));
   write_file(folder / "out", "short");
@@ -93,7 +93,7 @@ TEST(AtomicFile, AFailingCommitIsReportedAndLeavesNoTemporary) {
   {
     AtomicFile file(folder / "out");
     file.write("contents");
-    // A directory that appears under the target's name meanwhile makes the final rename fail.
+    // A directory with the target's name makes the final rename fail.
     std::filesystem::create_directory(folder / "out");
     EXPECT_THROW_WITH(file.commit(), Error, "cannot be renamed into place");
   }
@@ -101,7 +101,7 @@ TEST(AtomicFile, AFailingCommitIsReportedAndLeavesNoTemporary) {
   EXPECT_EQ(files_in(folder), 1U);
 }
 
-TEST(AtomicFile, ADirectoryIsNoTarget) {
+TEST(AtomicFile, RefusesADirectoryAsTarget) {
   const TemporaryFolder folder;
   EXPECT_THROW_WITH(AtomicFile{folder.path()}, Error, "is a directory; name a file to write");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints between LibTorch and us: its reader takes what we write, we read what it writes.
+// Exchange of checkpoints with LibTorch: each side reads what the other writes.
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/serialize.h>
 
@@ -85,7 +85,7 @@ TEST(LoadCheckpoint, TensorsOutliveTheFileAndWritingIntoThemLeavesItAlone) {
   EXPECT_EQ(load_checkpoint(folder / "w.pt").at("a").sum().item<double>(), 1000);
 }
 
-TEST(LoadCheckpoint, TakesSafetensorsAndNotesWhatItDid) {
+TEST(LoadCheckpoint, ReadsSafetensorsAndNotesWhatItDid) {
   TemporaryFolder folder;
   save_tensors(folder / "model.safetensors", {{"module.a", torch::ones({2})}}, {{"k", "v"}});
   const auto file = load_checkpoint(folder.path());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pickles, written out opcode by opcode: what they mean, what is refused, and that what would be
-// run in Python is only recorded here.
+// Pickles, written opcode by opcode: their values, what is refused, and that calls are only
+// recorded.
 #include "io/pickle.h"
 
 #include <random>
@@ -17,7 +17,7 @@ Document parse_program(const std::string& program) {
   return Document::parse(std::as_bytes(std::span<const char>(program)), "p.pkl");
 }
 
-// The one value of a program; the document is kept for the length of the test.
+// The value of a program, with the document that owns it.
 struct Parsed {
   explicit Parsed(std::string text) : program(std::move(text)), document(parse_kept(program)) {}
   static Document parse_kept(const std::string& text) { return parse_program(text); }
@@ -112,7 +112,7 @@ TEST(Pickle, FillsAnOrderedDictAndNamesAStorage) {
   EXPECT_EQ(q.document[q.root().callable].kind, Kind::kTuple);
 }
 
-TEST(Pickle, RefusesWhatIsMalformed) {
+TEST(Pickle, RefusesMalformedPrograms) {
   expect_program_refused("", "begins a run of 1 bytes, but only 0 are left");
   expect_program_refused("\x80\x02.", "ends with 0 values on the stack");
   expect_program_refused("\x80\x02NN.", "ends with 2 values on the stack");
@@ -140,11 +140,11 @@ TEST(Pickle, RefusesWhatIsMalformed) {
   expect_program_refused("I1\n.", "opcode 0x49");
 }
 
-TEST(Pickle, BoundsWhatAFileCanMake) {
+TEST(Pickle, BoundsMemoryByTheFileSize) {
   expect_program_refused("\x80\x02" + std::string(2'500'000, ')'),
                          "makes more than 2097152 values");
   expect_program_refused("\x80\x04N" + std::string(2'500'000, '\x94') + ".", "memorises more");
-  // Deep nesting needs no recursion, neither to read nor to forget.
+  // Deep nesting needs no recursion, neither to read nor to destroy.
   const Parsed p("\x80\x02N" + std::string(1'000'000, '\x85') + ".");
   EXPECT_EQ(p.root().kind, Kind::kTuple);
   // A list that contains itself.

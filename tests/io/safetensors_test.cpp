@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The safetensors reader refuses every malformed file by name and reason, the writer refuses what
-// it could not read back, and what is written comes back bit for bit. The fuzzer's corpus and the
-// golden files are read too, the latter written by another implementation of the format.
+// it could not read back, and a round trip is bit-exact. Also reads the fuzzer's corpus, and the
+// golden files, which another implementation wrote.
 #include "hydramix/safetensors.h"
 
 #include <sys/stat.h>
@@ -166,7 +166,7 @@ TEST(SafetensorsReader, ShowsHostileNamesShortAndOnOneLine) {
     EXPECT_LT(std::strlen(error.what()), 500U);
     EXPECT_EQ(std::strchr(error.what(), '\n'), nullptr);
   }
-  // Long unknown words are not measured in full: that would take gigabytes.
+  // The edit distance of long unknown words is not computed in full: that would take gigabytes.
   const std::string huge(1'000'000, 'F');
   expect_header_refused("{" + entry("w", "[0,4]", "[1]", "\"" + huge + "\"") + "}",
                         "unknown dtype");
@@ -267,7 +267,7 @@ TEST(SafetensorsWriter, RoundTripsEveryDTypeShapeAndName) {
     EXPECT_EQ(read.dtype, expected.dtype) << expected.name;
     EXPECT_EQ(read.shape, expected.shape) << expected.name;
     EXPECT_EQ(text_of(read.data), text_of(expected.data)) << expected.name;
-    // The mapping starts on a page, so addresses show how the data lies in the file.
+    // The mapping is page-aligned, so addresses show the alignment in the file.
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(read.data.data()) % dtype_size(read.dtype), 0U)
         << expected.name;
   }

@@ -60,7 +60,7 @@ TEST(TensorFile, MisalignedTensorsAndOddBoolsAreReadSafely) {
   EXPECT_TRUE(torch::equal(file.at("b"), torch::tensor({false, true})));
 }
 
-TEST(TensorFile, SaysWhatIsMissingOrCannotBeHeld) {
+TEST(TensorFile, NamesMissingTensorsAndUnsupportedTypes) {
   TemporaryFolder folder;
   save_tensors(folder / "t.safetensors", {{"in_proj.weight", torch::ones({1})}});
   EXPECT_THROW_WITH(load_tensors(folder / "t.safetensors").at("in_proj.weigth"), Error,

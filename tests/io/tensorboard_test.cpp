@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Event files as a reader sees them: frames, checksums and protocol buffers are taken apart here
-// by code that shares nothing with the writer, but for the CRC, which has known values.
+// Parses event files with code that is independent of the writer, except for the CRC, which is
+// checked against known values.
 #include "io/tensorboard.h"
 
 #include <bit>
@@ -48,7 +48,7 @@ std::vector<std::string> records(const std::string& file) {
   return all;
 }
 
-// A message as field -> raw value: numbers in their bytes, strings and messages as they are.
+// A message as field -> raw value: numbers as bytes, strings and messages unchanged.
 std::map<int, std::string> message(const std::string& bytes) {
   std::map<int, std::string> fields;
   std::size_t at = 0;
@@ -129,7 +129,7 @@ TEST(TensorBoardWriter, WritesTheVersionThenScalars) {
   EXPECT_EQ(number_at<float>(value.at(2), 0), -1e-3f);
 }
 
-TEST(TensorBoardWriter, KeepsWhatIsNotFinite) {
+TEST(TensorBoardWriter, KeepsNonFiniteValues) {
   const TemporaryFolder folder;
   TensorBoardWriter writer(folder.path());
   writer.scalar("loss", std::numeric_limits<double>::quiet_NaN(), 1, 0);
@@ -143,7 +143,7 @@ TEST(TensorBoardWriter, KeepsWhatIsNotFinite) {
   EXPECT_TRUE(std::isinf(simple_value(2)));
 }
 
-TEST(TensorBoardWriter, AResumedRunHasAFileOfItsOwnThatSaysWhereItStarts) {
+TEST(TensorBoardWriter, AResumedRunWritesItsFirstStepToANewFile) {
   const TemporaryFolder folder;
   std::set<std::string> paths;
   for (int start = 0; start < 3; ++start) {
@@ -158,7 +158,7 @@ TEST(TensorBoardWriter, AResumedRunHasAFileOfItsOwnThatSaysWhereItStarts) {
   EXPECT_EQ(paths.size(), 3u);
 }
 
-TEST(TensorBoardWriter, WritesManyRecordsWithoutBeingFlushed) {
+TEST(TensorBoardWriter, WritesManyRecordsWithoutFlush) {
   const TemporaryFolder folder;
   std::filesystem::path path;
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of PyTorch: what is read from which nesting, that what is written comes back bit for
-// bit, and that every damaged or hostile file is refused by name and reason.
+// PyTorch checkpoints: weights are found in every usual nesting, a round trip is bit-exact, and
+// every damaged or hostile file is refused by name and reason.
 #include "io/torch_archive.h"
 
 #include <cstring>
@@ -122,7 +122,7 @@ TEST(TorchArchive, ReadsTensorsWhateverTheirStrides) {
   EXPECT_EQ(floats(file.tensors()[5]), (std::vector<float>{0, 1, 0, 1}));
 }
 
-TEST(TorchArchive, SeesThroughParametersAndTheNewerWaysToRebuild) {
+TEST(TorchArchive, ReadsParametersAndNewerRebuildFunctions) {
   const std::string parameter =
       "ctorch._utils\n_rebuild_parameter\n(" + Tensor{}.pickled() + "\x88}tR";
   Tensor v3{.how = "torch._utils\n_rebuild_tensor_v3"};
@@ -173,7 +173,7 @@ TEST(TorchArchive, RemovesOnlyPrefixesThatAllNamesShare) {
   EXPECT_EQ(names(parse_archive(archive(dict({{"model.", t}})))), (Names{"model."}));
 }
 
-TEST(TorchArchive, NamesWhatItLeavesOutAndWhatHoldsNoTensors) {
+TEST(TorchArchive, NamesWhatItSkipsAndFilesWithoutTensors) {
   const std::string t = Tensor{}.pickled(), evil = "cos\nsystem\n(" + text("true") + "tR";
   const auto bytes = archive(dict({{"w", t}, {"e", evil}, {"step", "K\x05"}}));
   const auto file = parse_archive(bytes);
@@ -211,7 +211,7 @@ TEST(TorchArchive, RefusesTensorsThatDoNotFitTheirStorage) {
                          "names no storage");
 }
 
-TEST(TorchArchive, RefusesNestingWithoutEnd) {
+TEST(TorchArchive, RefusesEndlessNesting) {
   const std::string endless = "w.pt: its values are nested without end";
   EXPECT_THROW_WITH(parse_archive(archive("}q\0"s + text("a") + "h\0s"s)), Error, endless);
   // Each list holds the one before twice: a tree of 2^30 leaves in 200 bytes.
@@ -303,7 +303,7 @@ std::vector<TensorView> every_dtype(std::vector<std::string>& data) {
   return views;
 }
 
-TEST(TorchArchive, WhatIsWrittenComesBackBitForBit) {
+TEST(TorchArchive, RoundTripsBitForBit) {
   TemporaryFolder folder;
   std::vector<std::string> data;
   data.reserve(32);
@@ -333,7 +333,7 @@ TEST(TorchArchive, TensorsOverTheSameBytesShareAStorage) {
   EXPECT_FALSE(std::filesystem::exists(folder / "v.pt"));
 }
 
-TEST(Checkpoint, IsToldApartByItsContents) {
+TEST(Checkpoint, IsRecognisedByItsContents) {
   TemporaryFolder folder;
   const std::string data(4, 'x');
   const std::vector<TensorView> views = {{"a", DType::kF32, {1}, as_bytes(data)}};
@@ -368,7 +368,7 @@ TEST(TorchArchive, ReadsExactlyTheValidFilesOfTheFuzzersCorpus) {
   EXPECT_GE(invalid, 13);
 }
 
-// Whatever happens to a file, it is refused or gives views that can be read.
+// Any damaged file is refused or yields readable views.
 TEST(TorchArchive, DamagedFilesAreRefusedOrReadable) {
   std::vector<std::string> data;
   data.reserve(32);

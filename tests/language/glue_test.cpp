@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GLUE tasks of the language: official layouts, and labels that a reader with rules of its own
-// finds again from the text alone, but not from its length or from any one word.
+// The GLUE tasks of the language: official layouts, and labels that independent rules recover from
+// the text, but that neither its length nor any single word reveals.
 #include "language/glue.h"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ Line of_class(const std::string& text, const std::string& name) {
   return found;
 }
 
-// Key and value of each clause; clauses that state no value are left out.
+// Key and value of each clause; clauses without a value are skipped.
 std::map<std::string, std::string> facts_of(const std::string& text) {
   std::map<std::string, std::string> facts;
   std::string rest = text;
@@ -97,7 +97,7 @@ bool grammatical(const std::string& sentence) {
          has(words, "{") == has(words, "}");
 }
 
-// The label as read from the text.
+// The label derived from the text.
 std::string judge(const std::string& task, const std::string& first, const std::string& second) {
   if (task == "CoLA") return grammatical(first) ? "1" : "0";
   if (task == "SST-2") {
@@ -174,9 +174,9 @@ TEST_P(EveryTask, LabelsFollowFromTheTextAndAreBalanced) {
   }
 }
 
-// 5 standard deviations around the share of a label, for each word and each length that a tenth
-// of the examples has.
-TEST_P(EveryTask, NeitherLengthNorAWordTellsTheLabel) {
+// 5 standard deviations around the share of a label, for each word and length in at least a tenth
+// of the examples.
+TEST_P(EveryTask, NeitherLengthNorAWordRevealsTheLabel) {
   const auto list = examples(GetParam(), make_glue_task(GetParam(), {6000, 6, 6}, 2)[0]);
   std::map<std::string, std::map<std::string, double>> counts;
   std::set<std::string> labels;
@@ -279,7 +279,7 @@ TEST_P(EveryTask, EveryLineHasTheColumnsOfTheOfficialFile) {
   }
 }
 
-TEST(Glue, MismatchedSetsWordTheirPremisesOtherwise) {
+TEST(Glue, MismatchedSetsWordTheirPremisesDifferently) {
   const auto files = make_glue_task("MNLI", {60, 30, 30}, 1);
   ASSERT_EQ(files.size(), 5u);
   const auto premises_turned_round = [](const GlueFile& file) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents of the language as training reads them: the ids are the tokenizer's.
+// Documents of the language for training: their ids are the tokenizer's.
 #include "language/language_documents.h"
 
 #include <set>
@@ -34,7 +34,7 @@ TEST(LanguageDocuments, TheTokenizerReadsTheTextAsTheSameIds) {
   EXPECT_EQ(documents.tokenizer_fingerprint(), tokenizer.fingerprint());
 }
 
-TEST(LanguageDocuments, SpecialTokensStandWhereBertHasThem) {
+TEST(LanguageDocuments, SpecialTokensHaveBertsPositions) {
   const Tokenizer tokenizer = language_tokenizer();
   EXPECT_EQ(tokenizer.special().pad, 0);
   EXPECT_EQ(tokenizer.special().unknown, 1);
@@ -44,7 +44,7 @@ TEST(LanguageDocuments, SpecialTokensStandWhereBertHasThem) {
   EXPECT_EQ(tokenizer.size(), static_cast<int64_t>(Language().vocabulary().size()));
 }
 
-TEST(LanguageDocuments, OtherEnglishIsSpeltInLetters) {
+TEST(LanguageDocuments, OtherEnglishIsSplitIntoLetters) {
   const Tokenizer tokenizer = language_tokenizer();
   std::vector<int32_t> ids;
   tokenizer.append_ids("Zebras, 42 of them: \"quick\" & odd!", ids);
@@ -53,7 +53,7 @@ TEST(LanguageDocuments, OtherEnglishIsSpeltInLetters) {
   EXPECT_EQ(tokenizer.token(ids[1]), "##e");
 }
 
-TEST(LanguageDocuments, FingerprintsTellDataApart) {
+TEST(LanguageDocuments, FingerprintsDistinguishData) {
   std::set<std::string> seen;
   const auto fingerprint = [](const LanguageOptions& options, Split split, int64_t count) {
     return LanguageDocuments(options, split, count).fingerprint();

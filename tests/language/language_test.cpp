@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the generator says of its words, held against the documents themselves: evidence leaves no
-// doubt, and the other side of a document says nothing.
+// The generator's claims, checked against its documents: evidence determines its word, and the
+// other side of a document is uninformative.
 #include "language/language.h"
 
 #include <algorithm>
@@ -71,7 +71,7 @@ TEST(Language, SplitsAndNumbersShareNoDocument) {
   }
 }
 
-TEST(Language, DocumentsKeepToTheLengthsAskedFor) {
+TEST(Language, DocumentsHaveTheRequestedLengths) {
   for (const auto& [shortest, longest] :
        {std::pair<std::size_t, std::size_t>{20, 40}, {40, 120}, {100, 120}, {500, 600}}) {
     const Language other({.seed = 3,
@@ -104,8 +104,8 @@ TEST(Language, EveryKindIsFrequent) {
             count[static_cast<std::size_t>(Kind::kRecallRight)]);
 }
 
-// Lower case, punctuation apart: what BERT does before it looks words up.
-TEST(Language, TextTakenApartGivesTheWordsBack) {
+// Lower case with separate punctuation, as BERT splits text into words.
+TEST(Language, SplittingTheTextGivesTheWords) {
   for (const auto& document : documents()) {
     std::vector<std::string> words;
     bool open = false;
@@ -126,15 +126,15 @@ TEST(Language, TextTakenApartGivesTheWordsBack) {
   }
 }
 
-// The side on which the evidence stands is what the kind says.
+// The evidence stands on the side that the kind names.
 TEST(Language, KindsNameTheSideOfTheEvidence) {
   for (const auto& document : documents()) {
     for (std::size_t i = 0; i < document.words.size(); ++i) {
       const Word& word = document.words[i];
-      bool settled = false, by_left = false, by_right = false;
+      bool determined = false, by_left = false, by_right = false;
       for (const auto& evidence : word.evidence) {
         if (evidence.accuracy < 1) continue;
-        settled = true;
+        determined = true;
         const auto here = static_cast<int32_t>(i);
         const auto left = std::count_if(evidence.places.begin(), evidence.places.end(),
                                         [&](int32_t place) { return place < here; });
@@ -144,10 +144,10 @@ TEST(Language, KindsNameTheSideOfTheEvidence) {
       }
       switch (word.kind) {
         case Kind::kFree:
-          EXPECT_FALSE(settled);
+          EXPECT_FALSE(determined);
           break;
         case Kind::kLocal:
-          EXPECT_TRUE(settled);
+          EXPECT_TRUE(determined);
           break;
         case Kind::kLeft:
           EXPECT_TRUE(by_left && !by_right);
@@ -155,7 +155,8 @@ TEST(Language, KindsNameTheSideOfTheEvidence) {
         case Kind::kRight:
           EXPECT_TRUE(by_right && !by_left);
           break;
-        // The key may stand on either side of its value; the other mention is on the named one.
+        // The key may stand on either side of its value; the other mention stands on the named
+        // side.
         case Kind::kRecallLeft:
           EXPECT_FALSE(by_right);
           break;
@@ -172,7 +173,7 @@ TEST(Language, KindsNameTheSideOfTheEvidence) {
   }
 }
 
-// A reader with rules of its own, who is shown only the evidence, and what sort of word is asked.
+// Independent rules that see only the evidence and the class of the wanted word.
 std::string solve(const std::string& asked, const std::vector<std::string>& evidence) {
   static const std::set<std::string> women = {"anna",  "clara", "emma", "julia",
                                               "laura", "maria", "nina", "sarah"};
@@ -186,8 +187,8 @@ std::string solve(const std::string& asked, const std::vector<std::string>& evid
   return brackets.at(first);
 }
 
-// With one fact of a sort, another mention of the word; with more, what is seen here is seen there
-// too, and the word stands beside it.
+// With one fact of a sort: another mention of the word. With more: the same key elsewhere, and the
+// word next to it.
 std::string repeated(const std::vector<std::string>& shown) {
   if (shown.size() == 1) return shown[0];
   return shown[0] == shown[1] ? shown[2] : shown[1];
@@ -216,7 +217,7 @@ void expect_evidence_suffices(const std::vector<Document>& list) {
     EXPECT_GT(solved[kind], static_cast<int64_t>(list.size()));
 }
 
-TEST(Language, AReaderOfTheEvidenceAloneKnowsTheWord) {
+TEST(Language, TheEvidenceAloneDeterminesTheWord) {
   expect_evidence_suffices(documents());
   const Language harder({.facts = 3});
   std::vector<Document> list;
@@ -224,9 +225,9 @@ TEST(Language, AReaderOfTheEvidenceAloneKnowsTheWord) {
   expect_evidence_suffices(list);
 }
 
-// By brute force: wherever in any document the same words stand at the same distances as the
-// evidence of a fixed word or a number, there stands that word.
-TEST(Language, NowhereDoesTheEvidenceOfAFixedWordMeanAnother) {
+// By brute force: wherever the evidence of a fixed word or a number occurs at the same distances,
+// that word occurs too.
+TEST(Language, TheEvidenceOfAFixedWordImpliesItEverywhere) {
   struct Rule {
     std::vector<std::pair<int64_t, int32_t>> seen;  // distance from the word, and what is there
     auto operator<=>(const Rule&) const = default;
@@ -266,7 +267,7 @@ TEST(Language, NowhereDoesTheEvidenceOfAFixedWordMeanAnother) {
   EXPECT_GT(applied, 10000);
 }
 
-// In the whole document a key has one value and a value one key.
+// Within a document a key has one value and a value one key.
 TEST(Language, NoDocumentContradictsItself) {
   for (const auto& document : documents()) {
     std::map<int32_t, int32_t> value_of, key_of;
@@ -286,9 +287,9 @@ TEST(Language, NoDocumentContradictsItself) {
   }
 }
 
-// How often the majority answer is right, learnt from even documents and tried on odd ones, when
-// the reader sees one feature of one side: the word at a distance, or the nearest word of the same
-// class. `side` is -1 for the left.
+// Accuracy of the majority answer, learned on even documents and tested on odd ones, given one
+// feature of one side: the word at a distance, or the nearest word of the same class. `side` is -1
+// for the left.
 struct Reading {
   double accuracy, guess, tolerance;
 };
@@ -331,7 +332,7 @@ Reading read_one_side(const std::string& word_class_name, Kind kind, int side, i
 }
 
 // 4.5 standard deviations of a binomial count: one false alarm in 10^5 readings.
-TEST(Language, TheOtherSideOfADocumentSaysNothing) {
+TEST(Language, TheOtherSideOfADocumentIsUninformative) {
   struct Case {
     const char* word_class;
     Kind kind;
@@ -353,11 +354,11 @@ TEST(Language, TheOtherSideOfADocumentSaysNothing) {
       EXPECT_LE(reading.accuracy, reading.guess + reading.tolerance)
           << c.word_class << " at distance " << feature;
     }
-    // And the guess is no better than can be had: 0 to 2 other facts rule out so many words.
+    // And the guess is achievable: 0 to 2 other facts rule out that many words.
     const Reading reading = read_one_side(c.word_class, c.kind, c.blind_side, 1);
     EXPECT_GE(reading.accuracy, 0.6 * reading.guess - reading.tolerance) << c.word_class;
   }
-  // The same reader sees it at once from the right side.
+  // The same feature of the right side determines it.
   EXPECT_GT(read_one_side("pronoun", Kind::kRight, 1, 3).accuracy, 0.95);
   EXPECT_GT(read_one_side("article", Kind::kRight, 1, 1).accuracy, 0.95);
   EXPECT_GT(read_one_side("be", Kind::kLeft, -1, 4).accuracy, 0.95);
@@ -376,7 +377,8 @@ TEST(Language, AchievableIsTheBestVisibleEvidenceElseTheGuess) {
       else
         EXPECT_EQ(best, 1);
       EXPECT_EQ(achievable(document, everything, i), word.guess);
-      // With the evidence alone visible it is still known; with one place of each hidden, not.
+      // With only the evidence visible the word is known; with one position of each alternative
+      // hidden it is not.
       for (const auto& evidence : word.evidence) {
         auto masked = everything;
         for (const int32_t place : evidence.places) masked[static_cast<std::size_t>(place)] = 0;
@@ -393,7 +395,7 @@ TEST(Language, AchievableIsTheBestVisibleEvidenceElseTheGuess) {
                Error);
 }
 
-TEST(Lexicon, TheVocabularyBeginsAsBertsAndHasNoWordTwice) {
+TEST(Lexicon, TheVocabularyBeginsLikeBertsAndHasNoDuplicates) {
   const auto& tokens = language_vocabulary();
   EXPECT_EQ(std::vector(tokens.begin(), tokens.begin() + 5),
             (std::vector<std::string>{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}));

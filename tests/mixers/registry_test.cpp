@@ -51,6 +51,13 @@ TEST(Registry, EveryMixerIsDescribed) {
   }
 }
 
+// Kernels of TNN and S4 are generated, and Linformer projects keys and values along the sequence:
+// what the paper compares as `di` is learned entry by entry, and its own.
+TEST(Registry, DataIndependentVariantsAreCreditedToThePaper) {
+  for (const auto* name : {"toeplitz_di", "toeplitz_dd", "low_rank_di", "low_rank_dd"})
+    EXPECT_TRUE(mixer_info(name).source.starts_with("Hydra, Hwang et al. 2024")) << name;
+}
+
 TEST(Registry, UnknownNamesAreAnsweredWithTheNearestAndAllKnown) {
   EXPECT_THROW_WITH(make_mixer("hydar", {}, {}), UsageError,
                     "unknown mixer 'hydar'. Did you mean 'hydra'?");

@@ -35,6 +35,24 @@ TEST(Bert, OverfitsOneBatchWithEveryMixer) {
   }
 }
 
+TEST(Bert, TruncatedNormalWeightsStayWithinTwoDeviations) {
+  auto options = test::tiny_bert("hydra");
+  options.vocab = 5000;
+  options.initial_deviation = 0.05;
+  for (const auto* distribution : {"normal", "truncated_normal"}) {
+    options.initial_distribution = distribution;
+    torch::manual_seed(8);
+    const BertForMaskedLM model(options);
+    const auto words = model->named_parameters()["bert.embeddings.word_embeddings.weight"].detach();
+    const bool truncated = std::string(distribution) != "normal";
+    EXPECT_EQ(words.abs().max().item<double>() <= 0.1, truncated);
+    // Between -2 and 2 the deviation of a normal variable is sqrt(1 - 4 phi(2) / erf(sqrt 2)) =
+    // 0.8796; that of 80000 samples is within 1 %.
+    EXPECT_NEAR(words.std().item<double>(), truncated ? 0.05 * 0.8796 : 0.05, 0.0005);
+    EXPECT_NEAR(words.mean().item<double>(), 0, 0.001);
+  }
+}
+
 TEST(Bert, PaddingChangesNoLogit) {
   // The published model's logits move by 3 % when 8 padding tokens are added.
   torch::manual_seed(2);

@@ -213,7 +213,7 @@ TEST(BertTraining, TrainsInBfloat16OnAGpu) {
     torch::manual_seed(7);
     BertForMaskedLM model(options);
     model->to(device);
-    const MatmulPrecision guard(precision);
+    model->set_precision(precision);
     const DropoutKey key{1, torch::tensor({0, 1, 2, 3})};
     model
         ->masked_loss(model->encode(ids.to(device), {}, packing(), key), places.to(device),

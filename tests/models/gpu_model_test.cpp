@@ -2,8 +2,8 @@
 // Blocks, models and optimizer steps on a GPU against the same on the CPU; the same bits every
 // time, launched one by one or recorded.
 #include "hydramix/bert.h"
-#include "ops/gpu/graph.h"
-#include "ops/gpu/rounded_weights.h"
+#include "ops/graph.h"
+#include "ops/hydra_inner.h"
 #include "ops/projection.h"
 #include "support/gpu.h"
 #include "support/tensors.h"
@@ -147,13 +147,10 @@ TEST_F(GpuBlock, AnyOptionInBfloat16IsCloseToFloat64) {
 
 TEST_F(GpuBlock, HydraIsOneOperationWhereTensorCoresFit) {
   const auto is_one = [](const BlockOptions& options, torch::ScalarType type) {
-    Block block(options);
-    block->to(kGpu);
-    const auto weights = block->named_parameters();
-    const auto w = torch::randn({10, weights["in_proj.weight"].size(0)}).to(kGpu, type);
-    const Surroundings around{weights["conv1d.weight"], weights["conv1d.bias"], 3,
-                              weights["norm.weight"], 1e-5};
-    return block->mixer().mix_gated(w, around, {0, 10}).defined();
+    const auto& mixer = options.mixer_options;
+    const HydraShape shape{
+        options.heads().H, options.heads().P, mixer.groups, mixer.d_state, 3, 1e-5, {}};
+    return hydra_inner_takes(torch::randn({10, shape.columns()}).to(kGpu, type), shape);
   };
   EXPECT_TRUE(is_one(hydra(1), torch::kBFloat16));
   EXPECT_TRUE(is_one(hydra(2), torch::kBFloat16));
@@ -216,8 +213,10 @@ struct Training {
     AdamWOptions options;
     options.rate = 1e-2;
     options.decay = 0.1;
+    options.groups = {"in_proj rate=x0.5 decay=0.2", "embeddings rate=3e-3"};
     options.clip = 0.5;
     options.ema = 0.9;
+    options.ema_warmup = true;
     return options;
   }
 
@@ -242,10 +241,8 @@ struct Training {
 TEST_F(GpuModel, ATrainingStepInBfloat16IsCloseToFloat32OnTheCpu) {
   Training cpu(torch::kCPU), ours(kGpu);
   cpu.run();
-  {
-    const MatmulPrecision precision(torch::kBFloat16);
-    ours.run();
-  }
+  ours.model->set_precision(torch::kBFloat16);
+  ours.run();
   EXPECT_LE(norm_error(ours.sum, cpu.sum), 1e-2);
   EXPECT_LE(norm_error(ours.parameters.gradients(), cpu.parameters.gradients()), 3e-2);
   for (std::size_t i = 0; i < cpu.parameters.ranges().size(); ++i) {
@@ -254,14 +251,16 @@ TEST_F(GpuModel, ATrainingStepInBfloat16IsCloseToFloat32OnTheCpu) {
               test::is_few(a.parameter) ? 0.3 : 0.1)
         << a.name;
   }
+  ours.model->set_precision(torch::kFloat32);
   ours.run();
   EXPECT_LE(norm_error(ours.parameters.gradients(), cpu.parameters.gradients()), 1e-4) << "float32";
 }
 
 TEST_F(GpuModel, ATrainingStepGivesTheSameBitsAgain) {
   for (const auto type : {torch::kBFloat16, torch::kFloat32}) {
-    const MatmulPrecision precision(type);
     Training one(kGpu), other(kGpu);
+    one.model->set_precision(type);
+    other.model->set_precision(type);
     one.run();
     other.run();
     EXPECT_TRUE(torch::equal(one.sum, other.sum));
@@ -296,40 +295,40 @@ TEST_F(GpuModel, AdamWIsThatOfTheCpu) {
 
 // Products of bfloat16 read rounded copies of the weights, which the optimizer writes.
 TEST_F(GpuModel, RoundedWeightsFollowTheWeights) {
-  if constexpr (gpu::kBuilt) {
-    const MatmulPrecision precision(torch::kBFloat16);
-    Training training(kGpu);
-    for (int step = 0; step < 3; ++step) {
-      training.run();
-      training.optimizer.step(1, 85, training.optimizer.gradient_norm(85));
-      for (const auto& range : training.parameters.ranges()) {
-        const auto weight = range.parameter.detach();
-        EXPECT_TRUE(torch::equal(gpu::rounded(range.parameter), weight.to(torch::kBFloat16)))
+  Training training(kGpu);
+  training.model->set_precision(torch::kBFloat16);
+  for (int step = 0; step < 3; ++step) {
+    training.run();
+    training.optimizer.step(1, 85, training.optimizer.gradient_norm(85));
+    int copies = 0;
+    for (const auto& range : training.parameters.ranges()) {
+      copies += static_cast<int>(range.copies.size());
+      const auto weight = range.parameter.detach();
+      for (const auto& copy : range.copies)
+        EXPECT_TRUE(torch::equal(copy.of(range.parameter), weight.to(torch::kBFloat16)))
             << range.name << " after step " << step;
-      }
     }
+    EXPECT_GT(copies, 4);
   }
 }
 
 TEST_F(GpuModel, ARecordedStepGivesTheSameBits) {
-  if constexpr (gpu::kBuilt) {
-    const gpu::OwnStream stream(kGpu);
-    const MatmulPrecision precision(torch::kBFloat16);
-    Training training(kGpu);
-    const auto first = training.ids.clone(), second = training.ids.flip({1});
-    std::vector<Tensor> direct;
-    for (const auto& ids : {first, second}) {
-      training.ids.copy_(ids);
-      training.run();
-      direct.push_back(training.parameters.gradients().clone());
-    }
-    EXPECT_FALSE(torch::equal(direct[0], direct[1]));
-    gpu::Graph graph([&] { training.run(); });
-    for (const int which : {0, 1, 0}) {
-      training.ids.copy_(which == 0 ? first : second);
-      graph.replay();
-      EXPECT_TRUE(torch::equal(training.parameters.gradients(), direct[which])) << which;
-    }
+  const OwnStream stream(kGpu);
+  Training training(kGpu);
+  training.model->set_precision(torch::kBFloat16);
+  const auto first = training.ids.clone(), second = training.ids.flip({1});
+  std::vector<Tensor> direct;
+  for (const auto& ids : {first, second}) {
+    training.ids.copy_(ids);
+    training.run();
+    direct.push_back(training.parameters.gradients().clone());
+  }
+  EXPECT_FALSE(torch::equal(direct[0], direct[1]));
+  Graph graph([&] { training.run(); });
+  for (const int which : {0, 1, 0}) {
+    training.ids.copy_(which == 0 ? first : second);
+    graph.replay();
+    EXPECT_TRUE(torch::equal(training.parameters.gradients(), direct[which])) << which;
   }
 }
 

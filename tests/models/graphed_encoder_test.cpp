@@ -30,7 +30,6 @@ TEST_F(GraphedEncoderTest, IsTheEncoder) {
   model->to(torch::kCUDA);
   model->eval();
   GraphedEncoder graphed(model, 1024);
-  const MatmulPrecision precision(torch::kBFloat16);
   const torch::NoGradGuard no_grad;
   const std::vector<std::vector<int64_t>> requests{{5},          {128},      {3, 100, 20},   {127},
                                                    {1, 1, 1, 1}, {300},      {129, 2, 200},  {5},

@@ -185,16 +185,14 @@ TEST_F(GpuProjection, ColumnsOfWiderTensors) {
 TEST_F(GpuProjection, IsBfloat16WhereAskedFor) {
   auto op = projection({129, 128}, 96, true, false);
   op.in_bfloat16 = true;
-  op.run = [](const Tensors& in) {
-    const MatmulPrecision precision(kBf16);
-    return project(in[0], in[1], in[2]);
-  };
+  op.run = [](const Tensors& in) { return project(in[0], in[1], in[2], RoundedCopy(), kBf16); };
   expect_exact(op, kFloat, "float32 around bfloat16");
 }
 
 // The head
 
-Operation cross_entropy(int64_t m, int64_t d, int64_t V, bool some_do_not_count) {
+Operation cross_entropy(int64_t m, int64_t d, int64_t V, bool some_do_not_count,
+                        std::optional<torch::ScalarType> type = {}) {
   torch::manual_seed(8);
   auto targets = torch::randint(V, {m}, torch::kInt64);
   if (some_do_not_count) targets.masked_fill_(torch::arange(m) % 5 == 2, -1);
@@ -205,7 +203,9 @@ Operation cross_entropy(int64_t m, int64_t d, int64_t V, bool some_do_not_count)
                {"weight", normal({V, d}, 2 / std::sqrt(static_cast<double>(d))), false},
                {"bias", normal({V}), false}};
   op.run = [=](const Tensors& in) {
-    return linear_cross_entropy(in[0], in[1], in[2], targets.to(in[0].device()), 64).sum;
+    return linear_cross_entropy(in[0], in[1], in[2], targets.to(in[0].device()), 64, RoundedCopy(),
+                                type.value_or(in[0].scalar_type()))
+        .sum;
   };
   op.exact = [=](const Tensors& in) {
     return linear_cross_entropy(in[0].index_select(0, counted), in[1], in[2], wanted, 64).sum;
@@ -228,12 +228,8 @@ TEST_F(GpuCrossEntropy, ATargetBelowZeroDoesNotCount) {
   for (const int64_t m : {3, 129, 16384 + 129})
     expect_exact(cross_entropy(m, 24, 101, true), kBf16, described({m}));
   auto op = cross_entropy(129, 24, 101, true);
-  const auto run = op.run;
   op.in_bfloat16 = true;
-  op.run = [run](const Tensors& in) {
-    const MatmulPrecision precision(kBf16);
-    return run(in);
-  };
+  op.run = cross_entropy(129, 24, 101, true, kBf16).run;
   expect_exact(op, kFloat, "float32 around bfloat16");
 }
 

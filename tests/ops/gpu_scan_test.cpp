@@ -9,7 +9,7 @@
 
 #ifdef HYDRAMIX_GPU
 #include "kernels/cuda/scan.h"
-#include "ops/gpu/token_table.h"
+#include "ops/sequences.h"
 #endif
 
 namespace hydramix {
@@ -210,7 +210,7 @@ TEST_F(GpuScan, SmallerGpus) {
 
 TEST_F(GpuScan, TooManyTokensAreRefused) {
   try {
-    gpu::token_table({0, int64_t{1} << 30}, kGpu);
+    make_table(Sequences({0, int64_t{1} << 30}), kGpu);
     FAIL() << "was not refused";
   } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("fewer than 2^30 tokens"), std::string::npos)

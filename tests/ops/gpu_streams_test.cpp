@@ -3,9 +3,9 @@
 #include <future>
 #include <thread>
 
-#include "ops/gpu/graph.h"
-#include "ops/gpu/rounded_weights.h"
-#include "ops/gpu/token_table.h"
+#include "hydramix/rounded_copy.h"
+#include "ops/graph.h"
+#include "ops/sequences.h"
 #include "support/gpu.h"
 
 #ifdef HYDRAMIX_GPU
@@ -20,13 +20,13 @@ using torch::Tensor;
 
 class GpuStreams : public test::OnGpu {
  protected:
-  // `write` on one stream behind a tenth of a second of work, `read` on another as soon as that is
+  // `write` on one stream after a tenth of a second of work, `read` on another as soon as that is
   // queued, by two threads; what `read` gives.
   static Tensor read_after(const std::function<void()>& write,
                            const std::function<Tensor()>& read) {
     std::promise<void> queued, done;
     std::thread writer([&] {
-      const gpu::OwnStream stream(kGpu);
+      const OwnStream stream(kGpu);
       auto a = torch::randn({4096, 4096}, kGpu);
       for (int i = 0; i < 40; ++i) a = a.mm(a).div_(100);
       write();
@@ -36,7 +36,7 @@ class GpuStreams : public test::OnGpu {
     queued.get_future().wait();
     Tensor result;
     {
-      const gpu::OwnStream stream(kGpu);
+      const OwnStream stream(kGpu);
       result = read().cpu();
     }
     done.set_value();
@@ -45,76 +45,72 @@ class GpuStreams : public test::OnGpu {
   }
 };
 
-TEST_F(GpuStreams, ARoundedWeightIsReadBehindItsRounding) {
-  if constexpr (gpu::kBuilt) {
-    const auto weight = torch::randn({2048, 2048}, kGpu).requires_grad_();
-    const auto expected = weight.detach().to(torch::kBFloat16).cpu();
-    const auto got =
-        read_after([&] { gpu::rounded(weight); }, [&] { return gpu::rounded(weight).clone(); });
-    EXPECT_TRUE(torch::equal(got, expected));
-    // Written anew: the copy is too, where it was.
-    const auto again = read_after(
-        [&] {
-          const torch::NoGradGuard no_grad;
-          const_cast<Tensor&>(weight).mul_(3);
-          gpu::rounded(weight);
-        },
-        [&] { return gpu::rounded(weight).clone(); });
-    EXPECT_TRUE(torch::equal(again, weight.detach().cpu().to(torch::kBFloat16)));
-  }
+TEST_F(GpuStreams, ARoundedWeightIsReadAfterItsRounding) {
+  const auto weight = torch::randn({2048, 2048}, kGpu).requires_grad_();
+  const auto expected = weight.detach().to(torch::kBFloat16).cpu();
+  const RoundedCopy copy;
+  const auto got = read_after([&] { copy.of(weight); }, [&] { return copy.of(weight).clone(); });
+  EXPECT_TRUE(torch::equal(got, expected));
+  // Written anew: the copy is too, where it was.
+  const auto again = read_after(
+      [&] {
+        const torch::NoGradGuard no_grad;
+        const_cast<Tensor&>(weight).mul_(3);
+        copy.of(weight);
+      },
+      [&] { return copy.of(weight).clone(); });
+  EXPECT_TRUE(torch::equal(again, weight.detach().cpu().to(torch::kBFloat16)));
 }
 
 TEST_F(GpuStreams, ATableServesOtherStreams) {
-  if constexpr (gpu::kBuilt) {
-    const std::vector<int64_t> offsets{0, 3, 70000, 70001, 200000};
-    const auto got = read_after([&] { gpu::token_table(offsets, kGpu); },
-                                [&] { return gpu::token_table(offsets, kGpu)->places(); });
-    for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
-      const int64_t length = offsets[s + 1] - offsets[s];
-      EXPECT_TRUE(torch::equal(got.narrow(0, offsets[s], length), torch::arange(length))) << s;
-    }
+  const std::vector<int64_t> offsets{0, 3, 70000, 70001, 200000};
+  const Sequences sequences(offsets);
+  const auto got = read_after([&] { make_table(sequences, kGpu); },
+                              [&] { return sequences.place_of_tokens(kGpu); });
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+    const int64_t length = offsets[s + 1] - offsets[s];
+    EXPECT_TRUE(torch::equal(got.narrow(0, offsets[s], length), torch::arange(length))) << s;
   }
 }
 
 #ifdef HYDRAMIX_GPU
 // What a stream made serves others when that stream is no more.
 TEST_F(GpuStreams, AStreamMayGoBeforeWhatItMade) {
-  const std::vector<int64_t> offsets{0, 5, 90000};
+  const Sequences sequences({0, 5, 90000});
+  const RoundedCopy copy;
   const auto weight = torch::randn({512, 512}, kGpu).requires_grad_();
   cudaStream_t own = nullptr;
   ASSERT_EQ(cudaSuccess, cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
   {
     const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromExternal(own, 0));
-    gpu::token_table(offsets, kGpu);
-    gpu::rounded(weight);
+    make_table(sequences, kGpu);
+    copy.of(weight);
   }
   ASSERT_EQ(cudaSuccess, cudaStreamSynchronize(own));
   ASSERT_EQ(cudaSuccess, cudaStreamDestroy(own));
-  const gpu::OwnStream stream(kGpu);
-  const auto places = gpu::token_table(offsets, kGpu)->places().cpu();
+  const OwnStream stream(kGpu);
+  const auto places = sequences.place_of_tokens(kGpu).cpu();
   EXPECT_TRUE(torch::equal(places.narrow(0, 5, 89995), torch::arange(89995)));
-  EXPECT_TRUE(torch::equal(gpu::rounded(weight).cpu(), weight.detach().cpu().to(torch::kBFloat16)));
+  EXPECT_TRUE(torch::equal(copy.of(weight).cpu(), weight.detach().cpu().to(torch::kBFloat16)));
 }
 #endif
 
 // Each thread records and replays on a stream of its own while the others do.
 TEST_F(GpuStreams, ThreadsRecordBesideOneAnother) {
-  if constexpr (gpu::kBuilt) {
-    const auto work = [](double factor) {
-      const gpu::OwnStream stream(kGpu);
-      const auto x = torch::ones({1000}, kGpu);
-      Tensor y = x * factor;
-      for (int round = 0; round < 5; ++round) {
-        gpu::Graph graph([&] { y = (x * factor).cumsum(0); });
-        for (int i = 0; i < 20; ++i) graph.replay();
-        if (y[999].item<double>() != 1000 * factor) return false;
-      }
-      return true;
-    };
-    std::vector<std::future<bool>> threads;
-    for (int t = 1; t <= 4; ++t) threads.push_back(std::async(std::launch::async, work, t));
-    for (auto& thread : threads) EXPECT_TRUE(thread.get());
-  }
+  const auto work = [](double factor) {
+    const OwnStream stream(kGpu);
+    const auto x = torch::ones({1000}, kGpu);
+    Tensor y = x * factor;
+    for (int round = 0; round < 5; ++round) {
+      Graph graph([&] { y = (x * factor).cumsum(0); });
+      for (int i = 0; i < 20; ++i) graph.replay();
+      if (y[999].item<double>() != 1000 * factor) return false;
+    }
+    return true;
+  };
+  std::vector<std::future<bool>> threads;
+  for (int t = 1; t <= 4; ++t) threads.push_back(std::async(std::launch::async, work, t));
+  for (auto& thread : threads) EXPECT_TRUE(thread.get());
 }
 
 }  // namespace

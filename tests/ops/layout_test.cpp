@@ -159,7 +159,7 @@ TEST(LayoutTokens, AreThePlacesOfTheSequencesEndToEnd) {
     EXPECT_TRUE(torch::equal(tokens.flatten(0, 1), t.flatten(0, 1).index_select(
                                                        0, torch::tensor(c.places, torch::kInt64))))
         << c.name;
-    EXPECT_EQ(c.layout.offsets(c.B, c.L), c.offsets) << c.name;
+    EXPECT_EQ(c.layout.sequences(c.B, c.L).offsets(), c.offsets) << c.name;
     const bool dense = static_cast<int64_t>(c.places.size()) == c.B * c.L;
     EXPECT_EQ(tokens.size(0), dense ? c.B : 1) << c.name;
     if (dense) {
@@ -184,7 +184,7 @@ TEST(LayoutTokens, HaveALayoutOfTheSameSequences) {
     const auto t = numbered(c.B, c.L), tokens = c.layout.to_tokens(t);
     const auto inner = c.layout.of_tokens();
     EXPECT_NO_THROW(inner.check(c.name, tokens.size(0), tokens.size(1)));
-    EXPECT_EQ(inner.offsets(tokens.size(0), tokens.size(1)), c.offsets) << c.name;
+    EXPECT_EQ(inner.sequences(tokens.size(0), tokens.size(1)).offsets(), c.offsets) << c.name;
     EXPECT_TRUE(inner.to_tokens(tokens).is_same(tokens)) << c.name << ": no padding is left";
     if (!c.places.empty()) {
       EXPECT_TRUE(torch::equal(inner.to_rows(tokens), c.layout.to_rows(t))) << c.name;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/projection.h"
 
-#include <thread>
-
 #include "hydramix/block.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
@@ -21,57 +19,36 @@ TEST(Projection, BlocksAreTheDiagonalOfAMatrix) {
   test::expect_close(project_blocks(x, weight, {}), project(x, whole, {}), 1e-14, "no bias");
 }
 
-TEST(MatmulPrecision, IsHonouredAndEndsWithItsScope) {
-  const auto x = torch::randn({3, 4}), weight = torch::randn({5, 4});
-  const auto expected = project(x, weight, {});
-  {
-    const MatmulPrecision outer(torch::kBFloat16);
-    EXPECT_EQ(MatmulPrecision::current(), torch::kBFloat16);
-    // On the CPU the error is the proof that the guard is seen.
-    EXPECT_THROW_WITH(project(x, weight, {}), Error,
-                      "bfloat16 products were asked for, but the tensors are on the CPU");
-    EXPECT_THROW_WITH(project_blocks(x, weight.narrow(0, 0, 4).view({2, 4, 2}), {}), Error,
-                      "on the CPU");
-    {
-      const MatmulPrecision inner(torch::kFloat32);
-      EXPECT_TRUE(torch::equal(project(x, weight, {}), expected));
-    }
-    EXPECT_EQ(MatmulPrecision::current(), torch::kBFloat16);
-    std::thread([] { EXPECT_EQ(MatmulPrecision::current(), torch::kFloat32); }).join();
-  }
-  EXPECT_TRUE(torch::equal(project(x, weight, {}), expected));
-  EXPECT_THROW_WITH(MatmulPrecision(torch::kFloat16), UsageError, "float32 or bfloat16; got Half");
+TEST(Precision, IsThatOfTheProducts) {
+  const auto x = torch::randn({3, 4});
+  EXPECT_EQ(product_type(x, torch::kFloat32), torch::kFloat32);
+  EXPECT_THROW_WITH(product_type(x, torch::kBFloat16), Error,
+                    "bfloat16 products were asked for, but the tensors are on the CPU");
+  EXPECT_THROW_WITH(product_type(x, torch::kFloat16), UsageError, "float32 or bfloat16; got Half");
+  const auto wide = x.to(torch::kFloat64);
+  EXPECT_EQ(product_type(wide, torch::kBFloat16), torch::kFloat64) << "float64 is never rounded";
 }
 
-TEST(MatmulPrecision, LeavesFloat64Alone) {
-  const auto x = torch::randn({3, 4}, torch::kFloat64), weight = torch::randn({5, 4}, x.options());
-  const auto expected = project(x, weight, {});
-  const MatmulPrecision precision(torch::kBFloat16);
-  EXPECT_EQ(product_type(x), torch::kFloat64);
-  EXPECT_TRUE(torch::equal(project(x, weight, {}), expected));
-}
-
-TEST(MatmulPrecision, ReachesTheProductsOfTheModel) {
-  auto options = test::tiny_bert("hydra");
-  options.mlp.kind = "gelu";
-  options.mlp.width = 8;
-  BertForMaskedLM model(options);
+TEST(Precision, ReachesTheProductsOfTheModel) {
+  BertForMaskedLM model(test::tiny_bert("hydra"));
   const auto ids = torch::randint(30, {1, 6}, torch::kInt64), places = torch::tensor({1, 2});
   const auto hidden = model->encode(ids, {});
-  const MatmulPrecision precision(torch::kBFloat16);
+  model->set_precision(torch::kBFloat16);
+  // On the CPU the error is the proof that the precision is seen.
   EXPECT_THROW_WITH(model->encode(ids, {}), Error, "on the CPU");
   EXPECT_THROW_WITH(model->predict(hidden), Error, "on the CPU");
   EXPECT_THROW_WITH(model->masked_loss(hidden, places, places), Error, "on the CPU");
-  EXPECT_THROW_WITH(Mlp(16, options.mlp)->forward(hidden), Error, "on the CPU");
+  EXPECT_THROW_WITH(model->set_precision(torch::kFloat16), UsageError, "got Half");
+  model->set_precision(torch::kFloat32);
+  EXPECT_TRUE(torch::equal(model->encode(ids, {}), hidden));
 }
 
 // Runs where there is a GPU.
-TEST(MatmulPrecision, ComputesInBfloat16OnAGpu) {
+TEST(Precision, IsBfloat16OnAGpu) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
   const auto x = torch::randn({64, 96}).cuda(), weight = torch::randn({32, 96}).cuda();
   const auto exact = project(x, weight, {});
-  const MatmulPrecision precision(torch::kBFloat16);
-  const auto rounded = project(x, weight, {});
+  const auto rounded = project(x, weight, {}, RoundedCopy(), torch::kBFloat16);
   EXPECT_EQ(rounded.scalar_type(), torch::kFloat32);
   EXPECT_FALSE(torch::equal(rounded, exact));
   // Two roundings to 8 bits of the factors and one of the result.

@@ -2,7 +2,6 @@
 #include "ops/recompute.h"
 
 #include "hydramix/error.h"
-#include "ops/projection.h"
 #include "support/expect.h"
 #include "support/memory.h"
 #include "support/tensors.h"
@@ -65,21 +64,6 @@ TEST(Recompute, RunsOnceWithoutAGraph) {
   const auto x = leaf({2});
   recomputed(f, x, {}).sum().backward();
   EXPECT_EQ(calls, 3);
-}
-
-TEST(Recompute, UsesThePrecisionOfTheForwardPass) {
-  std::vector<torch::ScalarType> seen;
-  const TensorFunction f = [&](const torch::Tensor& in) {
-    seen.push_back(MatmulPrecision::current());
-    return in * 2;
-  };
-  torch::Tensor y;
-  {
-    const MatmulPrecision precision(torch::kBFloat16);
-    y = recomputed(f, leaf({2}), {});
-  }
-  y.sum().backward();
-  EXPECT_EQ(seen, (std::vector{torch::kBFloat16, torch::kBFloat16}));
 }
 
 TEST(Recompute, HasNoSecondDerivative) {

@@ -326,6 +326,21 @@ TEST(ScanSizes, NoTokensGiveZeroGradientsOfTheWeights) {
   }
 }
 
+// The state of a slow decay is carried over many chunks: the end is that of the recurrence in
+// closed form for constant inputs, dt (1 - a^L) / (1 - a) with x = b = c = 1.
+TEST(ScanSizes, HoldsOverAHundredThousandPlaces) {
+  const int64_t L = 100000;
+  const double dt = 0.01, A = -0.02, a = std::exp(dt * A);
+  const auto f64 = torch::kFloat64;
+  const ScanDirection forward{torch::full({L, 1}, std::log(std::expm1(dt)), f64),
+                              torch::ones({L, 1, 1}, f64), torch::ones({L, 1, 1}, f64)};
+  const auto zero = torch::zeros({1}, f64);
+  const auto y = packed_scan(torch::ones({L, 1, 1}, f64), forward, {}, zero,
+                             torch::full({1}, A, f64), zero, Sequences({0, L}), {.shift = 0});
+  const double end = y[L - 1][0][0].item<double>();
+  EXPECT_NEAR(end, dt * (1 - std::pow(a, static_cast<double>(L))) / (1 - a), 1e-9 * end);
+}
+
 TEST(GradientsOfTheScan, AreGivenToThoseWhoAsk) {
   auto c = random_scan({40, 3}, {}, 18);
   const auto dy = torch::randn_like(c.x);

@@ -22,52 +22,28 @@ SemiseparableCase random_states(int64_t S, int64_t L, int64_t H, int64_t P, int6
            torch::randn({S, L, G, N}, f64), torch::randn({S, L, G, N}, f64)}};
 }
 
-TEST(SemiseparableScan, EqualsTheRecurrenceAndTheMatrixAtAnyLengthAndTile) {
+TEST(SemiseparableMatrix, IsTheRecurrence) {
   for (const int64_t L : {1, 2, 15, 16, 17, 63, 64, 65, 127}) {
     const auto c = random_states(2, L, 4, 3, 2, 5, 100 + L);
     const auto reference = semiseparable_scan_ref(c.x, c.params);
     const auto dense = torch::matmul(semiseparable_matrix(c.params), c.x.permute({0, 2, 1, 3}))
                            .permute({0, 2, 1, 3});
-    expect_close(dense, reference, 1e-12, "matrix");
-    for (const int64_t tile : {1, 7, 16, 64, 500})
-      expect_close(semiseparable_scan(c.x, c.params, tile), reference, 1e-12,
-                   "L " + std::to_string(L) + ", tile " + std::to_string(tile));
+    expect_close(dense, reference, 1e-12, "L " + std::to_string(L));
   }
 }
 
-TEST(SemiseparableScan, SurvivesStepsFromZeroToHuge) {
+TEST(SemiseparableMatrix, SurvivesStepsFromZeroToHuge) {
   // One huge step forgets all before it and must not blur what comes after.
   auto c = random_states(1, 40, 2, 2, 1, 3, 7);
   for (const double huge : {0.0, 1e-300, 1e3, 1e8, 1e30}) {
     c.params.dt.select(1, 9).fill_(huge);
     // The huge step also scales its own input; take that out so that values stay comparable.
     c.x.select(1, 9).fill_(0);
-    const auto y = semiseparable_scan(c.x, c.params, 16);
+    const auto y = torch::matmul(semiseparable_matrix(c.params), c.x.permute({0, 2, 1, 3}))
+                       .permute({0, 2, 1, 3});
     ASSERT_TRUE(torch::isfinite(y).all().item<bool>()) << huge;
     expect_close(y, semiseparable_scan_ref(c.x, c.params), 1e-12, "dt = " + std::to_string(huge));
   }
-}
-
-TEST(SemiseparableScan, IsCausal) {
-  const auto c = random_states(1, 50, 2, 2, 1, 3, 8);
-  auto x = c.x.clone();
-  x.narrow(1, 30, 20).add_(1);
-  const auto a = semiseparable_scan(c.x, c.params, 16), b = semiseparable_scan(x, c.params, 16);
-  EXPECT_TRUE(torch::equal(a.narrow(1, 0, 30), b.narrow(1, 0, 30)));
-  EXPECT_FALSE(torch::equal(a.narrow(1, 30, 20), b.narrow(1, 30, 20)));
-}
-
-TEST(SemiseparableScan, HoldsOverAHundredThousandPlaces) {
-  // The state of a slow decay is carried over many tiles: compare the end with the recurrence in
-  // closed form for constant inputs, s = dt x (1 - a^L) / (1 - a) with b = c = 1.
-  const int64_t L = 100000;
-  const auto f64 = torch::kFloat64;
-  const double dt = 0.01, A = -0.02, a = std::exp(dt * A);
-  const ScanParams p{torch::full({1, L, 1}, dt, f64), torch::full({1}, A, f64),
-                     torch::ones({1, L, 1, 1}, f64), torch::ones({1, L, 1, 1}, f64)};
-  const auto y = semiseparable_scan(torch::ones({1, L, 1, 1}, f64), p, 64);
-  const double end = y[0][L - 1][0][0].item<double>();
-  EXPECT_NEAR(end, dt * (1 - std::pow(a, static_cast<double>(L))) / (1 - a), 1e-9 * end);
 }
 
 TEST(InitialStateResponse, EqualsTheRecurrenceStartedInThatState) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents packed in memory, for tests that read archives.
+// Compresses in memory, for tests that read archives.
 #pragma once
 
 #include <zlib.h>

@@ -18,7 +18,7 @@ inline Tokenizer small_tokenizer(int64_t more_words = 0) {
   return Tokenizer::from_tokens(tokens, {}, "test");
 }
 
-// For small_tokenizer(), with weights large enough that texts can be told apart.
+// For small_tokenizer(), with weights large enough that different texts give different logits.
 inline SequenceClassifier lively_classifier(int64_t outputs) {
   torch::manual_seed(11);
   auto options = tiny_bert("hydra");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The built command (or an example) as a process, for tests that are compiled with its path
-// HYDRAMIX_COMMAND.
+// Runs the built command (or an example) as a process. HYDRAMIX_COMMAND is its path.
 #pragma once
 
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory for tests of kernels that know no LibTorch. Without a GPU these tests skip.
+// Device memory for tests of kernels without LibTorch. Without a GPU these tests skip.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -22,7 +22,7 @@ inline bool has_gpu() {
   if (!::hydramix::cuda::has_gpu()) GTEST_SKIP() << "no GPU on this machine"
 #define ASSERT_CUDA(call) ASSERT_EQ(cudaSuccess, (call)) << cudaGetErrorString(cudaGetLastError())
 
-// n values on the device, filled with NaN bits so that what nobody writes is seen.
+// n values on the device, filled with NaN bits, so that missing writes are detected.
 template <typename T>
 class DeviceBuffer {
  public:
@@ -57,7 +57,7 @@ class DeviceBuffer {
 inline double wide(float v) { return v; }
 inline double wide(__nv_bfloat16 v) { return __bfloat162float(v); }
 
-// Values as a storage type holds them.
+// Values rounded to a storage type.
 template <typename S>
 std::vector<S> stored(const std::vector<double>& values) {
   std::vector<S> result;

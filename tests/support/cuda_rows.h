@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of kernels over the rows of matrices: matrices within wider ones.
+// Matrices that are columns of wider ones, for tests of kernels over rows.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@ using BFloat16 = __nv_bfloat16;
 using Values = std::vector<double>;
 
 // Relative, by norm: for float a few roundings of 6e-8, and __expf with up to |z| of them; the
-// rounding of bfloat16 alone is at most 2^-8. Where a test's rows are short, eps is large: the
-// gradient of a short row is what rounding leaves of two numbers that nearly cancel.
+// rounding of bfloat16 alone is at most 2^-8. Tests with short rows use a large eps, because the
+// gradient of a short row is the difference of two nearly equal numbers.
 template <typename S>
 constexpr double kTolerance = sizeof(S) == 2 ? 4e-3 : 2e-6;
 
-// Columns that a wider matrix has on both sides.
+// Extra columns on both sides of the matrix.
 struct Beside {
   int64_t before = 0, after = 0;
 };
@@ -37,7 +37,7 @@ class Matrix {
   StridedRows<const S> in() const { return {buffer_.data() + beside_.before, stride_}; }
   StridedRows<S> out() const { return {buffer_.data() + beside_.before, stride_}; }
 
-  // What is in the matrix; complains if something is beside it.
+  // The values of the matrix; fails if something was written next to it.
   Values values() const {
     const auto all = buffer_.host();
     Values result;

@@ -33,7 +33,7 @@
 
 namespace hydramix::test {
 
-// A folder of its own for one test, removed with everything in it at the end.
+// A temporary folder for one test, removed with its contents at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -45,7 +45,7 @@ class TemporaryFolder {
   }
   ~TemporaryFolder() {
     // Not std::filesystem::remove_all: LibTorch 2's wheels export an older copy of it, and a
-    // program that links them crashes when halves of the two meet.
+    // program that links them crashes when the two versions mix.
     nftw(
         path_.c_str(),
         [](const char* path, const struct stat*, int, struct FTW*) { return std::remove(path); },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated GLUE files and a model that knows their words, for tests of fine-tuning.
+// Generated GLUE files and a model with their vocabulary, for tests of fine-tuning.
 #pragma once
 
 #include "base/atomic_file.h"
@@ -20,7 +20,7 @@ inline void write_glue(const std::filesystem::path& folder, const std::vector<st
     }
 }
 
-// SST-2 where a single word tells the label: as easy as a task can be.
+// SST-2 where a single word reveals the label: the easiest possible task.
 inline void write_easy_glue(const std::filesystem::path& folder) {
   std::string train = "sentence\tlabel\n";
   for (int i = 0; i < 64; ++i)
@@ -31,7 +31,7 @@ inline void write_easy_glue(const std::filesystem::path& folder) {
              "sentence\tlabel\nthe dog is happy .\t1\nthe dog is sad .\t0\n");
 }
 
-// The same for pairs, told by the second sentence alone: RTE.
+// The same for pairs (RTE), revealed by the second sentence alone.
 inline void write_easy_pairs(const std::filesystem::path& folder) {
   const auto rows = [](const std::string& animal, int count) {
     std::string text = "index\tsentence1\tsentence2\tlabel\n";
@@ -45,7 +45,7 @@ inline void write_easy_pairs(const std::filesystem::path& folder) {
   write_file(folder / "RTE/dev.tsv", rows("dog", 2));
 }
 
-// An encoder that has learned nothing yet, with its tokenizer.
+// An untrained encoder with its tokenizer.
 inline void write_encoder(const std::filesystem::path& folder, const std::string& mixer = "hydra",
                           int64_t positions = 0) {
   torch::manual_seed(3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations and models on a GPU against the same in float64 on the CPU. Without a GPU, or in a
-// library without kernels for it, these tests skip.
+// Compares operations and models on a GPU with float64 on the CPU. Without a GPU, or in a library
+// without kernels for it, these tests skip.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/gpu/gpu.h"
+#include "ops/backend.h"
 
 namespace hydramix::test {
 
@@ -19,13 +19,13 @@ inline const torch::Device kGpu(torch::kCUDA);
 class OnGpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!gpu::kBuilt) GTEST_SKIP() << "the library has no GPU kernels";
+    if (!has_cuda_kernels()) GTEST_SKIP() << "the library has no GPU kernels";
     if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU on this machine";
   }
 };
 
-// |a - b| / |b| over all values, or |a - b| where b is zero but for rounding; infinite when either
-// is not finite.
+// |a - b| / |b| over all values, or |a - b| where b is zero up to rounding; infinite when either is
+// not finite.
 inline double norm_error(const torch::Tensor& a, const torch::Tensor& b) {
   const auto wide = [](const torch::Tensor& t) {
     return t.detach().to(torch::kCPU).to(torch::kFloat64).flatten();
@@ -37,8 +37,8 @@ inline double norm_error(const torch::Tensor& a, const torch::Tensor& b) {
   return (x - y).norm().item<double>() / (scale > 1e-12 ? scale : 1);
 }
 
-// Sums of many terms of either sign, where there are only a few of them, are as exact as luck has
-// it: tolerances for those are wider.
+// With only a few sums of many terms of either sign, the error depends on chance, so tolerances are
+// wider.
 inline bool is_few(const torch::Tensor& t) { return t.numel() < 64; }
 
 using Function = std::function<torch::Tensor(const std::vector<torch::Tensor>&)>;
@@ -46,18 +46,18 @@ using Function = std::function<torch::Tensor(const std::vector<torch::Tensor>&)>
 struct Input {
   std::string name;
   torch::Tensor value;  // float64 on the CPU
-  bool stored = true;   // in what the operation stores; else in float32: weights
+  bool stored = true;   // stored in the operation's type; else float32, as weights are
 };
 
 struct Operation {
   std::vector<Input> inputs;
-  Function run;              // what is tested
-  Function naive;            // the same by LibTorch in bfloat16: what its error is compared with
+  Function run;              // the tested function
+  Function naive;            // the same with LibTorch in bfloat16, as a bound for the error
   Function exact;            // in float64 on the CPU; empty: run
   bool in_bfloat16 = false;  // also where float32 is stored
 };
 
-// How inputs of two or more dimensions lie in memory.
+// Memory layout of inputs with two or more dimensions.
 enum class Memory {
   kDense,
   kColumns,     // of a wider tensor, rows aligned to 16 bytes
@@ -69,10 +69,10 @@ inline torch::Tensor placed(const torch::Tensor& t, Memory memory) {
   if (memory == Memory::kDense || t.dim() < 2) return t;
   const auto flat = t.flatten(1);
   const int64_t before = memory == Memory::kColumns ? 16 : 1;
-  // Rows a multiple of 16 values long, or not.
-  const int64_t behind = memory == Memory::kColumns ? 31 - (flat.size(1) + 15) % 16 : 2;
+  // Row lengths that are multiples of 16 values, or not.
+  const int64_t after = memory == Memory::kColumns ? 31 - (flat.size(1) + 15) % 16 : 2;
   const auto wide =
-      torch::full({t.size(0), before + flat.size(1) + behind},
+      torch::full({t.size(0), before + flat.size(1) + after},
                   std::numeric_limits<double>::quiet_NaN(), t.options().requires_grad(false));
   auto columns = wide.narrow(1, before, flat.size(1));
   columns.copy_(flat);
@@ -92,9 +92,9 @@ inline std::vector<torch::Tensor> outcome(const Function& f, std::vector<torch::
   return all;
 }
 
-// Outputs and gradients are those of float64 for the same, rounded, inputs: in float32 to rounding,
-// in bfloat16 to twice the error of the naive computation and half a unit of bfloat16. The same
-// call gives the same bits.
+// Outputs and gradients agree with float64 on the same rounded inputs: in float32 up to rounding,
+// in bfloat16 up to twice the error of the naive computation plus half a unit of bfloat16. Equal
+// calls give equal bits.
 inline void expect_exact(const Operation& op, torch::ScalarType stored, const std::string& what,
                          Memory memory = Memory::kDense) {
   SCOPED_TRACE(what + (stored == torch::kBFloat16 ? ", bfloat16" : ", float32"));

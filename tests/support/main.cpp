@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main() of every test executable, each of which holds the tests of one folder.
+// main() of every test executable. Each holds the tests of one folder.
 //
 //   ops_tests --file=ops/scan_test      the tests of tests/ops/scan_test.cpp alone
 //
-// CTest has one entry a file. A file without tests is an error, and so is a test that no file
+// CTest has one entry per file. A file without tests is an error, and so is a test that no file
 // named *_test.cpp defines: CTest would never run it.
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::string tests_of(const std::string& file) {
   return names;
 }
 
-// The first test that lies in no *_test.cpp; empty if there is none.
+// The first test outside of *_test.cpp files; empty if there is none.
 std::string misplaced_test() {
   const auto& all = *testing::UnitTest::GetInstance();
   for (int i = 0; i < all.total_test_suite_count(); ++i) {
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
       return 1;
     }
     if (death_test) continue;
-    // What --gtest_filter excludes stays excluded.
+    // Tests that --gtest_filter excludes stay excluded.
     auto& filter = testing::GTEST_FLAG(filter);
     const auto excluded = filter.find('-');
     filter = names + (excluded == std::string::npos ? "" : filter.substr(excluded));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory LibTorch's CPU allocator gives out while something runs.
+// Measures the memory that LibTorch's CPU allocator hands out.
 #pragma once
 
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -12,7 +12,7 @@
 
 namespace hydramix::test {
 
-// LibTorch 2 tells the totals as another integer type than 1.13.
+// LibTorch 2 reports the totals in another integer type than 1.13.
 template <class Method>
 struct TotalOf;
 template <class Class, class Total, class... More>
@@ -21,7 +21,7 @@ struct TotalOf<void (Class::*)(void*, int64_t, Total, More...)> {
 };
 using ReportedTotal = TotalOf<decltype(&c10::MemoryReportingInfoBase::reportMemoryUsage)>::Type;
 
-// Counts what is allocated and freed in this thread; what existed before counts as nothing.
+// Counts allocations and frees of this thread from its construction on.
 class MemoryCount : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void*, int64_t size, ReportedTotal, ReportedTotal, c10::Device) override {
@@ -30,8 +30,8 @@ class MemoryCount : public c10::MemoryReportingInfoBase {
   }
   bool memoryProfilingEnabled() const override { return true; }
 
-  int64_t now() const { return now_; }    // bytes that are still there
-  int64_t peak() const { return peak_; }  // the most bytes there were at a time
+  int64_t now() const { return now_; }    // bytes currently allocated
+  int64_t peak() const { return peak_; }  // largest number of bytes at one time
 
  private:
   int64_t now_ = 0, peak_ = 0;

@@ -9,7 +9,7 @@
 
 namespace hydramix::test {
 
-// One on this machine at which nobody listened a moment ago.
+// A local port that was free a moment ago.
 inline int free_port() {
   const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};

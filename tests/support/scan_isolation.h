@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sequence that is not finite leaves its neighbours in a packed batch as they are: outputs and
-// gradients bit for bit those of the same batch with numbers in its place.
+// A non-finite sequence in a packed batch does not affect its neighbours: their outputs and
+// gradients have the same bits as with finite values in its place.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace hydramix::cuda {
 
-// Whether a and b (n, width) have the same bits at tokens outside [begin, end), and b something
-// that is not finite inside. NaN is equal to nothing, so values that are equal are numbers.
+// Expects equal bits of a and b (n, width) at tokens outside [begin, end), and a non-finite value
+// of b inside. NaN equals nothing, so equal values are numbers.
 inline void expect_isolated(const std::vector<double>& a, const std::vector<double>& b, int64_t n,
                             int64_t begin, int64_t end, const char* what) {
   ASSERT_EQ(a.size(), b.size()) << what;
@@ -26,7 +26,7 @@ inline void expect_isolated(const std::vector<double>& a, const std::vector<doub
                       << first % width << ": " << a[first] << " became " << b[first];
 }
 
-// `run`: the kernels on these values.
+// `run` calls the kernels on these values.
 template <typename S>
 void expect_isolation(const ScanProblem& p,
                       const std::function<ScanResults(const ScanValues&)>& run) {
@@ -44,7 +44,8 @@ void expect_isolation(const ScanProblem& p,
         ScanValues v = good;
         const auto spoil = [&](std::vector<double>& values) {
           const auto width = static_cast<int64_t>(values.size()) / n;
-          // One token: what reaches no further is seen as well as what fills the sequence.
+          // A single token, so that local effects are detected as well as those that fill the
+          // sequence.
           const int64_t t = (begin + end) / 2;
           for (int64_t i = t * width; i < (t + 1) * width; ++i) values[i] = bad;
         };
@@ -69,7 +70,7 @@ void expect_isolation(const ScanProblem& p,
           expect(expected.dc[d], got.dc[d], d == 0 ? "dc" : "dc backward");
           expect(expected.ddt[d], got.ddt[d], d == 0 ? "ddt" : "ddt backward");
         }
-        // What is not finite is not hidden either.
+        // Non-finite results must not be hidden either.
         if (name == "x" || name == "delta") {
           const auto all_finite = [&](const std::vector<double>& values) {
             const auto width = static_cast<int64_t>(values.size()) / n;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scan on packed tokens by its formula, entry by entry, in float64, with its gradients: what
-// every kernel of the scan is compared with.
+// The scan on packed tokens by its formula, entry by entry, in float64, with gradients: the
+// reference for every scan kernel.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct ScanProblem {
   double dt_mean = -2, dt_spread = 1, A_low = 0.5, A_high = 8;
   double dt_low = 0, dt_high = INFINITY;
   int segment = 0;      // 0: as TokenTiles says
-  int empty_tiles = 0;  // behind the others, as in a table for any layout
+  int empty_tiles = 0;  // after the others, as in a table for any layout
 
   int64_t n() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   std::vector<int64_t> offsets() const {
@@ -30,7 +30,7 @@ struct ScanProblem {
   }
 };
 
-// Everything as float64, rounded to what the device gets: per token to storage type S.
+// All values in float64, rounded as on the device: per-token values to storage type S.
 struct ScanValues {
   std::vector<double> x, b[2], c[2], dt[2], dt_bias, A, diagonal, delta, dy;
 
@@ -106,7 +106,7 @@ inline ScanResults scan_reference(const ScanProblem& p, const ScanValues& v) {
       for (const int d : {0, 1}) {
         if (!p.on[d]) continue;
         std::vector<double> raw(L), dt(L), sum(L + 1), ddt(L), da(L + 1);
-        // Places in the order of the direction.
+        // Positions in the order of the direction.
         const auto token = [&](int64_t q) { return d == 0 ? q : L - 1 - q; };
         for (int64_t q = 0; q < L; ++q) {
           raw[q] = v.dt[d][(begin + token(q)) * H + h] + v.dt_bias[h];
@@ -138,7 +138,7 @@ inline ScanResults scan_reference(const ScanProblem& p, const ScanValues& v) {
               db[k] += dM * decay * dt[j] * c[k];
             }
             ddt[j] += dM * product * decay;
-            // a_{j+1} .. a_look all get dM M: summed up below.
+            // dM M is added to a_{j+1} .. a_look, by a prefix sum below.
             da[j + 1] += dM * M;
             da[look + 1] -= dM * M;
           }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparing tensors, random cases of any registered mixer, and a gradient check (LibTorch's C++
-// front end has none).
+// Tensor comparisons, random cases of any registered mixer, and a gradient check, which LibTorch's
+// C++ front end lacks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ struct CaseSizes {
   MixerOptions options = {.qk_dim = 3, .d_state = 5, .groups = 2, .max_length = 256, .tile = 16};
 };
 
-// Weights far from their initial zeros, so that no term of a formula is hidden.
+// Weights far from zero, so that every term of a formula matters.
 inline MixerCase random_case(const std::string& name, const CaseSizes& sizes,
                              torch::ScalarType dtype, uint64_t seed) {
   torch::manual_seed(seed);
@@ -92,8 +92,8 @@ inline void expect_gradients(const std::function<torch::Tensor()>& f,
         t.copy_(original);
         return value;
       };
-      // Four points: their error is step^4 / 30 times the fifth derivative, which Vandermonde's
-      // angles make as large as (2 pi L)^5: too much for the usual two points.
+      // Four points: their error is step^4 / 30 times the fifth derivative. Vandermonde's angles
+      // make derivatives so large, up to (2 pi L)^5, that two points would not suffice.
       const double step = 5e-5;
       const double numeric =
           (8 * (moved(step) - moved(-step)) - (moved(2 * step) - moved(-2 * step))) / (12 * step);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is computed does not depend on the number of threads.
+// Checks that results do not depend on the number of threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace hydramix::test {
 
-// The tensors that `compute` gives with one thread; a failure unless three give the same bits.
+// Returns the tensors of `compute` with one thread; fails unless three threads give the same bits.
 inline std::vector<torch::Tensor> same_for_any_threads(
     const std::function<std::vector<torch::Tensor>()>& compute) {
   const int threads = torch::get_num_threads();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vocabularies in files: what is read, what is refused and why, and that saving loses nothing.
+// Vocabulary files: what is accepted, what is refused and why, and that saving loses nothing.
 #include <nlohmann/json.hpp>
 
 #include <functional>
@@ -43,14 +43,14 @@ TEST_F(TokenizerFile, IsReadFromLinesOfAnyEnding) {
   const Tokenizer unix_lines = Tokenizer::load(write("unix.txt", kVocabulary));
   std::string crlf = kVocabulary;
   for (std::size_t at = 0; (at = crlf.find('\n', at)) != crlf.npos; at += 2) crlf.insert(at, "\r");
-  crlf.resize(crlf.size() - 2);  // nor need the last line end
+  crlf.resize(crlf.size() - 2);  // the last newline is optional
   const Tokenizer dos_lines = Tokenizer::load(write("dos.txt", crlf));
   EXPECT_EQ(unix_lines.size(), 8);
   EXPECT_EQ(unix_lines.token(7), "\u00e9");
   EXPECT_EQ(unix_lines.fingerprint(), dos_lines.fingerprint());
 }
 
-TEST_F(TokenizerFile, NamesWhatIsWrongInAVocabulary) {
+TEST_F(TokenizerFile, NamesTheErrorInAVocabulary) {
   const auto path = write("twice.txt", std::string(kVocabulary) + "x\nhello\n");
   EXPECT_THROW_WITH(Tokenizer::load(path), Error,
                     path.string() + ":10: the token \"hello\" is already on line 6");
@@ -65,7 +65,7 @@ TEST_F(TokenizerFile, NamesWhatIsWrongInAVocabulary) {
   EXPECT_THROW_WITH(Tokenizer::load(folder_ / "missing.txt"), Error, "missing.txt");
 }
 
-TEST_F(TokenizerFile, ComesBackFromJsonAsItWas) {
+TEST_F(TokenizerFile, RoundTripsThroughJson) {
   TokenizerOptions options;
   options.lowercase = false;
   options.space_chinese = false;
@@ -101,7 +101,7 @@ TEST_F(TokenizerFile, HasTheShapeThatHuggingFaceReads) {
             json::parse(R"({"type": "WordPiece", "prefix": "##", "cleanup": true})"));
 }
 
-TEST_F(TokenizerFile, ReadsWhatOlderFilesSay) {
+TEST_F(TokenizerFile, ReadsOlderFiles) {
   const auto path = write_changed([](json& file) {
     file["model"].erase("type");
     file["normalizer"]["strip_accents"] = nullptr;
@@ -113,14 +113,14 @@ TEST_F(TokenizerFile, ReadsWhatOlderFilesSay) {
   const Tokenizer tokenizer = Tokenizer::load(path);
   EXPECT_FALSE(tokenizer.options().strip_accents);
   EXPECT_EQ(tokenizer.size(), 9);
-  // An added token is found in the text as it stands, and is no piece of a word.
+  // An added token is found in the original text, and is not a piece of a word.
   EXPECT_EQ(tokenizer.encode("hell hello").ids, (Ids{2, 8, 8, 1, 3}));
   EXPECT_FALSE(tokenizer.is_special(8));
   tokenizer.save(folder_ / "again.json");
   EXPECT_EQ(Tokenizer::load(folder_ / "again.json").fingerprint(), tokenizer.fingerprint());
 }
 
-TEST_F(TokenizerFile, NamesTheKeyThatIsNotBert) {
+TEST_F(TokenizerFile, NamesTheKeyThatIsNotBerts) {
   expect_refused([](json& f) { f["model"]["type"] = "BPE"; },
                  "model.type is \"\\\"BPE\\\"\"; expected \"WordPiece\"");
   expect_refused([](json& f) { f["model"]["unk_token"] = "<unk>"; }, "model.unk_token is ");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The obvious tokenizer, as slow as it reads: the whole text through each step in turn, then the
-// longest token that fits, found by trying all lengths. What the fast one is held to.
+// The reference tokenizer: applies each step to the whole text, then finds the longest token by
+// trying all lengths.
 #pragma once
 
 #include <algorithm>
@@ -58,8 +58,8 @@ inline Characters space_chinese(const Characters& text) {
   return result;
 }
 
-// Neighbours change places as long as the second has the lower class and neither is 0. The places
-// themselves stay, in the order of the text: a character that is no addition takes the next.
+// Neighbours are swapped as long as the second has the lower class and neither class is 0. Origins
+// keep the order of the text: a character that no decomposition added takes the next.
 inline Characters strip_accents(const Characters& text) {
   struct Part {
     char32_t c;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tokenizer against the Hugging Face library's own output (tests/golden/tokenizer.json), and
-// against the obvious implementation on random Unicode with random vocabularies.
+// against the reference implementation on random Unicode with random vocabularies.
 #include "hydramix/tokenizer.h"
 
 #include <nlohmann/json.hpp>
@@ -42,7 +42,7 @@ json golden(const std::string& name) {
   return json::parse(read_file(HYDRAMIX_SOURCE_DIR "/tests/golden/" + name));
 }
 
-// The part of the published vocabulary that these texts can meet, under its true ids.
+// The part of the published vocabulary that these texts use, with its original ids.
 Tokenizer golden_tokenizer() {
   const json vocabulary = golden("tokenizer_vocabulary.json");
   std::vector<std::string> tokens;
@@ -86,7 +86,7 @@ TEST(Tokenizer, GivesTheIdsAndOffsetsOfHuggingFace) {
   EXPECT_EQ(compared, 422);
 }
 
-// Text that meets every rule: each draw is from one of these sets.
+// Random text that exercises every rule: each draw is from one of these sets.
 class RandomText {
  public:
   explicit RandomText(unsigned seed) : random_(seed) {}
@@ -135,7 +135,7 @@ class RandomText {
   std::mt19937 random_;
 };
 
-TEST(Tokenizer, EqualsTheObviousOneOnRandomUnicode) {
+TEST(Tokenizer, EqualsTheReferenceOnRandomUnicode) {
   RandomText random(1);
   std::set<std::size_t> sizes;
   int64_t known = 0, pieces = 0, unknown = 0;
@@ -154,7 +154,7 @@ TEST(Tokenizer, EqualsTheObviousOneOnRandomUnicode) {
     for (int k = 0; k < letters; ++k) long_word += static_cast<char>('a' + random.below(2));
     texts.push_back(long_word + " " + random(5));
 
-    // Tokens are stretches of the words themselves, so that many fit and some nearly do.
+    // Tokens are substrings of the words, so that many match and some nearly match.
     std::set<std::string> vocabulary;
     for (const auto& text : texts)
       for (const auto& word : test::words_of(test::normalize(test::decode_utf8(text), options)))
@@ -190,13 +190,13 @@ TEST(Tokenizer, EqualsTheObviousOneOnRandomUnicode) {
       }
     }
   }
-  // The comparison means little if nothing but [UNK] comes out.
+  // The comparison is meaningless if the result is only [UNK].
   EXPECT_GT(known, 10000);
   EXPECT_GT(pieces, 1000);
   EXPECT_GT(unknown, 1000);
 }
 
-TEST(Tokenizer, TakesTheLongestPieceEachTimeOrNone) {
+TEST(Tokenizer, TakesTheLongestPieceEachTime) {
   const Tokenizer tokenizer = make({"a", "ab", "abcd", "##b", "##c", "##cde", "##d", "##dz"});
   EXPECT_EQ(tokens_of(tokenizer, "abcd"), (std::vector<std::string>{"abcd"}));
   EXPECT_EQ(tokens_of(tokenizer, "abcdz"), (std::vector<std::string>{"[UNK]"}));  // not ab ##c ##dz
@@ -207,13 +207,13 @@ TEST(Tokenizer, TakesTheLongestPieceEachTimeOrNone) {
   EXPECT_EQ(tokens_of(tokenizer, "##b"), (std::vector<std::string>{"[UNK]", "[UNK]", "[UNK]"}));
 }
 
-TEST(Tokenizer, HasTheUnicodeOfTheLibraryItFollows) {
+TEST(Tokenizer, UsesTheUnicodeVersionsOfHuggingFace) {
   const Tokenizer uncased = make({"a", "##a", "i", "##i", "\u0307", "##\u0307", "\u03c3",
                                   "##\u03c3", ";", "\U0002B920", "\U0002B820", "##\U0002B820"});
-  // U+1734 was a nonspacing mark in Unicode 9.0 and is none since 14.0; U+1AC1 came with 14.0.
+  // U+1734 was a nonspacing mark in Unicode 9.0 but not since 14.0; U+1AC1 was added in 14.0.
   EXPECT_EQ(tokens_of(uncased, "a\u1734a"), (std::vector<std::string>{"a", "##a"}));
   EXPECT_EQ(tokens_of(uncased, "a\u1AC1a"), (std::vector<std::string>{"[UNK]"}));
-  // Unassigned characters stay; private and format ones go.
+  // Unassigned characters stay; private and format characters are dropped.
   EXPECT_EQ(tokens_of(uncased, "a\U000EFFFFa"), (std::vector<std::string>{"[UNK]"}));
   EXPECT_EQ(tokens_of(uncased, "a\uE000\u200D\uFFFDa"), (std::vector<std::string>{"a", "##a"}));
   EXPECT_EQ(tokens_of(uncased, "a\u037Ea"), (std::vector<std::string>{"a", ";", "a"}));
@@ -242,7 +242,7 @@ TEST(Tokenizer, CountsOffsetsInCharactersOfTheOriginal) {
             (Spans{{0, 0}, {0, 4}, {5, 6}, {8, 9}, {10, 16}, {17, 18}, {17, 18}, {0, 0}}));
 }
 
-TEST(Tokenizer, CutsTheLongerOfAPair) {
+TEST(Tokenizer, TruncatesTheLongerOfAPair) {
   const Tokenizer tokenizer = make({"a", "b"});
   const auto lengths = [&](int first, int second, int64_t room) {
     std::string a, b;
@@ -270,7 +270,7 @@ TEST(Tokenizer, CutsTheLongerOfAPair) {
   EXPECT_THROW_WITH(tokenizer.encode_pair("a", "b", 2), Error, "expected at least 3");
 }
 
-TEST(Tokenizer, EncodesABatchAsOneByOne) {
+TEST(Tokenizer, EncodesABatchLikeSingleTexts) {
   const Tokenizer tokenizer = golden_tokenizer();
   std::vector<std::string> texts;
   const json cases = golden("tokenizer.json");
@@ -289,7 +289,7 @@ TEST(Tokenizer, EncodesABatchAsOneByOne) {
   EXPECT_THROW_WITH(tokenizer.encode_batch(texts, 0, 3), Error, "byte 3 (0xFF)");
 }
 
-TEST(Tokenizer, RefusesWhatIsNotUtf8AndNamesTheByte) {
+TEST(Tokenizer, RefusesInvalidUtf8AndNamesTheByte) {
   const Tokenizer tokenizer = make({"a"});
   Ids ids = {1, 2, 3};
   const auto refused = [&](std::string_view text, const std::string& message) {
@@ -307,7 +307,7 @@ TEST(Tokenizer, RefusesWhatIsNotUtf8AndNamesTheByte) {
   refused("\xF0\x9F\x98", "byte 0 (0xF0)");
 }
 
-TEST(Tokenizer, DecodesAsTheLibrary) {
+TEST(Tokenizer, DecodesLikeHuggingFace) {
   const Tokenizer tokenizer = make({"hello", ",", "world", "!", "un", "##aff", "##able", "'", "s"});
   const auto decoded = [&](const std::string& text, bool skip = true) {
     return tokenizer.decode(tokenizer.encode(text).ids, skip);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning a vocabulary: small cases by hand, an obvious trainer on random words, and that what is
-// learned splits the text it was learned from.
+// Learning a vocabulary: small cases by hand, comparison with a reference trainer on random words,
+// and use of the learned vocabulary on its own text.
 #include "text/wordpiece_trainer.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Tokens learned(const std::string& text, const TrainerOptions& options) {
 
 TEST(WordPieceTrainer, JoinsTheMostFrequentPairFirst) {
   TrainerOptions options;
-  // (##u, ##g) 3 + 2 times, then (h, ##ug) 3, (p, ##ug) 2; (p, ##u) is then left with 1.
+  // (##u, ##g) 3 + 2 times, then (h, ##ug) 3, (p, ##ug) 2; (p, ##u) then has count 1.
   EXPECT_EQ(learned("hug hug hug pug pug pun", options),
             (Tokens{"g", "h", "n", "p", "u", "##g", "##n", "##u", "##ug", "hug", "pug"}));
 }
@@ -61,7 +61,7 @@ TEST(WordPieceTrainer, LimitsTheAlphabetToTheMostFrequentCharacters) {
   EXPECT_EQ(learned("ab ab ba cab", options), (Tokens{"a", "b", "##a", "##b", "ab", "ba"}));
 }
 
-TEST(WordPieceTrainer, NormalisesAsTheTokenizer) {
+TEST(WordPieceTrainer, NormalisesLikeTheTokenizer) {
   TrainerOptions options;
   options.min_frequency = 1;
   EXPECT_EQ(learned("\u00c9t\u00e9!", options), (Tokens{"!", "e", "t", "##e", "##t", "et", "ete"}));
@@ -72,7 +72,7 @@ TEST(WordPieceTrainer, NormalisesAsTheTokenizer) {
   EXPECT_TRUE(words.counts().empty());
 }
 
-// Counts all pairs anew for each join.
+// Recounts all pairs for each join.
 Tokens train_obviously(const std::map<std::string, int64_t>& counts, int64_t size,
                        int64_t min_frequency) {
   Tokens tokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
@@ -117,7 +117,7 @@ Tokens train_obviously(const std::map<std::string, int64_t>& counts, int64_t siz
   return tokens;
 }
 
-TEST(WordPieceTrainer, EqualsTheObviousOneOnRandomWords) {
+TEST(WordPieceTrainer, EqualsTheReferenceOnRandomWords) {
   std::mt19937 random(1);
   const auto below = [&](int count) {
     return std::uniform_int_distribution<int>(0, count - 1)(random);
@@ -140,7 +140,7 @@ TEST(WordPieceTrainer, EqualsTheObviousOneOnRandomWords) {
   }
 }
 
-TEST(WordPieceTrainer, LearnsWhatItsTokenizerUses) {
+TEST(WordPieceTrainer, TheTokenizerUsesWhatWasLearned) {
   const std::string text = "the cat sat on the mat, the bat sat on the cat; that is that.";
   TrainerOptions options;
   options.min_frequency = 1;

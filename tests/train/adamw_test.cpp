@@ -2,7 +2,11 @@
 // The fused step against the formula in float64, on every instruction set.
 #include "train/adamw.h"
 
+#include <torch/optim/adamw.h>
+
+#include "hydramix/error.h"
 #include "kernels/cpu/isa.h"
+#include "support/expect.h"
 #include "support/tensors.h"
 #include "support/threads.h"
 #include "train/schedule.h"
@@ -93,6 +97,118 @@ TEST_P(AdamWStep, IsTheFormulaOverManySteps) {
   }
 }
 
+// torch.optim.AdamW decays by rate times decay; every weight of this model decays there.
+TEST_P(AdamWStep, TimesRateIsTheStepOfTorch) {
+  torch::manual_seed(3);
+  TwoLayers model, theirs;
+  model->to(torch::kFloat64);
+  theirs->to(torch::kFloat64);
+  {
+    torch::NoGradGuard no_grad;
+    for (const auto& item : model->named_parameters())
+      theirs->named_parameters()[item.key()].copy_(item.value());
+  }
+  AdamWOptions options;
+  options.rate = 1e-2;
+  options.decay = 0.3;
+  options.decay_rule = "times_rate";
+  options.groups = {". decay=0.3"};
+  options.clip = kInfinity;
+  FlatParameters flat(*model);
+  AdamW optimizer(flat, options);
+  torch::optim::AdamW reference(
+      theirs->parameters(),
+      torch::optim::AdamWOptions(1e-2).betas({0.9, 0.98}).eps(1e-6).weight_decay(0.3));
+  for (int step = 0; step < 5; ++step) {
+    flat.zero_gradients();
+    for (const auto& range : flat.ranges()) {
+      range.parameter.grad().copy_(torch::randn(range.parameter.sizes(), torch::kFloat64));
+      theirs->named_parameters()[range.name].mutable_grad() = range.parameter.grad().clone();
+    }
+    optimizer.step(1, 1, optimizer.gradient_norm(1));
+    reference.step();
+  }
+  for (const auto& range : flat.ranges())
+    test::expect_close(range.parameter.detach(), theirs->named_parameters()[range.name].detach(),
+                       1e-13, range.name);
+}
+
+TEST_P(AdamWStep, GroupsHaveTheirOwnRateAndDecay) {
+  AdamWOptions options;
+  options.rate = 1e-2;
+  options.decay = 0.1;
+  options.clip = kInfinity;
+  options.groups = {"^first rate=1e-3 decay=0.5", "second.weight rate=x0.25", "first|norm decay=0"};
+  for (const auto* rule : {"decoupled", "times_rate"}) {
+    options.decay_rule = rule;
+    torch::manual_seed(4);
+    TwoLayers model;
+    model->to(torch::kFloat64);
+    FlatParameters flat(*model);
+    AdamW optimizer(flat, options);
+    std::map<std::string, Plain> plain;
+    for (const auto& range : flat.ranges()) {
+      const auto w = range.parameter.detach().clone();
+      plain[range.name] = {w, torch::zeros_like(w), torch::zeros_like(w), w};
+    }
+    for (int step = 1; step <= 3; ++step) {
+      flat.gradients().copy_(torch::randn_like(flat.gradients()));
+      for (const auto& range : flat.ranges()) {
+        AdamWOptions own = options;
+        const bool first = range.name.starts_with("first");
+        own.rate = first ? 1e-3 : range.name == "second.weight" ? 2.5e-3 : 1e-2;
+        own.decay = first                           ? 0.5
+                    : range.name == "second.weight" ? 0.1
+                                                    : 0;  // biases and norms: none
+        if (std::string(rule) == "times_rate") own.decay *= own.rate;
+        plain_step(plain[range.name], range.parameter.grad(), own, 0.7, step, true);
+      }
+      optimizer.step(0.7, 1, optimizer.gradient_norm(1));
+    }
+    for (const auto& range : flat.ranges())
+      test::expect_close(range.parameter.detach(), plain[range.name].w, 1e-13, range.name);
+  }
+}
+
+TEST(ParameterGroupsTest, TextsThatCannotBeMeantAreErrors) {
+  TwoLayers model;
+  FlatParameters flat(*model);
+  const auto made = [&](const std::string& text) { return parameter_groups(flat, {1, 1}, {text}); };
+  EXPECT_THROW_WITH(made(""), UsageError, "it is empty");
+  EXPECT_THROW_WITH(made("first"), UsageError, "it states nothing");
+  EXPECT_THROW_WITH(made("first rate=fast"), UsageError, "'fast' is no number");
+  EXPECT_THROW_WITH(made("first decay=-1"), UsageError, "'-1' is no number");
+  EXPECT_THROW_WITH(made("first wd=1"), UsageError, "neither rate= nor decay=");
+  EXPECT_THROW_WITH(made("first( rate=1"), UsageError, "no regular expression");
+  EXPECT_THROW_WITH(made("third rate=1"), UsageError, "first.weight to second.bias");
+  EXPECT_EQ(made("first rate=2").groups.size(), 4u);  // two rates, with decay and without
+  EXPECT_EQ(parameter_groups(flat, {1, 1}, {}).groups.size(), 2u);
+}
+
+// min(d, (1 + t) / (10 + t)): after few steps the average has left the initial weights.
+TEST(AdamWTest, TheAverageWarmsUp) {
+  AdamWOptions options;
+  options.rate = 1e-2;
+  options.ema = 0.9999;
+  options.ema_warmup = true;
+  torch::manual_seed(6);
+  TwoLayers model;
+  model->to(torch::kFloat64);
+  FlatParameters flat(*model);
+  AdamW optimizer(flat, options);
+  auto expected = flat.values().clone();
+  const auto initial = flat.values().clone();
+  for (int t = 0; t < 30; ++t) {
+    flat.gradients().fill_(1);
+    optimizer.step(1, 1, optimizer.gradient_norm(1));
+    const double d = std::min(0.9999, (1.0 + t) / (10.0 + t));
+    expected = d * expected + (1 - d) * flat.values();
+  }
+  test::expect_close(optimizer.average(), expected, 1e-13, "average");
+  const auto left = (flat.values() - optimizer.average()).norm().item<double>();
+  EXPECT_LT(left, 0.25 * (flat.values() - initial).norm().item<double>());
+}
+
 TEST_P(AdamWStep, ThreadsDoNotMatter) {
   test::same_for_any_threads([] {
     torch::manual_seed(2);
@@ -150,6 +266,24 @@ TEST(Schedule, RisesThenFallsToItsEnd) {
       EXPECT_GT(rate_share(options, step, steps), 0);
       EXPECT_LE(rate_share(options, step, steps), 1);
     }
+}
+
+TEST(Schedule, CosineFallsSlowlyAtBothEnds) {
+  const ScheduleOptions options{.warmup = 0.1, .final = 0.2, .shape = "cosine"};
+  EXPECT_DOUBLE_EQ(rate_share(options, 0, 1001), 1.0 / 101);
+  EXPECT_DOUBLE_EQ(rate_share(options, 100, 1001), 1);
+  EXPECT_DOUBLE_EQ(rate_share(options, 101, 1001), 1);
+  // 899 steps from the peak to the end.
+  for (const int64_t step : {200, 550, 900})
+    EXPECT_NEAR(rate_share(options, step, 1001),
+                0.6 + 0.4 * std::cos(M_PI * static_cast<double>(step - 101) / 899), 1e-15);
+  EXPECT_NEAR(rate_share(options, 1000, 1001), 0.2, 1e-15);
+}
+
+TEST(Schedule, ConstantStaysAtThePeak) {
+  const ScheduleOptions options{.warmup = 0.1, .final = 0.2, .shape = "constant"};
+  EXPECT_DOUBLE_EQ(rate_share(options, 4, 100), 0.5);
+  for (const int64_t step : {9, 10, 50, 99}) EXPECT_EQ(rate_share(options, step, 100), 1);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 // and an interrupted run continues to the same bits.
 #include <csignal>
 
-#include "ops/gpu/gpu.h"
 #include "support/glue.h"
 #include "support/gpu.h"
 #include "train/finetune.h"

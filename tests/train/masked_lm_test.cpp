@@ -82,6 +82,17 @@ TEST_F(MaskedLmTest, EvaluationAddsUpOverRanksAndKinds) {
   EXPECT_EQ(summary.at("kinds").size(), validation.kinds().size());
 }
 
+TEST_F(MaskedLmTest, EveryDocumentIsEvaluatedUnlessToldOtherwise) {
+  const auto places = [&](int64_t documents) {
+    MaskedLm own(model, training_batches, validation, validation_batches,
+                 {.micro_batch = 7, .evaluation_documents = documents});
+    return own.evaluate(0, 1)[1];
+  };
+  EXPECT_EQ(places(0), static_cast<double>(validation_batches.evaluation(0, 40).positions.size()));
+  EXPECT_EQ(places(9), static_cast<double>(validation_batches.evaluation(0, 9).positions.size()));
+  EXPECT_EQ(MaskedLmSettings{}.evaluation_documents, 0);
+}
+
 TEST_F(MaskedLmTest, AFaultIsFoundInItsLayer) {
   EXPECT_NE(task.find_fault({0, 2}).find("every layer's output is finite"), std::string::npos);
   torch::NoGradGuard no_grad;

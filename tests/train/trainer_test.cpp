@@ -123,7 +123,13 @@ TEST(TrainerTest, ContinuesToTheSameBitsFromEveryStep) {
   LeastSquares reference;
   auto options = quick_options();
   options.optimizer.ema = 0.5;
+  options.optimizer.ema_warmup = true;
+  options.optimizer.decay_rule = "times_rate";
+  options.optimizer.groups = {"bias rate=0.1 decay=0.2"};
+  options.schedule.shape = "cosine";
   const auto expected = train(reference, options, whole.path()).weights;
+  const auto average =
+      read_checkpoint(whole / "checkpoints/step-0000000020.safetensors").tensors.at("average.bias");
   for (int64_t stop = 0; stop < 20; stop += 3) {
     test::TemporaryFolder folder;
     LeastSquares first;
@@ -135,6 +141,9 @@ TEST(TrainerTest, ContinuesToTheSameBitsFromEveryStep) {
     EXPECT_EQ(rest.end, Trainer::End::kDone);
     EXPECT_EQ(second.seen.front(), 6 * stop) << "done steps are not done again";
     EXPECT_TRUE(torch::equal(rest.weights, expected)) << "stopped in step " << stop;
+    EXPECT_TRUE(torch::equal(read_checkpoint(folder / "checkpoints/step-0000000020.safetensors")
+                                 .tensors.at("average.bias"),
+                             average));
   }
 }
 

@@ -50,11 +50,11 @@ __global__ void __launch_bounds__(kThreads, 4)
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
-// The range of an index. Indices ascend from call to call, so most calls compare once.
-class Decay {
+// The group of an index. Indices ascend from call to call, so most calls compare once.
+class GroupOf {
  public:
-  __device__ __forceinline__ Decay(const DecayRanges& ranges, int64_t first) : ranges_(ranges) {
-    int low = 0, high = ranges.count;  // the range is in [low, high]; `count`: behind the last
+  __device__ __forceinline__ GroupOf(const AdamWRanges& ranges, int64_t first) : ranges_(ranges) {
+    int low = 0, high = ranges.count;  // the range is in [low, high]; `count`: after the last
     while (low < high) {
       const int middle = low + (high - low) / 2;
       if (ranges.ends[middle] > first)
@@ -64,27 +64,28 @@ class Decay {
     }
     enter(low);
   }
-  __device__ __forceinline__ bool at(int64_t i) {
+  __device__ __forceinline__ AdamWGroup at(int64_t i) {
     while (i >= end_) enter(range_ + 1);
-    return decays_;
+    return group_;
   }
 
  private:
   __device__ __forceinline__ void enter(int range) {
     range_ = range;
-    end_ = range < ranges_.count ? ranges_.ends[range] : INT64_MAX;
-    decays_ = range < ranges_.count && ranges_.decays[range] != 0;
+    const bool inside = range < ranges_.count;
+    end_ = inside ? ranges_.ends[range] : INT64_MAX;
+    group_ = inside ? ranges_.groups[ranges_.numbers[range]] : AdamWGroup{0.0f, 1.0f};
   }
-  const DecayRanges& ranges_;
+  const AdamWRanges& ranges_;
   int range_;
   int64_t end_;
-  bool decays_;
+  AdamWGroup group_;
 };
 
 // W values from i on; `scale` is what makes the scaled, clipped gradient.
 template <int W>
 __device__ __forceinline__ void update(const AdamWBuffers& buffers, int64_t i,
-                                       const AdamWStep& step, float scale, Decay& decay) {
+                                       const AdamWStep& step, float scale, GroupOf& groups) {
   float g[W], w[W], m[W], v[W], average[W];
   load<W>(buffers.gradient + i, g);
   load<W>(buffers.weight + i, w);
@@ -96,8 +97,10 @@ __device__ __forceinline__ void update(const AdamWBuffers& buffers, int64_t i,
     g[j] *= scale;
     m[j] = fmaf(m[j], step.beta1, g[j] * (1.0f - step.beta1));
     v[j] = fmaf(v[j], step.beta2, g[j] * g[j] * (1.0f - step.beta2));
-    const float change = m[j] * step.rate / fmaf(sqrtf(v[j]), step.denominator_scale, step.epsilon);
-    w[j] = fmaf(w[j], decay.at(i + j) ? step.keep : 1.0f, -change);
+    const AdamWGroup group = groups.at(i + j);
+    const float change =
+        m[j] * group.rate / fmaf(sqrtf(v[j]), step.denominator_scale, step.epsilon);
+    w[j] = fmaf(w[j], group.keep, -change);
   }
   store<W>(buffers.weight + i, w);
   store<W>(buffers.m + i, m);
@@ -115,7 +118,7 @@ constexpr int64_t kRun =
 
 template <int W>
 __global__ void __launch_bounds__(kThreads)
-    adamw_kernel(int64_t n, const AdamWBuffers buffers, const DecayRanges ranges,
+    adamw_kernel(int64_t n, const AdamWBuffers buffers, const AdamWRanges ranges,
                  const AdamWStep* at, const double* squares, float clip) {
   const AdamWStep step = *at;
   const double norm = sqrt(*squares) * static_cast<double>(step.gradient_scale);
@@ -125,12 +128,12 @@ __global__ void __launch_bounds__(kThreads)
                                         static_cast<double>(step.gradient_scale));
   const int64_t begin = blockIdx.x * kRun, behind = begin + kRun, end = behind < n ? behind : n;
   const int64_t first = begin + static_cast<int64_t>(threadIdx.x) * W;
-  Decay decay(ranges, first);
+  GroupOf groups(ranges, first);
   for (int64_t i = first; i < end; i += kThreads * W) {
     if (i + W <= end)
-      update<W>(buffers, i, step, scale, decay);
+      update<W>(buffers, i, step, scale, groups);
     else
-      for (int64_t k = i; k < end; ++k) update<1>(buffers, k, step, scale, decay);
+      for (int64_t k = i; k < end; ++k) update<1>(buffers, k, step, scale, groups);
   }
 }
 
@@ -157,7 +160,7 @@ cudaError_t sum_of_squares(int64_t n, const float* values, double* sum, double* 
   return launch_add_parts<false, double>(workspace, parts, 1, sum, nullptr, stream);
 }
 
-cudaError_t adamw(int64_t n, const AdamWBuffers& buffers, const DecayRanges& ranges,
+cudaError_t adamw(int64_t n, const AdamWBuffers& buffers, const AdamWRanges& ranges,
                   const AdamWStep* step, const double* squares, float clip, cudaStream_t stream) {
   if (n == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>(ceil_div(n, kRun));

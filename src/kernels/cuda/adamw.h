@@ -21,10 +21,14 @@ cudaError_t sum_of_squares(int64_t n, const float* values, double* sum, double* 
 struct AdamWStep {
   float gradient_scale;         // one over the number of terms of the loss
   float beta1, beta2, epsilon;  // of the moments, and what keeps the denominator from zero
-  float rate;                   // the learning rate over 1 - beta1^t
   float denominator_scale;      // 1 / sqrt(1 - beta2^t)
-  float keep;                   // what decay leaves of a weight: 1 - decay
   float ema;                    // share of the old average that stays; used where there is one
+};
+
+// What differs between weights. Lies on the device too.
+struct AdamWGroup {
+  float rate;  // the learning rate over 1 - beta1^t
+  float keep;  // what decay leaves of a weight
 };
 
 struct AdamWBuffers {               // (n) each
@@ -34,12 +38,14 @@ struct AdamWBuffers {               // (n) each
   __nv_bfloat16* copy = nullptr;  // of the new weights, or null
 };
 
-// Which weights decay: those of range r, from ends[r - 1] (0 for the first) up to ends[r], if
-// decays[r] is not 0. Ends ascend; what lies behind the last does not decay. On the device.
-struct DecayRanges {
+// Which weights are of which group: those of range r, from ends[r - 1] (0 for the first) up to
+// ends[r], are of groups[numbers[r]]. Ends ascend; weights after the last end stay as they are. On
+// the device.
+struct AdamWRanges {
   const int64_t* ends = nullptr;
-  const uint8_t* decays = nullptr;
+  const uint8_t* numbers = nullptr;
   int count = 0;
+  const AdamWGroup* groups = nullptr;
 };
 
 // norm = sqrt(squares) gradient_scale,  g = gradient gradient_scale min(1, clip / norm)
@@ -47,7 +53,7 @@ struct DecayRanges {
 // average = ema average + (1 - ema) w,  copy = w.
 // With a norm that is not finite all of them stay as they are. `step` and `squares` are on the
 // device.
-cudaError_t adamw(int64_t n, const AdamWBuffers& buffers, const DecayRanges& ranges,
+cudaError_t adamw(int64_t n, const AdamWBuffers& buffers, const AdamWRanges& ranges,
                   const AdamWStep* step, const double* squares, float clip, cudaStream_t stream);
 
 }  // namespace hydramix::cuda

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/reference_gpu.h"
 #include "kernels/cuda/scan.h"
+#include "kernels/cuda/uniform_tiles.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -33,6 +34,11 @@ TokenTiles::TokenTiles(const std::vector<int64_t>& offsets) {
   }
 }
 
+TokenTiles::TokenTiles(int64_t count, int64_t length) : states(length > kTile), length(length) {
+  const int64_t step = uniform_tile(length);
+  tiles_ = static_cast<int>((count * length + step - 1) / step);
+}
+
 int TokenTiles::segment_of(int tiles, int walks) {
   const int64_t share = (int64_t{tiles} * walks + kWalksAtOnce - 1) / kWalksAtOnce;
   return static_cast<int>(std::clamp<int64_t>(share, std::min(kShortestSegment, tiles), tiles));
@@ -48,6 +54,7 @@ int TokenTiles::segment(int walks) const {
 }
 
 bool TokenTiles::carries(int segment) const {
+  if (length > 0) return segment < tiles() && segment * uniform_tile(length) % length != 0;
   for (int tile = segment; tile < tiles(); tile += segment) {
     const int t = begins[static_cast<std::size_t>(tile)];
     if (bounds[static_cast<std::size_t>(t)].x < t) return true;

@@ -22,10 +22,12 @@ AdamWStep some_step() {
           .beta1 = 0.9f,
           .beta2 = 0.98f,
           .epsilon = 1e-6f,
-          .rate = 0.1f,
           .denominator_scale = 1.7f,
-          .keep = 0.95f,
           .ema = 0.75f};
+}
+
+std::vector<AdamWGroup> some_groups(float rate = 0.1f) {
+  return {{rate, 1.0f}, {rate, 0.95f}, {0.3f * rate, 0.9f}};
 }
 
 // Buffers (n) that begin `offset` values behind where they are aligned.
@@ -58,7 +60,7 @@ struct Buffers {
 
 struct Ranges {
   std::vector<int64_t> ends;
-  std::vector<uint8_t> decays;
+  std::vector<uint8_t> numbers;  // of some_groups()
 };
 
 // Many short ranges, some empty, then longer ones.
@@ -68,7 +70,7 @@ Ranges some_ranges(int64_t n) {
   for (int64_t r = 0; end < n; ++r) {
     end = std::min(n, end + (r % 11 == 5 ? 0 : 1 + r * r * r % 2003));
     ranges.ends.push_back(end);
-    ranges.decays.push_back(r % 3 != 1);
+    ranges.numbers.push_back(static_cast<uint8_t>(r % 3));
   }
   return ranges;
 }
@@ -86,6 +88,7 @@ void check_step(int64_t n, int64_t offset, float clip, bool average, bool copy) 
   const Buffers buffers(n, offset, 5);
   const auto ranges = some_ranges(n);
   const AdamWStep step = some_step();
+  const auto groups = some_groups();
   const auto g = buffers.gradient.host(), w = buffers.weight.host(), m = buffers.m.host(),
              v = buffers.v.host(), a = buffers.average.host();
   const auto poison = buffers.copy.host();
@@ -101,21 +104,25 @@ void check_step(int64_t n, int64_t offset, float clip, bool average, bool copy) 
     const double beta1 = step.beta1, beta2 = step.beta2, ema = step.ema, gradient = g[i] * scale;
     expected_m[i] = beta1 * m[i] + (1 - beta1) * gradient;
     expected_v[i] = beta2 * v[i] + (1 - beta2) * gradient * gradient;
-    expected_w[i] = (ranges.decays[range] != 0 ? static_cast<double>(step.keep) : 1) * w[i] -
-                    step.rate * expected_m[i] /
+    const auto& group = groups[ranges.numbers[range]];
+    expected_w[i] = static_cast<double>(group.keep) * w[i] -
+                    group.rate * expected_m[i] /
                         (std::sqrt(expected_v[i]) * step.denominator_scale + step.epsilon);
     if (average) expected_a[i] = ema * a[i] + (1 - ema) * expected_w[i];
   }
 
   const DeviceBuffer<int64_t> ends(ranges.ends);
-  const DeviceBuffer<uint8_t> decays(ranges.decays);
+  const DeviceBuffer<uint8_t> numbers(ranges.numbers);
+  const DeviceBuffer<AdamWGroup> groups_on_device(groups);
   const DeviceBuffer<AdamWStep> on_device(std::vector<AdamWStep>{step});
   const DeviceBuffer<double> sum(std::vector<double>{squares});
   auto all = buffers.all();
   if (!average) all.average = nullptr;
   if (!copy) all.copy = nullptr;
-  ASSERT_CUDA(adamw(n, all, {ends.data(), decays.data(), static_cast<int>(ranges.ends.size())},
-                    on_device.data(), sum.data(), clip, nullptr));
+  ASSERT_CUDA(adamw(
+      n, all,
+      {ends.data(), numbers.data(), static_cast<int>(ranges.ends.size()), groups_on_device.data()},
+      on_device.data(), sum.data(), clip, nullptr));
 
   const auto new_w = buffers.weight.host();
   EXPECT_LT(relative_error(widened(buffers.m.host()), expected_m), 2e-7);
@@ -148,7 +155,7 @@ TEST(CudaAdamW, Clipping) {
   for (const float clip : {0.0f, 0.1f, 2.7f, 1e4f, kNoClip}) check_step(3001, 0, clip, true, true);
 }
 
-TEST(CudaAdamW, WithoutRangesNothingDecays) {
+TEST(CudaAdamW, WithoutRangesNoWeightChanges) {
   SKIP_WITHOUT_GPU();
   const Buffers buffers(1000, 0, 0);  // a gradient of zero
   const auto w = buffers.weight.host();
@@ -226,13 +233,14 @@ TEST(CudaAdamW, InAGraph) {
   const DeviceBuffer<AdamWStep> step(1);
   const DeviceBuffer<double> squares(1), workspace(sum_of_squares_workspace(n));
   const DeviceBuffer<int64_t> ends(std::vector<int64_t>{n / 2, n});
-  const DeviceBuffer<uint8_t> decays(std::vector<uint8_t>{1, 0});
+  const DeviceBuffer<uint8_t> numbers(std::vector<uint8_t>{1, 0});
+  const DeviceBuffer<AdamWGroup> groups(static_cast<int64_t>(some_groups().size()));
   const auto both = [&](const Buffers& buffers, cudaStream_t stream) {
     const auto error =
         sum_of_squares(n, buffers.gradient.data(), squares.data(), workspace.data(), stream);
     if (error != cudaSuccess) return error;
-    return adamw(n, buffers.all(), {ends.data(), decays.data(), 2}, step.data(), squares.data(),
-                 1.0f, stream);
+    return adamw(n, buffers.all(), {ends.data(), numbers.data(), 2, groups.data()}, step.data(),
+                 squares.data(), 1.0f, stream);
   };
   cudaStream_t stream;
   cudaGraph_t graph;
@@ -243,9 +251,11 @@ TEST(CudaAdamW, InAGraph) {
   ASSERT_CUDA(cudaStreamEndCapture(stream, &graph));
   ASSERT_CUDA(cudaGraphInstantiateWithFlags(&executable, graph, 0));
   for (const float rate : {0.1f, 0.01f}) {
-    AdamWStep now = some_step();
-    now.rate = rate;
+    const AdamWStep now = some_step();
     ASSERT_CUDA(cudaMemcpy(step.data(), &now, sizeof now, cudaMemcpyHostToDevice));
+    const auto rates = some_groups(rate);
+    ASSERT_CUDA(cudaMemcpy(groups.data(), rates.data(), rates.size() * sizeof(AdamWGroup),
+                           cudaMemcpyHostToDevice));
     ASSERT_CUDA(both(plain, nullptr));
     ASSERT_CUDA(cudaDeviceSynchronize());
     ASSERT_CUDA(cudaGraphLaunch(executable, stream));

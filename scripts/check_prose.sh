@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# check_prose.sh [FOLDER_OR_FILE...]: fails when a comment or a Markdown page has a phrase that reads as translated.
+# CONTRIBUTING.md asks for plain English; this finds only the lapses that occurred before. Checks the list below by default.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+checked=(README.md CONTRIBUTING.md docs hydramix scripts cmake examples fuzz include/hydramix src/base src/config src/data src/text src/io src/language src/eval tests/base tests/config tests/data tests/text tests/io tests/language tests/eval tests/examples tests/consumer tests/support tests/CMakeLists.txt tests/launcher_test.sh)
+skipped=(docs/cli.md scripts/check_prose.sh include/hydramix/mixer.h include/hydramix/block.h include/hydramix/layout.h)
+
+# Extended regular expressions with what to write instead.
+phrases=(
+  '\b(and|at|before|comes?|first|goes on|just|one|place|places|positions?|stands?|those|what|zeros?) behind\b|after'
+  '\bbehind (any|each|every|it|its|them|this|those|the (end|first|last|next|others?|row|text|tokens?))\b|after'
+  '\bsigns? of life\b|heartbeat'
+  '\bfarewells?\b|leave'
+  '\bby an enemy\b|not cryptographic'
+  '\bwhosesoever\b|of any'
+  '\bwhoever is killed\b|a killed run'
+  '\b(take|takes|taken|took) up (again|the work)\b|resume'
+  '\bgoes on (after|behind|to|with)\b|continues'
+  '\bis done with\.|is finished'
+  '\bwhich is not done\b|without running it'
+  '\bwhat came of it\b|measured'
+  '\bbegins? anew\b|restart'
+  '\bmust do at least\b|lower bound'
+  '\banswers? for every\b|can be reused for any'
+  '\b(is|are|was|were|be) asked (for )?anew\b|is evaluated again'
+  '\bhelps nobody\b|is of no use'
+  '\bhas nobody to tell\b|cannot report'
+  '\bmust go without\b|continue without'
+  '\bto be had\b|available'
+  '\bfor want of\b|without'
+  '\bas (it|they) (lie|lies|stand|stands) (in the file|in the text|on disk)\b|unchanged'
+  '\bwhat is there already\b|existing'
+  '\b(hold|holds|held) (it|us|the reader|the generator) to (it|that|this)\b|check'
+  '\b(one|a|an) (answer|byte|document|entry|executable|line|opcode|page|row|text|token|word) an? (line|row|sequence|folder|file|core|token|document|rank|thread|unit)\b|per'
+  '\bleavings\b|leftovers'
+  '\blast words\b|last lines'
+  '\bhardly ever\b|rarely'
+  '\bwholly or not at all\b|atomically'
+  '\bwhole or not at all\b|atomically'
+)
+
+targets=("${checked[@]}")
+[ $# -eq 0 ] || targets=("$@")
+if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+  list=$(git ls-files -- "${targets[@]}")
+else  # a source archive
+  list=$(find "${targets[@]}" -type f)
+fi
+files=()
+while IFS= read -r file; do
+  for skip in "${skipped[@]}"; do [ "$file" != "$skip" ] || continue 2; done
+  case $file in
+    *.md | *.h | *.cpp | *.cu | *.cuh | *.sh | *.py | *.pl | *.cmake | */CMakeLists.txt | hydramix) files+=("$file") ;;
+  esac
+done <<<"$list"
+[ ${#files[@]} -gt 0 ] || { echo "check_prose: no files to check in: ${targets[*]}"; exit 1; }
+
+failures=0
+for entry in "${phrases[@]}"; do
+  pattern=${entry%|*} instead=${entry##*|}
+  # Prose only: lines of Markdown, and the comments of other files.
+  found=$(grep -HnEi -- "$pattern" "${files[@]}" | grep -E '^[^:]+\.md:|^[^:]+:[0-9]+:.*(//|#|""")' |
+          grep -E -i -- "(\.md:[0-9]+:|//|#|\"\"\").*$pattern" || true)
+  [ -n "$found" ] || continue
+  echo "write '$instead' instead:"
+  echo "  ${found//$'\n'/$'\n'  }"
+  failures=1
+done
+[ $failures -ne 0 ] || echo "check_prose: ${#files[@]} files"
+exit $failures

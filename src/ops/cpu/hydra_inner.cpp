@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/hydra_inner.h"
+
+#include "ops/narrow_linear.h"
+#include "ops/product.h"
+
+namespace hydramix::on_cpu {
+
+HydraDelta hydra_delta(const torch::Tensor& x, const HydraWeights& weights) {
+  return {narrow_linear(x, weights.fc_D, weights.D), {}};
+}
+
+HydraDeltaGradients hydra_delta_backward(const torch::Tensor& x, const HydraWeights& weights,
+                                         const torch::Tensor& ddelta, const torch::Tensor&,
+                                         torch::Tensor dx) {
+  dx.add_(matrix_product(ddelta, weights.fc_D));
+  return {matrix_product(ddelta.t(), x), ddelta.sum(0)};
+}
+
+}  // namespace hydramix::on_cpu

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where packed sequences lie, in the form that GPU kernels read. Sequences own their tables: every
+// layer of a model and both passes of a step share one.
+#pragma once
+
+#include <memory>
+
+#include "hydramix/sequences.h"
+
+struct int2;
+namespace hydramix::cuda {
+struct ScanLayout;
+struct TokenTiles;
+}  // namespace hydramix::cuda
+
+namespace hydramix::on_cuda {
+
+class SequenceTable {
+ public:
+  SequenceTable(const Sequences::State& sequences, torch::Device device);
+  // Room for any sequences of `tokens` tokens; fill() may be called again while a graph that reads
+  // the table is alive.
+  SequenceTable(int64_t tokens, torch::Device device);
+  void fill(const std::vector<int64_t>& offsets);
+
+  torch::Device device() const { return bounds_.device(); }
+  // For each token the index of its sequence and its place in that, (n) int64. Computed from the
+  // table on the device by every call, so that a graph sees what it was filled with last.
+  torch::Tensor index_of_tokens() const;
+  torch::Tensor place_of_tokens() const;
+  const int2* bounds() const;
+  // `walks`: parts of heads and directions, which share a GPU.
+  cuda::ScanLayout layout(int walks) const;
+  // The allocator does not reuse the memory before the current stream is done with it.
+  void keep_for_current_stream() const;
+
+ private:
+  void upload(const cuda::TokenTiles& tiles);
+
+  int64_t tokens_;
+  bool refillable_;  // kernels have to expect any sequences
+  std::shared_ptr<const cuda::TokenTiles> tiles_;
+  torch::Tensor bounds_;  // (n, 2) int32
+  torch::Tensor begins_;  // (tiles + 1) int32
+};
+
+// The table of these sequences on a device, made at the first call. Their number of tokens is not
+// 0.
+std::shared_ptr<const SequenceTable> table_of(const Sequences& sequences, torch::Device device);
+
+// As in ops/sequences.h.
+void add_refillable_table(const Sequences& sequences, torch::Device device);
+void refill_table(const Sequences& sequences, const std::vector<int64_t>& offsets);
+
+}  // namespace hydramix::on_cuda

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The symbols of ops/cuda in a library without GPU kernels. backend_of() never names CUDA there, so
+// nobody calls them; whoever does is told.
+#include "hydramix/error.h"
+#include "ops/backend.h"
+#include "ops/cuda/adamw.h"
+#include "ops/cuda/sequence_table.h"
+#include "ops/depthwise_conv.h"
+#include "ops/device_time.h"
+#include "ops/embedding.h"
+#include "ops/graph.h"
+#include "ops/hydra_inner.h"
+#include "ops/linear_cross_entropy.h"
+#include "ops/norm.h"
+#include "ops/projection.h"
+#include "ops/rounded_copy.h"
+#include "ops/scan.h"
+
+namespace hydramix {
+
+bool has_cuda_kernels() { return false; }
+
+namespace {
+
+using torch::Tensor;
+
+[[noreturn]] void missing() {
+  throw Error(
+      "this library was built without GPU kernels. Build it with LibTorch for CUDA and a CUDA "
+      "compiler.");
+}
+
+}  // namespace
+
+struct OwnStream::State {};
+OwnStream::OwnStream(torch::Device) {}
+OwnStream::~OwnStream() = default;
+
+struct Graph::State {};
+Graph::Graph(const std::function<void()>&) { missing(); }
+Graph::~Graph() = default;
+void Graph::replay() { missing(); }
+
+namespace on_cuda {
+
+void conv_forward(const ConvCall&, const Tensor&) { missing(); }
+ConvWeightGradients conv_backward(const ConvCall&, const Tensor&, const Tensor&) { missing(); }
+
+void gated_norm_forward(const GatedNormCall&, const Tensor&) { missing(); }
+Tensor gated_norm_backward(const GatedNormCall&, const Tensor&, const Tensor&, const Tensor&) {
+  missing();
+}
+void layer_norm_forward(const LayerNormCall&, const Tensor&) { missing(); }
+LayerNormGradients layer_norm_backward(const LayerNormCall&, const Tensor&) { missing(); }
+
+std::vector<Tensor> scan_forward(const ScanCall&, const Tensor&) { missing(); }
+void scan_backward(const ScanCall&, const std::vector<Tensor>&, const Tensor&,
+                   const ScanGradients&) {
+  missing();
+}
+
+HydraDelta hydra_delta(const Tensor&, const HydraWeights&) { missing(); }
+HydraDeltaGradients hydra_delta_backward(const Tensor&, const HydraWeights&, const Tensor&,
+                                         const Tensor&, Tensor) {
+  missing();
+}
+bool hydra_inner_fits(const Tensor&, const HydraShape&) { missing(); }
+
+Tensor product_in_float(const Tensor&, const Tensor&) { missing(); }
+Tensor column_sums(const Tensor&) { missing(); }
+
+CrossEntropy cross_entropy_in_chunks(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                     const Tensor&, int64_t, CrossEntropyGradients*) {
+  missing();
+}
+
+Tensor embedding_gradient(const Tensor&, const Tensor&, int64_t) { missing(); }
+
+Tensor rounded(RoundedCopy::State&, const Tensor&) { missing(); }
+void set_rounded(RoundedCopy::State&, const Tensor&, const Tensor&) { missing(); }
+
+Tensor SequenceTable::index_of_tokens() const { missing(); }
+Tensor SequenceTable::place_of_tokens() const { missing(); }
+std::shared_ptr<const SequenceTable> table_of(const Sequences&, torch::Device) { missing(); }
+void add_refillable_table(const Sequences&, torch::Device) { missing(); }
+void refill_table(const Sequences&, const std::vector<int64_t>&) { missing(); }
+
+AdamWPass::AdamWPass(const std::vector<int64_t>&, const std::vector<uint8_t>&, torch::Device) {
+  missing();
+}
+const Tensor& AdamWPass::sum_of_squares(const Tensor&) { missing(); }
+void AdamWPass::step(const Buffers&, const Step&) { missing(); }
+
+double median_ms(const std::function<void()>&, int, int) { missing(); }
+std::vector<std::pair<std::string, double>> median_parts_ms(
+    const std::function<void(const std::function<void(const char*)>& mark)>&, int, int) {
+  missing();
+}
+void reset_peak_memory() { missing(); }
+double peak_memory_bytes() { missing(); }
+
+}  // namespace on_cuda
+}  // namespace hydramix

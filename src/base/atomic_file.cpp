@@ -34,7 +34,7 @@ void signal_if_asked(const std::filesystem::path& target, const char* point) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path target) : target_(resolved(target)) {
+AtomicFile::AtomicFile(const std::filesystem::path& target) : target_(resolved(target)) {
   HYDRAMIX_CHECK(!std::filesystem::is_directory(target_), target_.string(),
                  ": is a directory; name a file to write.");
   // Renaming over a device or a pipe would replace it.

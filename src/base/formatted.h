@@ -12,7 +12,7 @@ namespace formatting {
 inline const char* plain(const std::string& text) { return text.c_str(); }
 inline const char* plain(const char* text) { return text; }
 inline double plain(double number) { return number; }
-long long plain(std::integral auto number) { return number; }
+long long plain(std::integral auto number) { return static_cast<long long>(number); }
 std::string print(const char* format, ...);
 }  // namespace formatting
 

@@ -14,8 +14,8 @@
 namespace hydramix {
 
 struct GzipFile::State {
-  explicit State(std::filesystem::path target)
-      : path(target.string()), file(std::move(target)), buffer(std::size_t{1} << 16) {
+  explicit State(const std::filesystem::path& target)
+      : path(target.string()), file(target), buffer(std::size_t{1} << 16) {
     constexpr int kGzipWindow = 15 + 16;  // 32 KiB, in gzip's frame rather than zlib's
     const int status = deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 8,
                                     Z_DEFAULT_STRATEGY);
@@ -42,8 +42,7 @@ struct GzipFile::State {
   z_stream stream{};
 };
 
-GzipFile::GzipFile(std::filesystem::path target)
-    : state_(std::make_unique<State>(std::move(target))) {}
+GzipFile::GzipFile(const std::filesystem::path& target) : state_(std::make_unique<State>(target)) {}
 
 GzipFile::~GzipFile() = default;
 

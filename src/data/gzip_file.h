@@ -11,7 +11,7 @@ namespace hydramix {
 
 class GzipFile {
  public:
-  explicit GzipFile(std::filesystem::path target);
+  explicit GzipFile(const std::filesystem::path& target);
   ~GzipFile();
   GzipFile(const GzipFile&) = delete;
   GzipFile& operator=(const GzipFile&) = delete;

@@ -16,7 +16,7 @@ std::filesystem::path index_path(const std::filesystem::path& path) {
                  ": there is no such folder. Make it: hydramix tokenize INPUTS --vocab FILE --out ",
                  path.string());
   if (!std::filesystem::is_directory(path)) return path;
-  const auto index = path / kIndexName;
+  auto index = path / kIndexName;
   HYDRAMIX_CHECK(std::filesystem::exists(index), path.string(), ": has no ", kIndexName,
                  ", so it is no data set, or one that is not finished. Run the hydramix tokenize "
                  "command that writes it to its end.");

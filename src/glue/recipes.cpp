@@ -49,8 +49,9 @@ GlueRecipe opened_recipe(const std::string& name) {
     return recipe_read([&](GlueRecipe& recipe) { load_yaml(recipe, name); });
   for (const auto& [known, text] : glue_recipe_texts())
     if (known == name)
-      return recipe_read(
-          [&](GlueRecipe& recipe) { parse_yaml(recipe, text, "recipes/glue/" + name + ".yaml"); });
+      return recipe_read([&, yaml = text](GlueRecipe& recipe) {
+        parse_yaml(recipe, yaml, "recipes/glue/" + name + ".yaml");
+      });
   throw UsageError(concat("recipe: there is no '", name, "'; expected one of ",
                           join(glue_recipes()), ", or a file that ends in .yaml.",
                           did_you_mean(name, glue_recipes())));

@@ -131,7 +131,7 @@ File File::open(const std::filesystem::path& path, Selection selection) {
       std::make_shared<const Contents>(std::move(mapping), bytes, path.string(), selection));
 }
 
-File File::parse(std::span<const std::byte> bytes, std::string origin, Selection selection) {
+File File::parse(std::span<const std::byte> bytes, const std::string& origin, Selection selection) {
   return File(std::make_shared<const Contents>(nullptr, bytes, origin, selection));
 }
 

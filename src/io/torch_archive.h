@@ -37,7 +37,7 @@ class File {
   // Maps the file into memory. Tensors that are not row-major are copied, the others are not.
   static File open(const std::filesystem::path& path, Selection selection = Selection::kWeights);
   // As open(), over memory that the caller keeps alive; `origin` replaces the path in errors.
-  static File parse(std::span<const std::byte> bytes, std::string origin,
+  static File parse(std::span<const std::byte> bytes, const std::string& origin,
                     Selection selection = Selection::kWeights);
 
   const std::vector<TensorView>& tensors() const;  // by name

@@ -38,16 +38,6 @@ function(hydramix_target target)
   endif()
 endfunction()
 
-# Makes a text file a string in C++: #include "embedded/NAME.h" declares hydramix::embedded::NAME.
-function(hydramix_embed target name file)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${file})
-  file(READ ${PROJECT_SOURCE_DIR}/${file} text)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/embedded/${name}.h @ONLY CONTENT
-       "// Made from ${file}.\n#pragma once\n\nnamespace hydramix::embedded {\n\n\
-inline constexpr char ${name}[] = R\"___(@text@)___\";\n\n}  // namespace hydramix::embedded\n")
-  target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/generated)
-endfunction()
-
 # Unity builds of at most `size` files of one folder, so that an edited file is rebuilt in seconds. Sources added to the
 # target after this call are compiled alone.
 function(hydramix_small_units target size)

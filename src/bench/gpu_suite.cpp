@@ -138,8 +138,8 @@ void passes_step(Bench& bench, Size size) {
   const BlockOptions o = block_options(bench.options);
   const ScanCase scan(o, Sequences::uniform(size.batch, size.length));
   const double gemms = block_products_ms(o, scan.sequences.tokens());
-  ScanCall call{scan.x, {},          scan.bias, scan.A, {}, scan.delta.to(torch::kBFloat16),
-                {},     scan.sequences};
+  ScanCall call{scan.x,        {}, scan.bias, scan.A, {}, scan.delta.to(torch::kBFloat16), {},
+                scan.sequences};
   for (const int d : {0, 1}) {
     call.direction[d] = scan.directions[d];
     call.direction[d].dt = call.direction[d].dt.to(torch::kBFloat16);

@@ -5,12 +5,14 @@
 #include <map>
 
 #include "base/spelling.h"
-#include "glue/recipe_texts.h"
+#include "config/recipe_texts.h"
 #include "glue/sentence_task.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
 namespace {
+
+const std::string kFolder = "glue/";
 
 struct GlueRecipe {
   TaskRecipe all;
@@ -47,11 +49,10 @@ GlueRecipe recipe_read(const Read& read) {
 GlueRecipe opened_recipe(const std::string& name) {
   if (name.ends_with(".yaml"))
     return recipe_read([&](GlueRecipe& recipe) { load_yaml(recipe, name); });
-  for (const auto& [known, text] : glue_recipe_texts())
-    if (known == name)
-      return recipe_read([&, yaml = text](GlueRecipe& recipe) {
-        parse_yaml(recipe, yaml, "recipes/glue/" + name + ".yaml");
-      });
+  if (const auto found = recipe_texts().find(kFolder + name); found != recipe_texts().end())
+    return recipe_read([&](GlueRecipe& recipe) {
+      parse_yaml(recipe, found->second, "recipes/" + found->first + ".yaml");
+    });
   throw UsageError(concat("recipe: there is no '", name, "'; expected one of ",
                           join(glue_recipes()), ", or a file that ends in .yaml.",
                           did_you_mean(name, glue_recipes())));
@@ -62,7 +63,8 @@ GlueRecipe opened_recipe(const std::string& name) {
 const std::vector<std::string>& glue_recipes() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const auto& [name, text] : glue_recipe_texts()) all.push_back(name);
+    for (const auto& [name, text] : recipe_texts())
+      if (name.starts_with(kFolder)) all.push_back(name.substr(kFolder.size()));
     return all;
   }();
   return names;

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# check_architecture.sh: fails where the sources do not keep to docs/architecture.md.
+#
+#   - An #include points down in the diagram of folders, or stays in its folder.
+#   - Only src/ops/cuda includes src/ops/cuda. Its symbols are declared in src/ops, and every one that on_cuda:: names
+#     there is also in src/ops/no_cuda.cpp.
+#   - Nothing asks the preprocessor whether there are GPU kernels.
+#   - An op with kernels on both devices has at most 8 source files.
+#   - An op has one autograd function of a name, and none lives in ops/cpu or ops/cuda.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+failures=0
+fail() { echo "check_architecture: $*"; failures=$((failures + 1)); }
+
+# Folders from top to bottom, as the diagram lists them.
+mapfile -t folders < <(awk '/^```/ { inside = !inside; if (!inside) exit; next } inside && /^[a-z]+ / { print $1 }' docs/architecture.md)
+declare -A level
+for i in "${!folders[@]}"; do level[${folders[i]}]=$i; done
+for folder in src/*/; do
+  [ -n "${level[$(basename "$folder")]:-}" ] || fail "$folder is not in the diagram of docs/architecture.md"
+done
+for folder in "${folders[@]}"; do
+  [ -d "src/$folder" ] || fail "docs/architecture.md lists $folder, but there is no src/$folder"
+done
+
+# A public header belongs to the folder of the source that includes it first; one without a source to none.
+declare -A home
+while IFS=: read -r file include; do
+  name=${include#*hydramix/}
+  name=${name%.h\"}
+  [ "$(basename "$file" .cpp)" != "$name" ] || home[$name]=$(cut -d/ -f2 <<< "$file")
+done < <(for file in src/*/*.cpp; do echo "$file:$(grep -m1 '^#include "' "$file" || true)"; done | grep '"hydramix/' || true)
+[ "${home[block]:-}" = models ] || fail "cannot tell which folder a public header belongs to"
+
+edges=0
+while IFS=: read -r file _ include; do
+  from=$(cut -d/ -f2 <<< "$file")
+  to=${include#*\"}
+  to=${to%\"}
+  case $to in
+    hydramix/*) to=${to#hydramix/} && to=${home[${to%.h}]:-} ;;
+    */*) to=${to%%/*} ;;
+    *) to= ;;
+  esac
+  [ -n "$to" ] && [ "$to" != "$from" ] || continue
+  edges=$((edges + 1))
+  if [ -z "${level[$to]:-}" ]; then
+    fail "$file includes $include, which is in no folder of the diagram"
+  elif [ "${level[$to]}" -lt "${level[$from]}" ]; then
+    fail "$file ($from) includes $include, which points up to $to"
+  fi
+done < <(grep -rnE '^#include "' src --include='*.h' --include='*.cpp' --include='*.cu' --include='*.cuh')
+[ "$edges" -gt 100 ] || fail "found only $edges includes between folders: the check is broken"
+
+while IFS= read -r line; do fail "only src/ops/cuda may include this: $line"; done \
+  < <(grep -rnE '^#include "ops/cuda/' src tests --include='*.h' --include='*.cpp' | grep -v '^src/ops/cuda/' || true)
+while IFS= read -r line; do fail "the backend is chosen by backend_of(): $line"; done \
+  < <(grep -rnE 'kBuilt|HYDRAMIX_GPU|__CUDACC__|USE_CUDA' src include --include='*.h' --include='*.cpp' || true)
+while IFS= read -r line; do fail "an autograd function belongs to src/ops: $line"; done \
+  < <(grep -rnE 'autograd::Function<' src/ops/cpu src/ops/cuda src/kernels src/mixers src/models src/train || true)
+while IFS= read -r name; do fail "two autograd functions are called $name"; done \
+  < <(grep -rhoE 'class [A-Za-z]+ : public torch::autograd::Function' src | sort | uniq -d || true)
+
+# What ops name of on_cuda, no_cuda.cpp has too.
+symbols=0
+while IFS= read -r symbol; do
+  symbols=$((symbols + 1))
+  grep -qE "\b$symbol\(" src/ops/no_cuda.cpp || fail "src/ops/no_cuda.cpp has no $symbol()"
+done < <(awk '/^namespace on_cuda \{/ { inside = 1; next } /^}/ { inside = 0 } inside' src/ops/*.h |
+  grep -vE '^ *//|class|constexpr' | grep -oE '[a-z_0-9]+\(' | tr -d '(' | sort -u)
+[ "$symbols" -gt 10 ] || fail "found only $symbols symbols of on_cuda: the check is broken"
+
+# Source files of an op: its header and source, two backends, and each kernel's header and source.
+ops=0
+for backend in src/ops/cuda/*.cpp; do
+  op=$(basename "$backend" .cpp)
+  [ -f "src/ops/cpu/$op.cpp" ] || continue
+  ops=$((ops + 1))
+  count=0
+  for file in "src/ops/$op.h" "src/ops/$op.cpp" "src/ops/cpu/$op.cpp" "$backend"; do
+    [ -f "$file" ] && count=$((count + 1)) || fail "op $op has no $file"
+  done
+  case $op in depthwise_conv) kernel=conv ;; *) kernel=$op ;; esac
+  for file in src/kernels/{cpu,cuda}/"$kernel".{h,cpp,cu}; do [ ! -f "$file" ] || count=$((count + 1)); done
+  [ "$count" -le 8 ] || fail "op $op has $count source files; 8 are enough"
+done
+[ "$ops" -ge 4 ] || fail "found only $ops ops with two backends: the check is broken"
+
+[ "$failures" -eq 0 ] || exit 1
+echo "check_architecture: ${#folders[@]} folders, $edges includes, $ops ops with two backends, $symbols symbols: as documented"

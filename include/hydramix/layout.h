@@ -39,7 +39,7 @@ class Layout {
   // Back to (B, L, ...), zero where there is no token.
   torch::Tensor from_tokens(const torch::Tensor& tokens) const;
   // The layout of what to_tokens() returns.
-  Layout of_tokens() const;
+  Layout token_layout() const;
   // The sequences of tensors (B, L, ...) among their tokens; empty ones are left out.
   Sequences sequences(int64_t B, int64_t L) const;
   // The same layout, of (B, L) alone: its sequences are found once, and not once a layer.
@@ -53,7 +53,7 @@ class Layout {
   // (S, L', ...) -> (B, L, ...), zero where there is no token.
   torch::Tensor from_rows(const torch::Tensor& rows) const;
   // The layout of what to_rows() returns.
-  Layout of_rows() const;
+  Layout row_layout() const;
   // (S, L') bool: true where a row holds a token; undefined when every place does.
   torch::Tensor valid() const;
 

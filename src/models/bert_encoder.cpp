@@ -116,8 +116,8 @@ torch::Tensor BertEncoderImpl::embed(const torch::Tensor& ids, const torch::Tens
   check_key(dropout, sequences.count(), options_.dropout);
   const auto sequence =
       dropout.sequences.to(ids.device()).index_select(0, sequences.index_of_tokens(ids.device()));
-  const auto kept = kept_channels({dropout.seed, sequence, place}, e.size(2), options_.dropout);
-  return e * in_places(kept.to(e.scalar_type()).mul_(1 / (1 - options_.dropout)));
+  const auto mask = keep_mask({dropout.seed, sequence, place}, e.size(2), options_.dropout);
+  return e * in_places(mask.to(e.scalar_type()).mul_(1 / (1 - options_.dropout)));
 }
 
 torch::Tensor BertEncoderImpl::encode(

@@ -194,7 +194,7 @@ torch::Tensor BlockImpl::fused_hydra(const torch::Tensor& w, const Layout& token
   shape.centre = options_.d_conv / 2;
   shape.eps = kNormEps;
   const auto rows = w.flatten(0, 1);
-  if (!hydra_inner_takes(rows, shape)) return {};
+  if (!hydra_inner_supports(rows, shape)) return {};
   HydraWeights weights = hydra->inner_weights(w);
   weights.conv_weight = weight(conv1d->weight, w);
   weights.conv_bias = weight(conv1d->bias, w);
@@ -206,7 +206,7 @@ torch::Tensor BlockImpl::fused_hydra(const torch::Tensor& w, const Layout& token
 torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) const {
   check_input(u, layout);
   // Everything below works on tokens alone: padding costs nothing and cannot leak.
-  const Layout tokens = layout.of_tokens();
+  const Layout tokens = layout.token_layout();
   const auto w = projected_input(layout.to_tokens(u));
   if (const auto gated = fused_hydra(w, tokens); gated.defined())
     return layout.from_tokens(projected(out_proj, gated).to(u.scalar_type()));
@@ -220,7 +220,7 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) c
 
 torch::Tensor BlockImpl::materialize(const torch::Tensor& u, const Layout& layout) const {
   check_input(u, layout);
-  const Layout tokens = layout.of_tokens();
+  const Layout tokens = layout.token_layout();
   const auto [z, x, params] = preprocess(projected_input(layout.to_tokens(u)), tokens);
   return mixer_->materialize(params, x.size(1), tokens);
 }

@@ -81,9 +81,9 @@ torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const Drop
   check_key(key, x.size(0), options_.dropout);
   const auto sequences = key.sequences.to(x.device());
   // Place -1, where no token stands: the embedding's masks are those of places from 0.
-  const auto kept = kept_channels({key.seed, sequences, torch::full_like(sequences, -1)}, x.size(1),
-                                  options_.dropout);
-  return x * kept.to(x.scalar_type()).mul_(1 / (1 - options_.dropout));
+  const auto mask = keep_mask({key.seed, sequences, torch::full_like(sequences, -1)}, x.size(1),
+                              options_.dropout);
+  return x * mask.to(x.scalar_type()).mul_(1 / (1 - options_.dropout));
 }
 
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& ids,

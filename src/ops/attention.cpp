@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "hydramix/error.h"
-#include "ops/items.h"
+#include "ops/head_batch.h"
 #include "ops/product.h"
 
 namespace hydramix {
@@ -29,8 +29,8 @@ Tile tile_of(const torch::Tensor& q) {
   return {std::min(L, q.is_cpu() ? 256 : piece_length(keys, q)), keys};
 }
 
-// Pieces of one group of items: narrow in the items, then in places.
-struct Items {
+// Pieces of one group of heads: narrow in the heads, then in places.
+struct HeadRange {
   int64_t begin, count;
   torch::Tensor of(const torch::Tensor& t) const { return t.narrow(0, begin, count); }
   torch::Tensor of(const torch::Tensor& t, int64_t place, int64_t n) const {
@@ -52,8 +52,8 @@ torch::Tensor scores(const torch::Tensor& buffer, const torch::Tensor& q, const 
 struct Padding {
   torch::Tensor keys;  // (N, L) bool, true where key j is none; undefined: nowhere
 
-  torch::Tensor of(const Items& items, int64_t place, int64_t n) const {
-    return keys.defined() ? items.of(keys, place, n) : keys;
+  torch::Tensor of(const HeadRange& heads, int64_t place, int64_t n) const {
+    return keys.defined() ? heads.of(keys, place, n) : keys;
   }
 };
 
@@ -69,26 +69,26 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
     // The lowest finite number, because the difference of two infinities is none.
     const double lowest = q.scalar_type() == torch::kFloat64 ? std::numeric_limits<double>::lowest()
                                                              : std::numeric_limits<float>::lowest();
-    for_items(q.size(0), q.device(), [&](int64_t begin, int64_t count) {
-      const Items items{begin, count};
+    for_heads(q.size(0), q.device(), [&](int64_t begin, int64_t count) {
+      const HeadRange heads{begin, count};
       const auto buffer = torch::empty({count * tile.queries * tile.keys}, q.options());
       for (int64_t i = 0; i < L; i += tile.queries) {
         const int64_t n = std::min(tile.queries, L - i);
-        const auto out = items.of(y, i, n).zero_();  // (count, n, C)
+        const auto out = heads.of(y, i, n).zero_();  // (count, n, C)
         const auto sum = torch::zeros({count, n, 1}, q.options());
-        auto top = torch::full({count, n, 1}, lowest, q.options());
+        auto maximum = torch::full({count, n, 1}, lowest, q.options());
         for (int64_t j = 0; j < L; j += tile.keys) {
           const int64_t m = std::min(tile.keys, L - j);
-          auto z = scores(buffer, items.of(q, i, n), items.of(k, j, m), padding.of(items, j, m));
-          const auto higher = torch::maximum(top, z.amax(2, /*keepdim=*/true));
-          z.sub_(higher).exp_();
-          const auto fade = top.sub_(higher).exp_();
-          sum.mul_(fade).add_(z.sum(2, /*keepdim=*/true));
-          matrix_product_into(out.mul_(fade), z, items.of(x, j, m), /*add=*/true);
-          top = higher;
+          auto z = scores(buffer, heads.of(q, i, n), heads.of(k, j, m), padding.of(heads, j, m));
+          const auto new_maximum = torch::maximum(maximum, z.amax(2, /*keepdim=*/true));
+          z.sub_(new_maximum).exp_();
+          const auto rescale = maximum.sub_(new_maximum).exp_();
+          sum.mul_(rescale).add_(z.sum(2, /*keepdim=*/true));
+          matrix_product_into(out.mul_(rescale), z, heads.of(x, j, m), /*add=*/true);
+          maximum = new_maximum;
         }
         out.div_(sum);
-        items.of(log_sum, i, n).copy_(sum.log_().add_(top));
+        heads.of(log_sum, i, n).copy_(sum.log_().add_(maximum));
       }
     });
     context->save_for_backward({q, k, x, padding.keys, y, log_sum});
@@ -108,25 +108,25 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
     const int64_t L = q.size(1);
     const Tile tile = tile_of(q);
     const auto dy = gradients[0].contiguous();
-    const auto along = (dy * y).sum(2, /*keepdim=*/true);  // (N, L, 1): y . dy
+    const auto y_dot_dy = (dy * y).sum(2, /*keepdim=*/true);  // (N, L, 1): y . dy
     const auto dq = torch::zeros_like(q), dk = torch::zeros_like(k), dx = torch::zeros_like(x);
-    for_items(q.size(0), q.device(), [&](int64_t begin, int64_t count) {
-      const Items items{begin, count};
+    for_heads(q.size(0), q.device(), [&](int64_t begin, int64_t count) {
+      const HeadRange heads{begin, count};
       const auto buffer = torch::empty({count * tile.queries * tile.keys}, q.options());
-      const auto second = torch::empty_like(buffer);
+      const auto second_buffer = torch::empty_like(buffer);
       for (int64_t i = 0; i < L; i += tile.queries) {
         const int64_t n = std::min(tile.queries, L - i);
-        const auto q_i = items.of(q, i, n), dy_i = items.of(dy, i, n);
+        const auto q_i = heads.of(q, i, n), dy_i = heads.of(dy, i, n);
         for (int64_t j = 0; j < L; j += tile.keys) {
           const int64_t m = std::min(tile.keys, L - j);
-          const auto k_j = items.of(k, j, m);
-          auto P = scores(buffer, q_i, k_j, padding.of(items, j, m));
-          P.sub_(items.of(log_sum, i, n)).exp_();
-          matrix_product_into(items.of(dx, j, m), P.transpose(1, 2), dy_i, /*add=*/true);
-          auto dz = scores(second, dy_i, items.of(x, j, m), {});
-          dz.sub_(items.of(along, i, n)).mul_(P);
-          matrix_product_into(items.of(dq, i, n), dz, k_j, /*add=*/true);
-          matrix_product_into(items.of(dk, j, m), dz.transpose(1, 2), q_i, /*add=*/true);
+          const auto k_j = heads.of(k, j, m);
+          auto P = scores(buffer, q_i, k_j, padding.of(heads, j, m));
+          P.sub_(heads.of(log_sum, i, n)).exp_();
+          matrix_product_into(heads.of(dx, j, m), P.transpose(1, 2), dy_i, /*add=*/true);
+          auto dz = scores(second_buffer, dy_i, heads.of(x, j, m), {});
+          dz.sub_(heads.of(y_dot_dy, i, n)).mul_(P);
+          matrix_product_into(heads.of(dq, i, n), dz, k_j, /*add=*/true);
+          matrix_product_into(heads.of(dk, j, m), dz.transpose(1, 2), q_i, /*add=*/true);
         }
       }
     });
@@ -142,13 +142,14 @@ class Deterministic {
   Deterministic() {
     const std::lock_guard lock(mutex_);
     if (depth_++ > 0) return;
-    before_ = at::globalContext().deterministicAlgorithms();
-    warn_ = at::globalContext().deterministicAlgorithmsWarnOnly();
+    was_deterministic_ = at::globalContext().deterministicAlgorithms();
+    was_warn_only_ = at::globalContext().deterministicAlgorithmsWarnOnly();
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
   ~Deterministic() {
     const std::lock_guard lock(mutex_);
-    if (--depth_ == 0) at::globalContext().setDeterministicAlgorithms(before_, warn_);
+    if (--depth_ == 0)
+      at::globalContext().setDeterministicAlgorithms(was_deterministic_, was_warn_only_);
   }
   Deterministic(const Deterministic&) = delete;
   Deterministic& operator=(const Deterministic&) = delete;
@@ -156,7 +157,7 @@ class Deterministic {
  private:
   inline static std::mutex mutex_;
   inline static int depth_ = 0;
-  inline static bool before_ = false, warn_ = false;
+  inline static bool was_deterministic_ = false, was_warn_only_ = false;
 };
 
 struct Keys {
@@ -173,7 +174,7 @@ class FusedAttention : public torch::autograd::Function<FusedAttention> {
     const torch::AutoGradMode with_gradient(true);
     const auto leaf = [](const torch::Tensor& t) { return t.detach().requires_grad_(); };
     const auto a = leaf(q), b = leaf(k), c = leaf(x);
-    const Deterministic bits;  // the kernel is chosen here, for the gradient too
+    const Deterministic deterministic;  // the kernel is chosen here, for the gradient too
     const auto y = fused_attention(a, b, c, keys.valid, scale);
     context->saved_data["inputs"] = std::vector<torch::Tensor>{a, b, c};
     context->saved_data["y"] = y;
@@ -184,7 +185,7 @@ class FusedAttention : public torch::autograd::Function<FusedAttention> {
     HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
                    "attention: a second derivative was asked for (create_graph); LibTorch's "
                    "kernels have first derivatives only. Compute in float32 instead.");
-    const Deterministic bits;
+    const Deterministic deterministic;
     const torch::AutoGradMode with_gradient(true);
     // Retained, for whoever retains the graph around this.
     const auto g = torch::autograd::grad({context->saved_data["y"].toTensor()},
@@ -215,8 +216,8 @@ torch::Tensor softmax_attention_fused(const torch::Tensor& q, const torch::Tenso
 }  // namespace
 
 bool fits_fused_attention(const torch::Tensor& q, const torch::Tensor& x) {
-  constexpr int64_t kWidest = 256;  // of a head, for flash
-  return kHasFusedAttention && x.is_cuda() && std::max(q.size(3), x.size(3)) <= kWidest;
+  constexpr int64_t kMaxHeadWidth = 256;  // of a head, for flash
+  return kHasFusedAttention && x.is_cuda() && std::max(q.size(3), x.size(3)) <= kMaxHeadWidth;
 }
 
 torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
@@ -226,14 +227,14 @@ torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
   const int64_t S = x.size(0), H = q.size(1);
   // Sequences share a matrix only where they have the same keys.
   const bool shared = q.size(0) == 1 && !valid.defined();
-  const auto items = [&](const torch::Tensor& t) {
+  const auto flat_heads = [&](const torch::Tensor& t) {
     return t.expand({shared ? 1 : S, -1, -1, -1}).flatten(0, 1).contiguous();
   };
   Padding padding;
   if (valid.defined()) padding.keys = (~valid).repeat_interleave(H, 0);  // (S H, L)
-  const auto y = SoftmaxAttention::apply(items(q / std::sqrt(static_cast<double>(q.size(3)))),
-                                         items(k), to_items(x, shared), padding);
-  return from_items(y, x, shared);
+  const auto y = SoftmaxAttention::apply(flat_heads(q / std::sqrt(static_cast<double>(q.size(3)))),
+                                         flat_heads(k), to_head_batch(x, shared), padding);
+  return from_head_batch(y, x, shared);
 }
 
 }  // namespace hydramix

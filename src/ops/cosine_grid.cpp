@@ -117,7 +117,7 @@ template <class T>
 CosineGrid<T>::CosineGrid(int64_t L)
     : L_(L),
       N_(2 * fast_fft_size(L)),
-      lines_(ffts_at_a_time(N_)),
+      fft_batch_(fft_batch_size(N_)),
       factor_(static_cast<std::size_t>(L)) {
   const KaiserBessel phi(WindowTable<T>::kWidth);
   for (int64_t k = 0; k < L; ++k) {
@@ -130,7 +130,7 @@ template <class T>
 void CosineGrid<T>::evaluate(const Gridding<T>& p, const T* v, T* grid) const {
   const int64_t row = p.row(), margin = p.window.margin(), N = N_, K = N / 2 + 1;
   if (row != p.C) std::fill_n(grid, p.rows() * row, T(0));
-  const int64_t lines = std::min(lines_, p.C);
+  const int64_t lines = std::min(fft_batch_, p.C);
   auto spectrum = torch::zeros({lines, K}, type_of<c10::complex<T>>());
   auto* u = spectrum.template data_ptr<c10::complex<T>>();
   for (int64_t c = 0; c < p.C; c += lines) {
@@ -167,7 +167,7 @@ void CosineGrid<T>::collect(const Gridding<T>& p, T* grid, T* v) const {
   for_margins(p, [&](int64_t there, int64_t here) {
     for (int64_t c = 0; c < row; ++c) grid[here * row + c] += grid[there * row + c];
   });
-  const int64_t lines = std::min(lines_, p.C);
+  const int64_t lines = std::min(fft_batch_, p.C);
   auto h = torch::empty({lines, N}, type_of<T>());
   for (int64_t c = 0; c < p.C; c += lines) {
     const int64_t n = std::min(lines, p.C - c);

@@ -35,7 +35,7 @@ class CosineGrid {
 
  private:
   int64_t L_, N_;
-  int64_t lines_;                        // FFTs at a time
+  int64_t fft_batch_;                    // FFTs at a time
   std::vector<std::complex<T>> factor_;  // (L): exp(i pi k / 2 N) / w^(k / 2 N)
 };
 

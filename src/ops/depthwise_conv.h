@@ -12,7 +12,7 @@
 namespace hydramix {
 
 // x (B, L, C), weight (C, 1, K), bias (C) or undefined -> (B, L, C), each sequence for itself.
-// Every place of the layout holds a token (Layout::of_tokens). SiLU is applied to channels [0,
+// Every place of the layout holds a token (Layout::token_layout). SiLU is applied to channels [0,
 // silu) and left out of the others. One pass by kernel, which keeps its input for the backward pass
 // and nothing else; float64 on a GPU by depthwise_conv_ref.
 torch::Tensor depthwise_conv_silu(const torch::Tensor& x, const torch::Tensor& weight,

@@ -28,20 +28,20 @@ Tensor absorbed(Tensor h, const Tensor& number) {
 
 }  // namespace
 
-Tensor kept_channels(const TokenNumbers& tokens, int64_t channels, double share) {
+Tensor keep_mask(const TokenNumbers& tokens, int64_t channels, double share) {
   const auto whole = tokens.sequence.options().dtype(torch::kInt64);
   auto token = torch::full_like(tokens.sequence, 0x3c6ef372);
   for (const auto& number :
        {torch::full_like(tokens.sequence, tokens.seed), tokens.sequence, tokens.place})
     token = absorbed(token, number);
   const auto channel = scrambled(torch::arange(1, channels + 1, whole));
-  const auto below = static_cast<int64_t>(std::llround((1 - share) * 4294967296.0));
-  std::vector<Tensor> kept{torch::empty({0, channels}, whole.dtype(torch::kBool))};
+  const auto threshold = static_cast<int64_t>(std::llround((1 - share) * 4294967296.0));
+  std::vector<Tensor> masks{torch::empty({0, channels}, whole.dtype(torch::kBool))};
   for (int64_t i = 0; i < token.size(0); i += kChunk) {
     const auto some = token.narrow(0, i, std::min(kChunk, token.size(0) - i)).unsqueeze(1);
-    kept.push_back(scrambled(some.bitwise_xor(channel)) < below);
+    masks.push_back(scrambled(some.bitwise_xor(channel)) < threshold);
   }
-  return torch::cat(kept);
+  return torch::cat(masks);
 }
 
 }  // namespace hydramix

@@ -14,6 +14,6 @@ struct TokenNumbers {
 };
 
 // (n, channels) bool: true where a channel is kept, with probability 1 - share.
-torch::Tensor kept_channels(const TokenNumbers& tokens, int64_t channels, double share);
+torch::Tensor keep_mask(const TokenNumbers& tokens, int64_t channels, double share);
 
 }  // namespace hydramix

@@ -24,7 +24,7 @@ torch::Tensor map_columns(const torch::Tensor& x, int64_t in, int64_t out, int64
     return torch::cat(f(lines), 1).transpose(1, 2);
   }
   auto y = torch::empty({S, L, out * C}, x.options());
-  const int64_t width = std::min(C, ffts_at_a_time(n)), blocks = (C + width - 1) / width;
+  const int64_t width = std::min(C, fft_batch_size(n)), blocks = (C + width - 1) / width;
   parallel(S * blocks, [&](int64_t block) {
     const torch::NoGradGuard no_grad;
     const int64_t s = block / blocks, c = block % blocks * width, w = std::min(width, C - c);
@@ -109,6 +109,6 @@ int64_t fast_fft_size(int64_t n) {
   }
 }
 
-int64_t ffts_at_a_time(int64_t n) { return std::max<int64_t>(4, (int64_t{1} << 18) / n); }
+int64_t fft_batch_size(int64_t n) { return std::max<int64_t>(4, (int64_t{1} << 18) / n); }
 
 }  // namespace hydramix

@@ -21,6 +21,6 @@ int64_t fast_fft_size(int64_t n);
 
 // How many FFTs of length n to do at a time on the CPU: they stay in the cache, and are enough to
 // fill its vectors. At n = 131072, 4 at a time take a sixth of the time of 64.
-int64_t ffts_at_a_time(int64_t n);
+int64_t fft_batch_size(int64_t n);
 
 }  // namespace hydramix

@@ -177,7 +177,7 @@ class HydraFunction : public torch::autograd::Function<HydraFunction> {
 
 }  // namespace
 
-bool hydra_inner_takes(const Tensor& w, const HydraShape& shape) {
+bool hydra_inner_supports(const Tensor& w, const HydraShape& shape) {
   switch (backend_of(w)) {
     case Backend::kCpu:
       return w.scalar_type() != torch::kBFloat16;

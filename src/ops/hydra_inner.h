@@ -36,7 +36,7 @@ struct HydraShape {
 
 // Whether there is such an operation for this w (n, columns): float32 and float64 on the CPU,
 // bfloat16 on a GPU for sizes that its tensor cores take.
-bool hydra_inner_takes(const torch::Tensor& w, const HydraShape& shape);
+bool hydra_inner_supports(const torch::Tensor& w, const HydraShape& shape);
 
 // w (n, columns) -> (n, H P). Weights are float32, or float64 with w. Same results as the parts one
 // by one; on the CPU the same bits.

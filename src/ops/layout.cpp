@@ -6,7 +6,7 @@
 namespace hydramix {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 33;
+constexpr int64_t kMaxTokens = int64_t{1} << 33;
 
 void check_places(const char* who, const torch::Tensor& t) {
   HYDRAMIX_CHECK(t.defined() && t.dim() >= 2, "layout: ", who,
@@ -87,7 +87,7 @@ Layout Layout::packed(const torch::Tensor& cu_seqlens) {
                        ". Give the running sum of the lengths with a 0 in front."));
   }
   const int64_t end = offsets[-1].item<int64_t>();
-  HYDRAMIX_CHECK(end <= kMostTokens, "cu_seqlens: ends at ", end, ", but at most ", kMostTokens,
+  HYDRAMIX_CHECK(end <= kMaxTokens, "cu_seqlens: ends at ", end, ", but at most ", kMaxTokens,
                  " tokens can be laid out. Is the last offset the number of tokens?");
   const auto keep = (lengths > 0).nonzero().squeeze(1);
   return gathered(1, end, offsets.index_select(0, keep), lengths.index_select(0, keep));
@@ -205,7 +205,7 @@ torch::Tensor Layout::from_tokens(const torch::Tensor& tokens) const {
       .view(with_leading({B_, L_}, tokens, 2));
 }
 
-Layout Layout::of_tokens() const {
+Layout Layout::token_layout() const {
   if (is_dense()) return *this;
   Layout layout = gathered(1, sequences_->tokens(), lengths_.cumsum(0) - lengths_, lengths_);
   layout.sequences_ = sequences_;  // and with them their tables on devices
@@ -241,7 +241,7 @@ torch::Tensor Layout::from_rows(const torch::Tensor& rows) const {
       .view(with_leading({B_, L_}, rows, 2));
 }
 
-Layout Layout::of_rows() const {
+Layout Layout::row_layout() const {
   if (kind_ == Kind::kFull) return {};
   Layout rows;
   rows.kind_ = Kind::kRows;

@@ -16,8 +16,8 @@ namespace hydramix {
 
 class MonarchDft {
  public:
-  // The transform of a size N >= least.
-  MonarchDft(int64_t least, const torch::TensorOptions& options);
+  // The transform of a size N >= min_size.
+  MonarchDft(int64_t min_size, const torch::TensorOptions& options);
 
   int64_t size() const { return a_ * b_; }
 
@@ -31,10 +31,11 @@ class MonarchDft {
   torch::Tensor small_transform(const torch::Tensor& table, const torch::Tensor& v) const;
 
   int64_t a_, b_;
-  torch::Tensor first_;          // (2 (a / 2 + 1), a): cos and -sin of 2 pi k_1 n_1 / a
-  torch::Tensor last_;           // (a, 2 (a / 2 + 1)): back, with 1 / N and both conjugate rows
-  torch::Tensor second_;         // (2 b, 2 b): the complex transform of size b in real numbers
-  torch::Tensor turn_, unturn_;  // (2, a / 2 + 1, b, 1): exp(-+ 2 pi sqrt(-1) k_1 n_2 / N)
+  torch::Tensor first_;   // (2 (a / 2 + 1), a): cos and -sin of 2 pi k_1 n_1 / a
+  torch::Tensor last_;    // (a, 2 (a / 2 + 1)): back, with 1 / N and both conjugate rows
+  torch::Tensor second_;  // (2 b, 2 b): the complex transform of size b in real numbers
+  torch::Tensor twiddle_,
+      inverse_twiddle_;  // (2, a / 2 + 1, b, 1): exp(-+ 2 pi sqrt(-1) k_1 n_2 / N)
 };
 
 // As toeplitz_product (ops/toeplitz.h): t (S or 1, H, 2 L - 1), x (S, L, H, P) -> (S, L, H, P).

@@ -10,7 +10,7 @@
 namespace hydramix {
 namespace {
 
-constexpr int64_t kMostGaussNodes = 24;
+constexpr int64_t kMaxGaussNodes = 24;
 
 // 2 sum_k |Gamma(2 + i y_k)|, y_k = 2 pi k / h: the trapezoidal rule's relative error for the
 // derivative, which is the larger one. |Gamma(2 + iy)|^2 = (1 + y^2) pi y / sinh(pi y), in
@@ -67,7 +67,7 @@ ReciprocalRule::ReciprocalRule(double tolerance) {
   // p Gaussian nodes for the tail z t <= theta: the p that leaves the fewest terms in all.
   const LittleQLegendre tail{h_};
   double log_norm = std::log(h_ / tail.minus(1)), best = 1e300;
-  for (int64_t p = 1; p <= kMostGaussNodes; ++p) {
+  for (int64_t p = 1; p <= kMaxGaussNodes; ++p) {
     log_norm += std::log(tail.beta(static_cast<double>(p)));
     const double two_p = 2.0 * static_cast<double>(p);
     const double reach = (std::lgamma(two_p) + std::log(tolerance / 4) - log_norm) / (two_p + 1);

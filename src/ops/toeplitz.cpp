@@ -94,7 +94,7 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
   }
   template <class F>
   static void for_channels(const torch::Tensor& x, int64_t n, F f) {
-    const int64_t H = x.size(2), P = x.size(3), width = std::min(P, ffts_at_a_time(n));
+    const int64_t H = x.size(2), P = x.size(3), width = std::min(P, fft_batch_size(n));
     parallel(x.size(0) * H, [&](int64_t task) {
       const torch::NoGradGuard no_grad;
       for (int64_t c = 0; c < P; c += width) f(task / H, task % H, c, std::min(width, P - c));

@@ -46,8 +46,8 @@ AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
   std::vector<int64_t> ends;
   // What lies between a parameter and the next one is zero and stays so.
   for (const auto& range : parameters.ranges()) ends.push_back(range.begin + range.size);
-  pass_ =
-      std::make_shared<on_cuda::AdamWPass>(ends, groups_.of_range, parameters.values().device());
+  pass_ = std::make_shared<on_cuda::AdamWPass>(ends, groups_.group_of_range,
+                                               parameters.values().device());
   // From the first forward pass on products read the weights where the step rounds them.
   rounded_ = parameters.values().to(torch::kBFloat16);
   parameters_.set_rounded(rounded_);
@@ -90,11 +90,11 @@ void AdamW::step(double rate_share, double terms, double norm) {
   }
 
   std::vector<ParameterRun> runs;
-  for (std::size_t i = 0; i < groups_.of_range.size(); ++i) {
+  for (std::size_t i = 0; i < groups_.group_of_range.size(); ++i) {
     const auto& range = parameters_.ranges()[i];
     for (int64_t done = 0; done < range.size; done += kernels::kAdamRun)
       runs.push_back({range.begin + done, std::min(kernels::kAdamRun, range.size - done),
-                      groups_.of_range[i]});
+                      groups_.group_of_range[i]});
   }
   torch::NoGradGuard no_grad;
   auto& gradients = parameters_.gradients();
@@ -116,12 +116,12 @@ void AdamW::step(double rate_share, double terms, double norm) {
     mean_.mul_(step.beta1).add_(g, 1 - step.beta1);
     square_.mul_(step.beta2).addcmul_(g, g, 1 - step.beta2);
     const auto denominator = square_.sqrt().mul_(step.denominator_scale).add_(step.epsilon);
-    for (std::size_t i = 0; i < groups_.of_range.size(); ++i) {
+    for (std::size_t i = 0; i < groups_.group_of_range.size(); ++i) {
       const auto& range = parameters_.ranges()[i];
       const auto part = [&](const torch::Tensor& all) {
         return all.narrow(0, range.begin, range.size);
       };
-      const auto& its = own[groups_.of_range[i]];
+      const auto& its = own[groups_.group_of_range[i]];
       part(values).mul_(its.keep).addcdiv_(part(mean_), part(denominator), -its.rate);
     }
     if (average_.defined()) average_.mul_(step.ema).add_(values, 1 - step.ema);

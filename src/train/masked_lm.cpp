@@ -20,9 +20,9 @@ torch::Tensor int64_tensor(const std::vector<int64_t>& values) {
 }  // namespace
 
 // Recordings that are kept: each holds what the layers of a step compute.
-constexpr std::size_t kRecordings = 2;
+constexpr std::size_t kMaxCapturedSteps = 2;
 // Masked places of a recorded step are rounded up to a multiple of this.
-constexpr int64_t kPlaces = 512;
+constexpr int64_t kPlacesMultiple = 512;
 
 struct MaskedLm::Tensors {
   torch::Tensor ids;                 // (1, n)
@@ -33,7 +33,7 @@ struct MaskedLm::Tensors {
 };
 
 // A step whose lengths are these, with tensors of its own to read from.
-struct MaskedLm::Recording {
+struct MaskedLm::CapturedStep {
   Tensors inputs;
   MaskedLoss loss;
   std::shared_ptr<Graph> graph;
@@ -57,7 +57,7 @@ MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
       validation_(validation),
       validation_batches_(validation_batches),
       settings_(settings),
-      records_(settings.graphs) {
+      captures_(settings.graphs) {
   // Two operations a weight and token forward, four backward. Embeddings are looked up, not
   // multiplied, but for the head, which works on masked places.
   for (const auto& item : model_->named_parameters())
@@ -76,7 +76,8 @@ MaskedLm::Tensors MaskedLm::upload(const MaskedBatch& batch, bool rounded_up) co
   const auto& device = settings_.device;
   auto positions = batch.positions, targets = batch.targets;
   if (rounded_up) {
-    const auto rounded = (positions.size() + kPlaces - 1) / kPlaces * kPlaces;
+    const auto rounded =
+        (positions.size() + kPlacesMultiple - 1) / kPlacesMultiple * kPlacesMultiple;
     positions.resize(rounded, 0);
     targets.resize(rounded, -1);
   }
@@ -96,36 +97,36 @@ MaskedLoss MaskedLm::gradients(const Tensors& t) {
 }
 
 // Lengths that came twice in a row are likely to come again: fixed-length sequences, packed.
-MaskedLoss MaskedLm::recorded_gradients(const Tensors& t) {
-  const auto found = std::find_if(recordings_.begin(), recordings_.end(),
-                                  [&](const auto& recording) { return recording->fits(t); });
-  if (found != recordings_.end()) {
-    std::rotate(found, found + 1, recordings_.end());
-    recordings_.back()->take(t);
-    recordings_.back()->graph->replay();
-    return recordings_.back()->loss;
+MaskedLoss MaskedLm::captured_gradients(const Tensors& t) {
+  const auto found = std::find_if(captured_steps_.begin(), captured_steps_.end(),
+                                  [&](const auto& captured) { return captured->fits(t); });
+  if (found != captured_steps_.end()) {
+    std::rotate(found, found + 1, captured_steps_.end());
+    captured_steps_.back()->take(t);
+    captured_steps_.back()->graph->replay();
+    return captured_steps_.back()->loss;
   }
   if (seen_offsets_ == t.offsets) {
-    if (recordings_.size() == kRecordings) recordings_.erase(recordings_.begin());
-    auto recording = std::make_shared<Recording>();
-    recording->inputs = t;
+    if (captured_steps_.size() == kMaxCapturedSteps) captured_steps_.erase(captured_steps_.begin());
+    auto captured = std::make_shared<CapturedStep>();
+    captured->inputs = t;
     make_table(t.layout.sequences(1, t.ids.size(1)), t.ids.device());
     try {
-      recording->graph =
-          std::make_shared<Graph>([&] { recording->loss = gradients(recording->inputs); });
+      captured->graph =
+          std::make_shared<Graph>([&] { captured->loss = gradients(captured->inputs); });
     } catch (const std::exception& error) {
       // Not enough memory for it, as a rule: steps go on as they did, to the same bits.
-      recordings_.clear();
-      records_ = false;
+      captured_steps_.clear();
+      captures_ = false;
       const std::string reason = error.what();
       if (settings_.message)
         settings_.message("a step could not be captured, and none will be: " +
                           reason.substr(0, reason.find('\n')));
       return gradients(t);
     }
-    recordings_.push_back(recording);
-    recording->graph->replay();
-    return recording->loss;
+    captured_steps_.push_back(captured);
+    captured->graph->replay();
+    return captured->loss;
   }
   seen_offsets_ = t.offsets;
   return gradients(t);
@@ -155,7 +156,7 @@ Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
   if (masked.positions.empty()) return totals;  // few and short sequences: nothing was chosen
   const auto t = upload(masked, settings_.graphs);
   model_->train();
-  const auto loss = records_ ? recorded_gradients(t) : gradients(t);
+  const auto loss = captures_ ? captured_gradients(t) : gradients(t);
   totals.loss = loss.sum.item<double>();
   totals.correct = loss.correct.item<double>();
   return totals;

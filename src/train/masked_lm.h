@@ -35,9 +35,9 @@ class MaskedLm : public Task {
 
  private:
   struct Tensors;
-  struct Recording;
+  struct CapturedStep;
   MaskedLoss gradients(const Tensors& t);
-  MaskedLoss recorded_gradients(const Tensors& t);
+  MaskedLoss captured_gradients(const Tensors& t);
   // `rounded_up`: with places that do not count, so that there are only few numbers of them.
   Tensors upload(const MaskedBatch& batch, bool rounded_up = false) const;
   MaskedBatch batch(Slice slice);
@@ -48,10 +48,10 @@ class MaskedLm : public Task {
   const Documents& validation_;
   const MaskedBatches& validation_batches_;
   const MaskedLmSettings settings_;
-  bool records_;  // settings_.graphs, as long as there is memory for it
+  bool captures_;  // settings_.graphs, as long as there is memory for it
   double flops_per_token_ = 0, flops_per_place_ = 0;
-  std::vector<std::shared_ptr<Recording>> recordings_;  // the one last used last
-  std::vector<int64_t> seen_offsets_;                   // of the step before
+  std::vector<std::shared_ptr<CapturedStep>> captured_steps_;  // the one last used last
+  std::vector<int64_t> seen_offsets_;                          // of the step before
   Slice coming_;
   std::future<MaskedBatch> coming_batch_;
 };

@@ -19,8 +19,8 @@ struct ParameterGroup {
 };
 
 struct ParameterGroups {
-  std::vector<ParameterGroup> groups;  // no two alike
-  std::vector<uint8_t> of_range;       // for each range of the parameters the number of its group
+  std::vector<ParameterGroup> groups;   // no two alike
+  std::vector<uint8_t> group_of_range;  // for each range of the parameters the number of its group
 };
 
 // `common` is what weights have by default; of them only those that decays() names decay.

@@ -111,9 +111,9 @@ TEST(Butterfly, StartsOrthogonalAndNearTheIdentityAtEveryLength) {
       const auto M = mixer->materialize(torch::zeros({1, n, 0}), n)[0].detach();
       expect_close(torch::matmul(M, M.transpose(1, 2)), torch::eye(n).expand({2, n, n}), 1e-5,
                    name);
-      const double kept = M.diagonal(0, 1, 2).square().mean().item<double>();
-      EXPECT_GT(kept, 0.25) << name << " " << n;  // 1/e in expectation
-      EXPECT_LT(kept, 0.55) << name << " " << n;
+      const double energy = M.diagonal(0, 1, 2).square().mean().item<double>();
+      EXPECT_GT(energy, 0.25) << name << " " << n;  // 1/e in expectation
+      EXPECT_LT(energy, 0.55) << name << " " << n;
     }
 }
 

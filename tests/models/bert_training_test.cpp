@@ -140,19 +140,19 @@ TEST(BertTraining, RecomputingChangesNoBitOfTheGradients) {
       options.block.mixer = mixer;
       options.dropout = 0.1;
       torch::manual_seed(5);
-      BertForMaskedLM kept(options);
+      BertForMaskedLM saving(options);
       options.recompute = true;
-      BertForMaskedLM anew(options);
-      load_weights(*anew, named_weights(*kept));
+      BertForMaskedLM recomputing(options);
+      load_weights(*recomputing, named_weights(*saving));
       const auto ids = some_ids();
       const auto places = torch::tensor({2, 9, 30}), targets = torch::tensor({1, 29, 7});
       const DropoutKey key{1, torch::tensor({0, 1, 2, 3})};
       for (int step = 0; step < 2; ++step)  // the second adds to gradients that are there
-        for (const auto& model : {kept, anew})
+        for (const auto& model : {saving, recomputing})
           model->masked_loss(model->encode(ids, {}, packing(), key), places, targets)
               .sum.backward();
-      const auto gradients = named_weights(*anew);
-      for (const auto& [name, weight] : named_weights(*kept)) {
+      const auto gradients = named_weights(*recomputing);
+      for (const auto& [name, weight] : named_weights(*saving)) {
         ASSERT_EQ(weight.grad().defined(), gradients.at(name).grad().defined()) << name;
         if (!weight.grad().defined()) continue;
         EXPECT_TRUE(torch::equal(weight.grad(), gradients.at(name).grad())) << mixer << name;
@@ -226,10 +226,10 @@ TEST(BertTraining, TrainsInBfloat16OnAGpu) {
   };
   const auto cpu = gradients(torch::kCPU, false, torch::kFloat32);
   expect_close(gradients(torch::kCUDA, false, torch::kFloat32), cpu, 1e-3, "float32");
-  const auto kept = gradients(torch::kCUDA, false, torch::kBFloat16);
-  expect_close(kept, cpu, 0.1, "bfloat16");
-  EXPECT_GT(test::relative_error(kept, cpu), 1e-4) << "it was not bfloat16";
-  expect_close(gradients(torch::kCUDA, true, torch::kBFloat16), kept, 1e-5, "recomputed");
+  const auto bfloat16 = gradients(torch::kCUDA, false, torch::kBFloat16);
+  expect_close(bfloat16, cpu, 0.1, "bfloat16");
+  EXPECT_GT(test::relative_error(bfloat16, cpu), 1e-4) << "it was not bfloat16";
+  expect_close(gradients(torch::kCUDA, true, torch::kBFloat16), bfloat16, 1e-5, "recomputed");
 }
 
 TEST(BertTraining, StartsAsBertDoes) {

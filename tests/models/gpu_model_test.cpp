@@ -150,7 +150,7 @@ TEST_F(GpuBlock, HydraIsOneOperationWhereTensorCoresFit) {
     const auto& mixer = options.mixer_options;
     const HydraShape shape{
         options.heads().H, options.heads().P, mixer.groups, mixer.d_state, 3, 1e-5, {}};
-    return hydra_inner_takes(torch::randn({10, shape.columns()}).to(kGpu, type), shape);
+    return hydra_inner_supports(torch::randn({10, shape.columns()}).to(kGpu, type), shape);
   };
   EXPECT_TRUE(is_one(hydra(1), torch::kBFloat16));
   EXPECT_TRUE(is_one(hydra(2), torch::kBFloat16));

@@ -2,7 +2,7 @@
 #include "ops/cauchy.h"
 
 #include "hydramix/error.h"
-#include "ops/items.h"
+#include "ops/head_batch.h"
 #include "support/expect.h"
 #include "support/tensors.h"
 

@@ -285,10 +285,10 @@ TEST(ConvGradients, AreGivenToThoseWhoAsk) {
   for (std::size_t i = 0; i < 3; ++i) {
     auto one = c;
     for (auto& [name, t] : one.inputs()) *t = t->detach().clone();
-    auto* asked = one.inputs()[i].second;
-    asked->requires_grad_();
+    auto* leaf = one.inputs()[i].second;
+    leaf->requires_grad_();
     one.run().backward(dy);
-    EXPECT_TRUE(torch::equal(asked->grad(), all[i + 1])) << one.inputs()[i].first;
+    EXPECT_TRUE(torch::equal(leaf->grad(), all[i + 1])) << one.inputs()[i].first;
   }
 }
 

@@ -75,7 +75,7 @@ TEST_F(GpuStreams, ATableServesOtherStreams) {
 
 #ifdef HYDRAMIX_GPU
 // What a stream made serves others when that stream is no more.
-TEST_F(GpuStreams, AStreamMayGoBeforeWhatItMade) {
+TEST_F(GpuStreams, ResultsOutliveTheirStream) {
   const Sequences sequences({0, 5, 90000});
   const RoundedCopy copy;
   const auto weight = torch::randn({512, 512}, kGpu).requires_grad_();
@@ -96,7 +96,7 @@ TEST_F(GpuStreams, AStreamMayGoBeforeWhatItMade) {
 #endif
 
 // Each thread records and replays on a stream of its own while the others do.
-TEST_F(GpuStreams, ThreadsRecordBesideOneAnother) {
+TEST_F(GpuStreams, ThreadsCaptureConcurrently) {
   const auto work = [](double factor) {
     const OwnStream stream(kGpu);
     const auto x = torch::ones({1000}, kGpu);

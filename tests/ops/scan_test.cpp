@@ -349,10 +349,10 @@ TEST(GradientsOfTheScan, AreGivenToThoseWhoAsk) {
   all.run().backward(dy);
   for (std::size_t i = 0; i < c.inputs().size(); ++i) {
     auto one = c;
-    const auto [name, asked] = one.inputs()[i];
-    *asked = asked->clone().requires_grad_();
+    const auto [name, leaf] = one.inputs()[i];
+    *leaf = leaf->clone().requires_grad_();
     one.run().backward(dy);
-    EXPECT_TRUE(torch::equal(asked->grad(), all.inputs()[i].second->grad())) << name;
+    EXPECT_TRUE(torch::equal(leaf->grad(), all.inputs()[i].second->grad())) << name;
   }
 }
 

@@ -14,7 +14,7 @@ namespace hydramix {
 // one to LibTorch's threads, each with the caller's modes (gradients, inference): one item's
 // pieces stay in one core's cache, and the result does not depend on the number of threads. A GPU
 // gets all items at once.
-void for_items(int64_t N, const torch::Device& device,
+void for_heads(int64_t N, const torch::Device& device,
                const std::function<void(int64_t begin, int64_t count)>& task);
 
 // Places of a sequence per piece, so that `width` numbers per place and item fill a core's cache,
@@ -22,8 +22,8 @@ void for_items(int64_t N, const torch::Device& device,
 int64_t piece_length(int64_t width, const torch::Tensor& like);
 
 // x (S, L, H, P) -> (N, L, C), contiguous: N = S H and C = P, or N = H and C = S P if `shared`.
-torch::Tensor to_items(const torch::Tensor& x, bool shared);
+torch::Tensor to_head_batch(const torch::Tensor& x, bool shared);
 // And back to the shape of x.
-torch::Tensor from_items(const torch::Tensor& items, const torch::Tensor& x, bool shared);
+torch::Tensor from_head_batch(const torch::Tensor& heads, const torch::Tensor& x, bool shared);
 
 }  // namespace hydramix

@@ -6,14 +6,15 @@
 //                   -> SiLU on x, and on the columns where the family applies it
 //   y = mixer(x),  out = out_proj( rms_norm(y) * silu(z) )
 //
-// That is style mamba. The blocks of other models are the same with less around the mixer:
+// This is style mamba. Other styles, of other models, have less around the mixer:
 //
 //   plain   [ x, columns ] = in_proj u,     out = out_proj mixer(x)           Transformer
 //   gated   [ z, g, x, columns ] = conv(in_proj u),
 //                                           out = out_proj( z * mixer(g * x) )  Monarch Mixer
 //   bare    x = u,                          out = mixer(x)                   FNet, MLP-Mixer
 //
-// It knows mixers by their interface alone. Weight names are those of the published checkpoints.
+// The block uses mixers only through their interface. Weight names are those of the published
+// checkpoints.
 #pragma once
 
 #include "hydramix/projection.h"
@@ -50,7 +51,7 @@ struct BlockOptions {
     v("mixer_options", self.mixer_options, "what the mixer itself can be told");
   }
 
-  // H = expand d_model / headdim, P = headdim. Throws UsageError unless both come out whole.
+  // H = expand d_model / headdim, P = headdim. Throws UsageError unless both are integers.
   Heads heads() const;
 };
 
@@ -58,8 +59,8 @@ class BlockImpl : public torch::nn::Module {
  public:
   explicit BlockImpl(const BlockOptions& options);
 
-  // u (B, L, d_model) -> (B, L, d_model), zero at padding. float32, float64; bfloat16 is computed
-  // in float32 and rounded once, on a GPU once for every tensor that is stored.
+  // u (B, L, d_model) -> (B, L, d_model), zero at padding. Computed in float32 or float64. bfloat16
+  // is computed in float32 and rounded once; on a GPU every stored tensor is rounded.
   torch::Tensor forward(const torch::Tensor& u, const Layout& layout = {}) const;
   // The matrices that forward(u) applies: (S, branches H, L', L').
   torch::Tensor materialize(const torch::Tensor& u, const Layout& layout = {}) const;
@@ -74,7 +75,7 @@ class BlockImpl : public torch::nn::Module {
     torch::Tensor params;  // (B, L, params_width)
   };
   void check_input(const torch::Tensor& u, const Layout& layout) const;
-  // w (B, L, columns): the projected tokens of a layout, and the layout of those.
+  // w (B, L, columns): projected tokens, with their layout.
   Preprocessed preprocess(const torch::Tensor& w, const Layout& tokens) const;
   Preprocessed preprocess_mamba(const torch::Tensor& w, const Layout& tokens) const;
   Preprocessed preprocess_gated(const torch::Tensor& w, const Layout& tokens) const;
@@ -85,7 +86,7 @@ class BlockImpl : public torch::nn::Module {
   torch::Tensor projected(const Projection& projection, const torch::Tensor& x) const;
   // in_proj u; u itself in a style without it.
   torch::Tensor projected_input(const torch::Tensor& u) const;
-  // rms_norm(mixer(x)) * silu(z) of Hydra by one operation; undefined where there is none for w.
+  // rms_norm(mixer(x)) * silu(z) of Hydra as one operation; undefined if it does not support w.
   torch::Tensor fused_hydra(const torch::Tensor& w, const Layout& tokens) const;
 
   enum class Style { kMamba, kPlain, kGated, kBare };
@@ -95,7 +96,7 @@ class BlockImpl : public torch::nn::Module {
   Heads heads_;
   bool causal_;
   std::shared_ptr<Mixer> mixer_;
-  // Those that the style has.
+  // Null if the style does not have them.
   Projection in_proj{nullptr}, out_proj{nullptr};
   torch::nn::Conv1d conv1d{nullptr};
   torch::Tensor norm_weight;  // (combined channels)

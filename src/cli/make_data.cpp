@@ -52,7 +52,7 @@ struct Target {
 };
 using Targets = std::vector<Target>;
 
-// One document a line, with an empty line between documents.
+// One document per line, with an empty line between documents.
 std::string write_text(const fs::path& path, const Language& language, Split split,
                        int64_t documents) {
   AtomicFile file(path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of recipes/glue, which the build puts into the program: it needs no folder at run time.
+// The files of recipes/glue, compiled into the program.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hydramix {
 
-// Name without .yaml, and contents; by name.
+// Pairs of name without .yaml and contents, sorted by name.
 const std::vector<std::pair<std::string, std::string>>& glue_recipe_texts();
 
 }  // namespace hydramix

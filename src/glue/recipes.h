@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hyperparameters of fine-tuning, task by task. A recipe is a YAML file; those of recipes/glue are
-// part of the program and known by their names.
+// Hyperparameters of fine-tuning, task by task. A recipe is a YAML file. Those of recipes/glue are
+// compiled in and found by name.
 //
 //   all:  {max_length: 256, clip: inf}        for every task
 //   mnli: {rate: 1e-4, decay: 5e-6, ...}      for one: mnli, qnli, qqp, rte, sst2, mrpc, cola,
@@ -36,10 +36,10 @@ struct TaskRecipe {
   }
 };
 
-// The names of those that are part of the program.
+// The names of the compiled-in recipes.
 const std::vector<std::string>& glue_recipes();
-// `recipe` is one of these names, or the path of a .yaml file. UsageError for one that is not
-// there, and for one that does not state all of a task. `task` is a SentenceTask's name.
+// `recipe` is one of these names, or the path of a .yaml file. Throws UsageError if there is none,
+// or if it is incomplete for the task. `task` is a SentenceTask's name.
 TaskRecipe glue_recipe(const std::string& recipe, const std::string& task);
 
 }  // namespace hydramix

@@ -23,13 +23,14 @@ struct Tile {
   int64_t queries, keys;
 };
 
-// On the CPU half a megabyte of float32: from 128 x 512 to 1024 x 512 times differ by 10 %.
+// On the CPU a tile is half a megabyte of float32. From 128 x 512 to 1024 x 512 times differ by 10
+// %.
 Tile tile_of(const torch::Tensor& q) {
   const int64_t L = q.size(1), keys = std::min<int64_t>(L, q.is_cpu() ? 512 : 4096);
   return {std::min(L, q.is_cpu() ? 256 : piece_length(keys, q)), keys};
 }
 
-// Pieces of one group of heads: narrow in the heads, then in places.
+// A range of heads of (N, L, ...) tensors; of() takes their part, or some places of it.
 struct HeadRange {
   int64_t begin, count;
   torch::Tensor of(const torch::Tensor& t) const { return t.narrow(0, begin, count); }
@@ -38,7 +39,7 @@ struct HeadRange {
   }
 };
 
-// q_i . k_j into `buffer`, minus infinity where `padding` (N, L) says that key j is none.
+// Writes q_i . k_j into `buffer`, and minus infinity where `padding` (N, L) masks key j.
 torch::Tensor scores(const torch::Tensor& buffer, const torch::Tensor& q, const torch::Tensor& k,
                      const torch::Tensor& padding) {
   auto z = buffer.narrow(0, 0, q.size(0) * q.size(1) * k.size(1))
@@ -48,9 +49,9 @@ torch::Tensor scores(const torch::Tensor& buffer, const torch::Tensor& q, const 
   return z;
 }
 
-// Wrapped, because autograd takes no undefined tensors for arguments.
+// A struct, because an autograd function accepts no undefined tensor as an argument.
 struct Padding {
-  torch::Tensor keys;  // (N, L) bool, true where key j is none; undefined: nowhere
+  torch::Tensor keys;  // (N, L) bool, true where key j is masked; undefined: no key is
 
   torch::Tensor of(const HeadRange& heads, int64_t place, int64_t n) const {
     return keys.defined() ? heads.of(keys, place, n) : keys;
@@ -66,7 +67,7 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
     const int64_t L = q.size(1);
     const Tile tile = tile_of(q);
     const auto y = torch::empty_like(x), log_sum = torch::empty({q.size(0), L, 1}, q.options());
-    // The lowest finite number, because the difference of two infinities is none.
+    // The lowest finite number, because the difference of two infinities is NaN.
     const double lowest = q.scalar_type() == torch::kFloat64 ? std::numeric_limits<double>::lowest()
                                                              : std::numeric_limits<float>::lowest();
     for_heads(q.size(0), q.device(), [&](int64_t begin, int64_t count) {
@@ -134,9 +135,9 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
   }
 };
 
-// While one lives LibTorch takes attention kernels that give the same bits every time, forward and
-// backward. The setting is the process's: the first one makes it, the last one takes it back. (To
-// be warned only would leave the kernels as they are.)
+// Makes LibTorch choose deterministic attention kernels, forward and backward, until the end of the
+// scope. The setting is global to the process: the first instance sets it, the last one restores
+// it. (With warn_only LibTorch would keep the other kernels.)
 class Deterministic {
  public:
   Deterministic() {
@@ -161,11 +162,11 @@ class Deterministic {
 };
 
 struct Keys {
-  torch::Tensor valid;  // (S, 1, 1, L) bool, true where key j counts; undefined: everywhere
+  torch::Tensor valid;  // (S, 1, 1, L) bool, false where key j is masked; undefined: no key is
 };
 
-// LibTorch's attention with its gradient, which by itself adds up in any order.
-// q, k, x (S, H, L, P) -> (S, H, L, P).
+// LibTorch's attention with a deterministic gradient; by default LibTorch sums it in any order. q,
+// k, x (S, H, L, P) -> (S, H, L, P).
 class FusedAttention : public torch::autograd::Function<FusedAttention> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q,
@@ -174,7 +175,7 @@ class FusedAttention : public torch::autograd::Function<FusedAttention> {
     const torch::AutoGradMode with_gradient(true);
     const auto leaf = [](const torch::Tensor& t) { return t.detach().requires_grad_(); };
     const auto a = leaf(q), b = leaf(k), c = leaf(x);
-    const Deterministic deterministic;  // the kernel is chosen here, for the gradient too
+    const Deterministic deterministic;  // the forward pass also chooses the backward kernel
     const auto y = fused_attention(a, b, c, keys.valid, scale);
     context->saved_data["inputs"] = std::vector<torch::Tensor>{a, b, c};
     context->saved_data["y"] = y;
@@ -187,7 +188,7 @@ class FusedAttention : public torch::autograd::Function<FusedAttention> {
                    "kernels have first derivatives only. Compute in float32 instead.");
     const Deterministic deterministic;
     const torch::AutoGradMode with_gradient(true);
-    // Retained, for whoever retains the graph around this.
+    // Retained, because the caller may retain the outer graph.
     const auto g = torch::autograd::grad({context->saved_data["y"].toTensor()},
                                          context->saved_data["inputs"].toTensorVector(),
                                          {gradients[0]}, /*retain_graph=*/true);
@@ -195,8 +196,8 @@ class FusedAttention : public torch::autograd::Function<FusedAttention> {
   }
 };
 
-// The kernels want one width for all, a multiple of 8: zeros more in q and k change no product, and
-// those in x make columns that nobody asked for.
+// The kernels need one width for q, k and x, a multiple of 8. Zeros appended to q and k change no
+// product; those appended to x give columns that are dropped.
 torch::Tensor softmax_attention_fused(const torch::Tensor& q, const torch::Tensor& k,
                                       const torch::Tensor& x, const torch::Tensor& valid) {
   const int64_t S = x.size(0), P = x.size(3), width = (std::max(q.size(3), P) + 7) / 8 * 8;
@@ -216,7 +217,7 @@ torch::Tensor softmax_attention_fused(const torch::Tensor& q, const torch::Tenso
 }  // namespace
 
 bool fits_fused_attention(const torch::Tensor& q, const torch::Tensor& x) {
-  constexpr int64_t kMaxHeadWidth = 256;  // of a head, for flash
+  constexpr int64_t kMaxHeadWidth = 256;  // limit of flash attention
   return kHasFusedAttention && x.is_cuda() && std::max(q.size(3), x.size(3)) <= kMaxHeadWidth;
 }
 
@@ -225,7 +226,7 @@ torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
   if (x.scalar_type() == torch::kBFloat16 && fits_fused_attention(q, x))
     return softmax_attention_fused(q, k, x, valid);
   const int64_t S = x.size(0), H = q.size(1);
-  // Sequences share a matrix only where they have the same keys.
+  // Sequences share a matrix only if they have the same keys.
   const bool shared = q.size(0) == 1 && !valid.defined();
   const auto flat_heads = [&](const torch::Tensor& t) {
     return t.expand({shared ? 1 : S, -1, -1, -1}).flatten(0, 1).contiguous();

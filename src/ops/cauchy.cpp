@@ -13,7 +13,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-// What one pass over the pieces of E = exp(-t_r a_id) (N, L, d R) computes; undefined: not outputs.
+// Outputs of one pass over the pieces of E = exp(-t_r a_id) (N, L, d R). The defined ones are
+// computed.
 struct PassOutputs {
   torch::Tensor gathered = {};  // (N, d R, C): E^T v
   torch::Tensor spread = {};    // (N, L, C): E s
@@ -70,7 +71,7 @@ class CauchyProduct : public torch::autograd::Function<CauchyProduct> {
     return y;
   }
 
-  // With s = w E_b^T x and u = w E_a^T dy:  dx = E_b u, and the slopes of both sides.
+  // With s = w E_b^T x and u = w E_a^T dy:  dx = E_b u, and the slopes of both a and b.
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
                    "cauchy: a second derivative was asked for (create_graph); the fast product has "
@@ -100,7 +101,7 @@ torch::Tensor cauchy_product(const torch::Tensor& a, const torch::Tensor& b, con
   const auto y = CauchyProduct::apply(
       a.flatten(0, 1).contiguous(), b.flatten(0, 1).contiguous(), to_head_batch(x, shared),
       minus_t.to(a.options()),
-      w.repeat({a.size(3)}).unsqueeze(1).to(a.options()));  // (d R, 1): every d has the same rule
+      w.repeat({a.size(3)}).unsqueeze(1).to(a.options()));  // (d R, 1): the same rule for every d
   return from_head_batch(y, x, shared);
 }
 

@@ -40,11 +40,12 @@ struct KaiserBessel {
   long double top;
 };
 
-// The window between two rows, as polynomials in s in [-1, 1): a Bessel function for each weight
-// would cost more than all that is done with it.
+// The window between two rows as polynomials in s in [-1, 1): evaluating a Bessel function for each
+// weight would cost more than the rest of the gridding.
 template <class T>
 struct WindowTable {
-  // One more row is about one more digit (docs/math.md); the polynomials are exact to rounding.
+  // Each additional row gives about one more digit (docs/math.md). The polynomials are exact to
+  // rounding.
   static constexpr bool kSingle = std::is_same_v<T, float>;
   static constexpr int64_t kWidth = kSingle ? 8 : 15, kDegree = kSingle ? 10 : 18;
 
@@ -78,7 +79,7 @@ struct WindowTable {
   kernels::Window<T> window{kWidth, kDegree, coefficients};
 };
 
-// f(row of a margin, the row that it mirrors): g_-1-m = g_m and g_N+m = g_N-1-m.
+// Calls f(row of a margin, the row that it mirrors): g_-1-m = g_m and g_N+m = g_N-1-m.
 template <class T, class F>
 void for_margins(const Gridding<T>& p, F f) {
   const int64_t margin = p.window.margin(), N = p.N;
@@ -92,7 +93,8 @@ void for_margins(const Gridding<T>& p, F f) {
   }
 }
 
-// Transposes go four lines at a time: more, a power of two apart, evict each other from the cache.
+// Transposes four lines at a time. More lines, a power of two apart, would evict each other from
+// the cache.
 template <class F>
 void by_fours(int64_t lines, F f) {
   int64_t l = 0;
@@ -148,7 +150,7 @@ void CosineGrid<T>::evaluate(const Gridding<T>& p, const T* v, T* grid) const {
     by_fours(n, [&](int64_t line, auto count) {
       const T* in = h.template data_ptr<T>() + line * N;
       T* even = grid + margin * row + c + line;
-      T* odd = even + (N - 1) * row;  // h_N/2, h_N/2+1, ... are the odd rows from the last back
+      T* odd = even + (N - 1) * row;  // h_N/2, h_N/2+1, ... are the odd rows, last row first
       for (int64_t r = 0; r < N / 2; ++r, even += 2 * row, odd -= 2 * row)
         for (int64_t l = 0; l < count; ++l) {
           even[l] = in[l * N + r];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hashes of 32 bits in int64 tensors, whose products then never overflow.
+// 32-bit hashes in int64 tensors, so that products do not overflow.
 #include "ops/dropout.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kLow32 = 0xffffffff;
-constexpr int64_t kChunk = 8192;  // tokens hashed at a time: bounds the memory of the hashes
+constexpr int64_t kChunk = 8192;  // tokens per chunk; bounds the memory of the hashes
 
 // A bijection of 32 bits in which every output bit depends on every input bit. In place.
 Tensor scrambled(Tensor h) {
@@ -20,7 +20,7 @@ Tensor scrambled(Tensor h) {
   return h.bitwise_xor_(h.bitwise_right_shift(16));
 }
 
-// Both halves of a 64-bit number into the hash.
+// Mixes both halves of a 64-bit number into the hash.
 Tensor absorbed(Tensor h, const Tensor& number) {
   h = scrambled(h.bitwise_xor_(number.bitwise_and(kLow32)));
   return scrambled(h.bitwise_xor_(number.bitwise_right_shift(32).bitwise_and_(kLow32)));

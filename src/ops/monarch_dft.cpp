@@ -10,8 +10,8 @@
 namespace hydramix {
 namespace {
 
-// Complex numbers as pairs in dimension 2 of v (S, rows, 2, ...), times re + i im; the pairs of the
-// result are in dimension `pairs`.
+// Multiplies v (S, rows, 2, ...), with real and imaginary parts in dimension 2, by re + i im. The
+// result has its parts in dimension `pairs`.
 torch::Tensor complex_product(const torch::Tensor& v, const torch::Tensor& re,
                               const torch::Tensor& im, int64_t pairs = 2) {
   const auto x = v.select(2, 0), y = v.select(2, 1);
@@ -21,11 +21,11 @@ torch::Tensor complex_product(const torch::Tensor& v, const torch::Tensor& re,
 }  // namespace
 
 MonarchDft::MonarchDft(int64_t min_size, const torch::TensorOptions& options) {
-  // The transforms of size b are complex, and cost four times those of size a: a = 4 b is best.
+  // The transforms of size b are complex and cost four times those of size a, so a = 4 b is best.
   b_ = std::max<int64_t>(1, std::llround(std::sqrt(static_cast<double>(min_size)) / 2));
   a_ = (min_size + b_ - 1) / b_;
   const int64_t rows = a_ / 2 + 1;
-  // Tables are made anew in each call: O(N) cosines beside O(N^1.5) products.
+  // Tables are recomputed in every call: their O(N) cosines are cheap beside the O(N^1.5) products.
   first_ = torch::cat({cosine_table(rows, a_, a_, options), -sine_table(rows, a_, a_, options)});
   auto weight = torch::full({rows}, 2.0 / static_cast<double>(size()), options);
   weight[0] = 1.0 / static_cast<double>(size());
@@ -39,7 +39,7 @@ MonarchDft::MonarchDft(int64_t min_size, const torch::TensorOptions& options) {
   inverse_twiddle_ = torch::stack({twiddle_cos, twiddle_sin});
 }
 
-// The transforms of size b, by the table (2 b, 2 b), of v (S, rows, 2, b, C).
+// Multiplies v (S, rows, 2, b, C) by a table (2 b, 2 b): the transforms of size b.
 torch::Tensor MonarchDft::small_transform(const torch::Tensor& table,
                                           const torch::Tensor& v) const {
   const int64_t batch = v.size(0) * v.size(1);
@@ -51,7 +51,7 @@ torch::Tensor MonarchDft::small_transform(const torch::Tensor& table,
 torch::Tensor MonarchDft::forward(const torch::Tensor& v) const {
   const int64_t S = v.size(0), C = v.size(2), runs = (v.size(1) + b_ - 1) / b_;
   const auto grid = torch::constant_pad_nd(v, {0, 0, 0, runs * b_ - v.size(1)});
-  const auto table = first_.narrow(1, 0, runs);  // runs of zeros need no columns
+  const auto table = first_.narrow(1, 0, runs);  // columns for padding are not needed
   const auto across =
       matrix_product(table.expand({S, table.size(0), runs}), grid.reshape({S, runs, b_ * C}));
   const auto rows = across.view({S, 2, a_ / 2 + 1, b_, C}).transpose(1, 2);

@@ -53,7 +53,7 @@ LayerNormCall layer_norm_call(const Tensor& a, const Tensor& b, const Tensor& we
   return {as_rows(a), b.defined() ? as_rows(b) : b, weight, bias, eps};
 }
 
-// An autograd function takes no undefined tensors: without b, a is given twice and `has_b` is
+// An autograd function accepts no undefined tensor: without b, a is passed twice and `has_b` is
 // false.
 class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
  public:
@@ -71,13 +71,13 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
     const auto call = layer_norm_call(in[0], has_b ? in[1] : Tensor(), in[2], in[3],
                                       ctx->saved_data["eps"].toDouble());
     const auto g = HYDRAMIX_ON_BACKEND(call.a, layer_norm_backward, call, packed_rows(outputs[0]));
-    // One tensor for both: a view each would hide from autograd that they share their memory.
+    // The same tensor for both: with two views autograd would not see that they share memory.
     const auto dsum = g.sum.view(in[0].sizes());
     return {dsum, has_b ? dsum : Tensor(), g.weight, g.bias, {}, {}};
   }
 };
 
-// LayerNorm(a + b), or LayerNorm(a) where b is undefined, by kernel.
+// LayerNorm(a + b), or LayerNorm(a) if b is undefined, by a kernel.
 Tensor layer_norm_by_kernel(const Tensor& a, const Tensor& b, const Tensor& weight,
                             const Tensor& bias, double eps) {
   const auto w = weight.contiguous(), shift = bias.contiguous();
@@ -88,7 +88,8 @@ Tensor layer_norm_by_kernel(const Tensor& a, const Tensor& b, const Tensor& weig
   return out.view(a.sizes());
 }
 
-// What kernels take: rows of channels in one of three storages, weights in its arithmetic.
+// Throws unless the kernels support the inputs: rows of channels in one of three dtypes, and
+// weights in the dtype that these are computed in.
 void check_rows(const char* who, const Tensor& a, const Tensor& b, const Tensor& weight) {
   HYDRAMIX_CHECK(a.defined() && b.defined() && weight.defined() && a.dim() >= 1 &&
                      a.dim() == b.dim() && weight.dim() == 1 && a.size(-1) == weight.size(0) &&

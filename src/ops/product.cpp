@@ -25,7 +25,7 @@ bool has_kernel(const Tensor& t) {
 
 bool is_cpu_bfloat16(const Tensor& t) { return t.is_cpu() && t.scalar_type() == torch::kBFloat16; }
 
-// A thread keeps its scratch memory: a fresh megabyte costs more page faults than packing.
+// Each thread keeps its workspace: the page faults of a new megabyte cost more than packing.
 template <typename T>
 T* scratch(int64_t entries) {
   struct Free {
@@ -41,7 +41,7 @@ T* scratch(int64_t entries) {
   return memory.get();
 }
 
-// A matrix as the kernel wants it: side by side along rows or columns.
+// The kernel needs matrices that are contiguous along rows or along columns.
 Tensor with_unit_stride(const Tensor& t) {
   const bool fits = t.size(-1) == 1 || t.stride(-1) == 1 || t.size(-2) == 1 || t.stride(-2) == 1;
   return fits ? t : t.contiguous();
@@ -50,7 +50,7 @@ Tensor with_unit_stride(const Tensor& t) {
 struct Strides {
   int64_t row, column;
 };
-// Of a dimension of size 1 LibTorch's stride may be anything.
+// LibTorch's stride of a dimension of size 1 may have any value.
 Strides strides(const Tensor& t) {
   if (t.size(-1) == 1 || t.stride(-1) == 1) return {t.stride(-2), 1};
   return {1, t.stride(-1)};
@@ -69,11 +69,11 @@ std::vector<int64_t> matrix_offsets(const Tensor& t) {
   return offsets;
 }
 
-// C in blocks: enough of them for all threads to finish together, none so small that packing shows.
+// How C is cut into blocks: enough to balance the threads, none so small that packing dominates.
 struct Cut {
   int64_t rows, columns;              // of a block
   int64_t row_blocks, column_blocks;  // of a matrix
-  int64_t matrices_per_task;          // matrices of a task
+  int64_t matrices_per_task;          // of a batch of small matrices
 };
 Cut cut(int64_t matrices, int64_t m, int64_t n, int64_t k, int64_t max_rows) {
   using kernels::kProductColumns;
@@ -157,7 +157,7 @@ void run_any(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& bi
     run<float>(c, a, b, bias, add);
 }
 
-// Without a graph; the leading dimensions of a and b are broadcast.
+// Without autograd; the leading dimensions of a and b are broadcast.
 Tensor broadcast_product(const Tensor& a, const Tensor& b, const Tensor& bias) {
   const auto batch = [](const Tensor& t) { return t.sizes().slice(0, t.dim() - 2); };
   const auto common = at::infer_size(batch(a), batch(b));
@@ -193,10 +193,10 @@ class Product : public torch::autograd::Function<Product> {
   }
 };
 
-// a (..., m, k), b (..., k, n) in an arithmetic that has a kernel.
+// a (..., m, k), b (..., k, n) of a dtype that has a kernel.
 Tensor product(const Tensor& a, const Tensor& b, const Tensor& bias) {
   if (!wants_gradient({a, b, bias})) return broadcast_product(a, b, bias);
-  // An autograd function takes no undefined tensor: an empty one stands for no bias.
+  // An autograd function accepts no undefined tensor: a missing bias is an empty tensor.
   return Product::apply(a, b, bias.defined() ? bias : torch::empty({0}, a.options()));
 }
 
@@ -210,7 +210,7 @@ Tensor matrix_product(const Tensor& a, const Tensor& b) {
                  "matrix product: expected a (..., m, k) and b (..., k, n) of one dtype; got ",
                  a.sizes(), " of ", a.dtype(), " and ", b.sizes(), " of ", b.dtype(), ".");
   if (b.dim() > 2 || a.dim() == 2) return product(a, b, {});
-  // One matrix on the right: all rows on the left are rows of one product.
+  // With a single matrix b, the rows of all matrices of a form one product.
   auto shape = a.sizes().vec();
   shape.back() = b.size(-1);
   return product(a.reshape({-1, a.size(-1)}), b, {}).view(shape);

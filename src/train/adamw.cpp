@@ -44,11 +44,11 @@ AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
   if (options.ema > 0) average_ = parameters.values().clone();
   if (backend_of(parameters.values()) != Backend::kCuda) return;
   std::vector<int64_t> ends;
-  // What lies between a parameter and the next one is zero and stays so.
+  // The gaps between parameters are zero and stay zero.
   for (const auto& range : parameters.ranges()) ends.push_back(range.begin + range.size);
   pass_ = std::make_shared<on_cuda::AdamWPass>(ends, groups_.group_of_range,
                                                parameters.values().device());
-  // From the first forward pass on products read the weights where the step rounds them.
+  // From the first forward pass on, products read the rounded weights that the step writes.
   rounded_ = parameters.values().to(torch::kBFloat16);
   parameters_.set_rounded(rounded_);
 }

@@ -9,11 +9,11 @@
 //   decay_rule: decoupled    keep = 1 - share decay          Composer's DecoupledAdamW
 //   decay_rule: times_rate   keep = 1 - share rate decay     torch.optim.AdamW
 //
-// `share` is the schedule's. Recipes state a decay for one of the two rules: 1e-2 belongs to
-// times_rate, and as decoupled decay would erase the weights within a few hundred steps.
+// `share` is the schedule's. A decay belongs to one of the two rules: 1e-2 is meant for times_rate;
+// as a decoupled decay it would erase the weights within a few hundred steps.
 //
 //   average = d average + (1 - d) w,   d = ema, or min(ema, (1 + t) / (10 + t)) with ema_warmup,
-//                                      t the steps before this one
+//                                      t the number of earlier steps
 #pragma once
 
 #include <string>
@@ -70,12 +70,13 @@ class AdamW {
  public:
   AdamW(FlatParameters& parameters, const AdamWOptions& options);
 
-  // Norm of the gradient of the mean loss: gradients() holds that of a sum of `terms` terms.
+  // Norm of the gradient of the mean loss; gradients() holds the gradient of a sum of `terms`
+  // terms.
   double gradient_norm(double terms) const;
-  // One step; `norm` as gradient_norm() gave it just before.
+  // One step; `norm` is the result of gradient_norm() for this step.
   void step(double rate_share, double terms, double norm);
 
-  // The state that a checkpoint holds, (n) each; the average is undefined when none is kept.
+  // The state that a checkpoint holds, (n) each; the average is undefined without ema.
   torch::Tensor& mean() { return mean_; }
   torch::Tensor& square() { return square_; }
   torch::Tensor& average() { return average_; }
@@ -86,9 +87,9 @@ class AdamW {
   AdamWOptions options_;
   ParameterGroups groups_;
   torch::Tensor mean_, square_, average_;
-  // `steps` for each group; what they share is read from the first.
+  // `steps` has one entry per group; the values they share are read from the first.
   void step_on_gpu(const std::vector<kernels::AdamWStep>& steps, double terms);
-  std::shared_ptr<on_cuda::AdamWPass> pass_;  // where there are kernels for it
+  std::shared_ptr<on_cuda::AdamWPass> pass_;  // on a GPU that has kernels
   torch::Tensor rounded_;                     // (n) bfloat16: the weights
 };
 

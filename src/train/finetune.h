@@ -5,10 +5,10 @@
 //                     data.json      fingerprints of the files and of the model it starts from
 //                     metrics.jsonl  losses and evaluations
 //                     model/         the classifier, its tokenizer beside it
-//                     predictions/   what it says of the test files, in GLUE's submission format
-//                     result.json    its metrics; where it is, the run is complete
-//                     checkpoints/   the state, as long as the run is not
-// The same call again continues a run that was stopped, and shows one that is complete.
+//                     predictions/   its answers for the test files, in GLUE's submission format
+//                     result.json    its metrics; it exists once the run is complete
+//                     checkpoints/   the state, until the run is complete
+// The same call continues a stopped run and shows a complete one.
 #pragma once
 
 #include "glue/recipes.h"
@@ -80,31 +80,32 @@ struct FinetuneOptions {
 struct FinetuneResult {
   Trainer::End end = Trainer::End::kDone;
   // {"task", "seed", "parameters", "steps", "seconds": of this call, "metrics": {"loss", ...,
-  // "score"}}; null when interrupted, and on other ranks than the first.
+  // "score"}}; null when interrupted, and on all ranks but the first.
   nlohmann::ordered_json result;
 };
 
-// What the recipe says where nothing was asked for. UsageError for what no recipe could have.
+// The options with unset values taken from the recipe. Throws UsageError for invalid options.
 FinetuneOptions completed(FinetuneOptions options);
 
-// What finetune() would throw, found before anything is trained.
+// The checks of finetune(), which throw before anything is trained.
 //
-// Reads every file of the task; fingerprints of those that it learns from, by name.
+// Reads every file of the task. Returns the fingerprints of the training and dev files, by name.
 nlohmann::ordered_json check_task_files(const SentenceTask& task,
                                         const std::filesystem::path& data);
-// What a run starts from.
+// The model and tokenizer that a run starts from.
 struct StartInfo {
   BertOptions encoder;
   nlohmann::ordered_json fingerprints;  // {"model", "tokenizer"}
 };
 StartInfo start_info(const std::string& model);
-// That the encoder fits the options, and these the number of ranks.
+// Throws unless the encoder fits the options and these fit the number of ranks.
 void check_start(const FinetuneOptions& options, const BertOptions& encoder, int64_t ranks);
-// That OUT holds no run of other options, or with other data (some of its fingerprints).
+// Throws if OUT holds a run with other options or with other data. `data` may have only some of the
+// fingerprints.
 void check_out(const FinetuneOptions& options, const nlohmann::ordered_json& data);
 
 FinetuneResult finetune(const FinetuneOptions& options, const TrainEvents& events = {});
-// The same among ranks that exist already; `device` is theirs.
+// The same for existing ranks; `device` is the device of this one.
 FinetuneResult finetune(const FinetuneOptions& options, Communicator& communicator,
                         torch::Device device, const TrainEvents& events = {});
 

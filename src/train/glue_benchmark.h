@@ -58,15 +58,15 @@ struct GlueOptions {
 // A run of the benchmark; rank 0 only.
 struct GlueEvents {
   std::function<void(const std::string& message)> message;
-  // Before each run, and for the model that the recipe tiny makes ("pretrain"): what it is called,
-  // and which of how many. The events that it gives are told of the run.
+  // Called before each run with the run's name and its number out of a total; also before
+  // pretraining the model of the recipe tiny ("pretrain"). Returns the events for that run.
   std::function<TrainEvents(const std::string& name, int64_t number, int64_t of)> run;
   std::function<void(const std::string& name, const nlohmann::ordered_json& result)> finished;
 };
 
 struct GlueResult {
   Trainer::End end = Trainer::End::kDone;
-  // What results.json holds, with the tasks of earlier calls with the same options; null when
+  // The contents of results.json, including tasks of earlier calls with the same options; null when
   // interrupted: {"model", "fingerprint" of its weights, "recipe", "parameters", "seeds", other
   // options, "tasks": {name: {"heading", "mean", "deviation", "runs": [{"seed", metrics}]}},
   // "average" of the paper's tasks or null, "skipped": [names]}

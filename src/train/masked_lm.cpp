@@ -19,9 +19,9 @@ torch::Tensor int64_tensor(const std::vector<int64_t>& values) {
 
 }  // namespace
 
-// Recordings that are kept: each holds what the layers of a step compute.
+// The number of captured steps kept; each holds the activations of all layers.
 constexpr std::size_t kMaxCapturedSteps = 2;
-// Masked places of a recorded step are rounded up to a multiple of this.
+// The number of masked places of a captured step is rounded up to a multiple of this.
 constexpr int64_t kPlacesMultiple = 512;
 
 struct MaskedLm::Tensors {
@@ -32,7 +32,7 @@ struct MaskedLm::Tensors {
   std::vector<int64_t> offsets;
 };
 
-// A step whose lengths are these, with tensors of its own to read from.
+// A captured step for fixed sequence lengths, with its own input tensors.
 struct MaskedLm::CapturedStep {
   Tensors inputs;
   MaskedLoss loss;
@@ -58,8 +58,8 @@ MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
       validation_batches_(validation_batches),
       settings_(settings),
       captures_(settings.graphs) {
-  // Two operations a weight and token forward, four backward. Embeddings are looked up, not
-  // multiplied, but for the head, which works on masked places.
+  // Two operations per weight and token forward, four backward. Embeddings are looked up, not
+  // multiplied, except in the head, which runs on masked places.
   for (const auto& item : model_->named_parameters())
     if (item.value().dim() == 2 && item.key().find("encoder") != std::string::npos)
       flops_per_token_ += 6.0 * static_cast<double>(item.value().numel());
@@ -96,7 +96,7 @@ MaskedLoss MaskedLm::gradients(const Tensors& t) {
   return {loss.sum.detach(), loss.correct};
 }
 
-// Lengths that came twice in a row are likely to come again: fixed-length sequences, packed.
+// Lengths that occur twice in a row are likely to recur, as with packed sequences of fixed length.
 MaskedLoss MaskedLm::captured_gradients(const Tensors& t) {
   const auto found = std::find_if(captured_steps_.begin(), captured_steps_.end(),
                                   [&](const auto& captured) { return captured->fits(t); });
@@ -115,7 +115,7 @@ MaskedLoss MaskedLm::captured_gradients(const Tensors& t) {
       captured->graph =
           std::make_shared<Graph>([&] { captured->loss = gradients(captured->inputs); });
     } catch (const std::exception& error) {
-      // Not enough memory for it, as a rule: steps go on as they did, to the same bits.
+      // Usually out of memory. Training continues without captures, with the same results.
       captured_steps_.clear();
       captures_ = false;
       const std::string reason = error.what();
@@ -153,7 +153,7 @@ Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
   totals.tokens = static_cast<double>(masked.ids.size());
   totals.terms = static_cast<double>(masked.positions.size());
   totals.flops = totals.tokens * flops_per_token_ + totals.terms * flops_per_place_;
-  if (masked.positions.empty()) return totals;  // few and short sequences: nothing was chosen
+  if (masked.positions.empty()) return totals;  // in few and short sequences no token may be chosen
   const auto t = upload(masked, settings_.graphs);
   model_->train();
   const auto loss = captures_ ? captured_gradients(t) : gradients(t);
@@ -181,15 +181,15 @@ void MaskedLm::evaluate(const MaskedBatch& batch, std::vector<double>& sums) {
   for (const char hit : right) sums[2] += hit;
   if (validation_.kinds().empty()) return;
 
-  // Kinds are asked for where [MASK] stands: a word that was left, or replaced, says something of
-  // itself. What was replaced cannot be seen either.
+  // Kinds are counted only at [MASK], because an unchanged or replaced word gives information about
+  // itself. Replaced words are hidden from the model as well.
   std::size_t place = 0;
   for (std::size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
     const int64_t first = batch.offsets[s] + 1, end = batch.offsets[s + 1] - 1;
     const int64_t begin = batch.begins[s], document = batch.documents[s];
     const std::size_t place_of_sequence = place;
     std::vector<char> hidden_words(static_cast<std::size_t>(validation_.length(document)), 1);
-    std::fill_n(hidden_words.begin() + begin, end - first, 0);  // the rest was cut off
+    std::fill_n(hidden_words.begin() + begin, end - first, 0);  // the rest was truncated
     for (; place < batch.positions.size() && batch.positions[place] < end; ++place)
       if (batch.ids[static_cast<std::size_t>(batch.positions[place])] != batch.targets[place])
         hidden_words[static_cast<std::size_t>(begin + batch.positions[place] - first)] = 1;
@@ -214,7 +214,7 @@ std::vector<double> MaskedLm::evaluate(int64_t rank, int64_t ranks) {
                                 ? std::min(settings_.evaluation_documents, validation_.size())
                                 : validation_.size();
   std::vector<double> sums(3 + 3 * validation_.kinds().size());
-  // Batches, not documents, are dealt out, so that each holds the same on any number of ranks.
+  // Ranks share out batches, not documents, so that a batch is the same on any number of ranks.
   for (int64_t i = rank; i * settings_.micro_batch < documents; i += ranks) {
     const int64_t first = i * settings_.micro_batch;
     evaluate(
@@ -255,7 +255,7 @@ std::string MaskedLm::find_fault(Slice slice) {
     if (!torch::isfinite(x).all().item<bool>() && layer >= 0) {
       where = layer == 0 ? std::string("the embedding's output is not finite")
                          : concat("the output of layer ", layer - 1, " is the first not finite");
-      layer = -1;  // the first is enough
+      layer = -1;  // report only the first
     }
     if (layer >= 0) ++layer;
   });

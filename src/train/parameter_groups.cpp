@@ -62,7 +62,7 @@ GroupText parsed_group(const std::string& text) {
   return group;
 }
 
-// The groups that were requested for, and which of them fitted a weight so far.
+// The groups in the options, and which of them have matched a weight so far.
 class RequestedGroups {
  public:
   explicit RequestedGroups(const std::vector<std::string>& texts) {
@@ -84,7 +84,7 @@ class RequestedGroups {
     return own;
   }
 
-  // To be called when of() has seen all weights.
+  // Call after of() has seen all weights.
   void check_used() const {
     for (const auto& group : groups_)
       HYDRAMIX_CHECK_USAGE(group.used, "optimizer.groups: ", in_quotes(group.text),

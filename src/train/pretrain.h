@@ -6,7 +6,7 @@
 //                     data.json       fingerprints of the data
 //                     tokenizer.json  the tokenizer
 //                     metrics.jsonl   losses and rates, step by step
-//                     checkpoints/    the state; the same call again continues from it
+//                     checkpoints/    the state; the same call continues from it
 //                     model/          the trained model, its tokenizer beside it
 #pragma once
 

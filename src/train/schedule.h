@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learning rate over time, as a share of its peak: linear warm-up, then down to `final`.
+// The learning rate over time, as a share of its peak: linear warm-up, then a decrease to `final`.
 //
-//   linear    1 - (1 - final) g               g = share of the steps after the warm-up that are
-//   done cosine    final + (1 - final) (1 + cos(pi g)) / 2 constant  1
+//   linear    1 - (1 - final) g
+//   cosine    final + (1 - final) (1 + cos(pi g)) / 2
+//   constant  1
+//
+// g is the share of the steps after the warm-up that are done.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that the paper compares with are configurations: each against its formula, written out
-// with LibTorch's own functions.
+// The models that the paper compares with are configurations. Each is compared with its formula,
+// written with LibTorch's own functions.
 #include <functional>
 
 #include "hydramix/bert.h"

@@ -140,7 +140,7 @@ TEST(SequenceClassifier, PoolsTheFirstTokenOrTheMean) {
   }
 }
 
-// All pooled channels 1 and as many outputs as channels, each its own: the logits are the mask.
+// All pooled channels are 1 and output c reads channel c, so the logits are the mask.
 SequenceClassifier mask_shower(double dropout) {
   SequenceClassifier model(tiny_bert("hydra"),
                            ClassifierOptions{.outputs = 16, .dropout = dropout});
@@ -237,7 +237,7 @@ TEST(SequenceClassifier, TakesTheEncoderOfAMaskedLm) {
       << "shares memory";
 
   options.pooler = true;
-  options.dropout = 0.2;  // of training: may differ
+  options.dropout = 0.2;  // a training option, which may differ
   const BertForMaskedLM with_pooler(options);
   model->take_encoder(*with_pooler);
   EXPECT_TRUE(torch::equal(ours.at("bert.pooler.dense.weight"),

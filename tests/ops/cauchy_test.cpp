@@ -71,7 +71,7 @@ TEST(CauchyProduct, EqualsTheMatrixWithGradientsAtEveryLength) {
       const std::vector<torch::Tensor> inputs{c.a, c.b, c.x};
       const auto fast = cauchy_product(c.a, c.b, c.x, c.sum);
       const auto dense = dense_apply(matrix(c.a, c.b), c.x);
-      // A few roundings of terms of one size; the gradients sum as many.
+      // A few roundings of terms of similar size; the gradients sum as many terms.
       expect_close(fast, dense, 1e-13, what);
       const auto dy = torch::randn_like(dense);
       const auto g = torch::autograd::grad({fast}, inputs, {dy});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The convolution's definition, and its kernels against that in float64, on every instruction set.
+// The definition of the convolution, and the kernels compared with it in float64, on every
+// instruction set.
 #include "ops/depthwise_conv.h"
 
 #include <cmath>
@@ -200,7 +201,8 @@ TEST_P(Conv, ReadsRowsThatAreFarApartOrMisaligned) {
     c.x = c.x.to(type);
     const auto dy = torch::randn_like(c.x);
     const auto plain = everything_of_conv(c, dy);
-    // One value further into a wider buffer, with NaN around: no row starts at a vector's boundary.
+    // Shifted by one value in a wider buffer with NaN around it, so that no row is aligned to a
+    // vector.
     const auto wider = torch::full({1, 153, 40}, NAN, c.x.options());
     wider.narrow(2, 1, 37).copy_(c.x);
     c.x = wider.narrow(2, 1, 37).requires_grad_();
@@ -248,7 +250,7 @@ TEST_P(Conv, ANanStaysInItsSequence) {
   for (const int i : {0, 1})
     for (const auto& [begin, L] : {std::pair{0, 133}, {273, 40}})
       EXPECT_TRUE(torch::equal(dirty[i].narrow(1, begin, L), clean[i].narrow(1, begin, L))) << i;
-  // Everything that read it is NaN, SiLU or not: outputs 199 .. 202 for K = 4.
+  // All outputs that read it are NaN, with or without SiLU: 199 .. 202 for K = 4.
   EXPECT_TRUE(torch::isnan(dirty[0].narrow(1, 199, 4)).all().item<bool>());
   EXPECT_TRUE(torch::isfinite(dirty[0].narrow(1, 133, 66)).all().item<bool>());
 }

@@ -43,7 +43,7 @@ TEST(Dropout, NeighboursAreIndependent) {
 }
 
 TEST(Dropout, IsAPureFunctionOfTheTokensNumbers) {
-  // More tokens than are hashed at a time; also in another order, and on their own.
+  // More tokens than one chunk of hashes; also in another order, and alone.
   const auto tokens = some_tokens(-5, 20000);
   const auto all = keep_mask(tokens, 8, 0.3);
   const auto order = torch::randperm(20000);
@@ -51,7 +51,7 @@ TEST(Dropout, IsAPureFunctionOfTheTokensNumbers) {
       {tokens.seed, tokens.sequence.index_select(0, order), tokens.place.index_select(0, order)}, 8,
       0.3);
   EXPECT_TRUE(torch::equal(shuffled, all.index_select(0, order)));
-  // Seeds and sequences count with all their 64 bits.
+  // All 64 bits of seeds and sequence numbers count.
   const int64_t high = int64_t{1} << 40;
   EXPECT_FALSE(torch::equal(all, keep_mask({-5 + high, tokens.sequence, tokens.place}, 8, 0.3)));
   EXPECT_FALSE(torch::equal(all, keep_mask({-5, tokens.sequence + high, tokens.place}, 8, 0.3)));
@@ -59,8 +59,8 @@ TEST(Dropout, IsAPureFunctionOfTheTokensNumbers) {
 }
 
 TEST(Dropout, TheMaskNeverChanges) {
-  // Computed apart, in whole numbers: other machines and later versions must drop the same
-  // channels.
+  // The expected bits were computed separately in integers: other machines and later versions must
+  // drop the same channels.
   const auto mask = keep_mask({42, torch::tensor({0, 5}), torch::tensor({0, 3})}, 16, 0.5);
   int64_t bits = 0;
   for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + mask.flatten()[i].item<bool>();

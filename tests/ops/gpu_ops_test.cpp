@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that have kernels on a GPU, but for the scan, through LibTorch: outputs,
-// gradients, memory that is not dense, and the same bits every time.
+// The operations with GPU kernels, except the scan, through LibTorch: outputs, gradients, strided
+// tensors, determinism.
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -261,7 +261,7 @@ TEST_F(GpuEmbedding, AwkwardShapes) {
            {1, 1, 1}, {127, 3, 37}, {4001, 101, 64}, {2000, 30522, 96}})
     for (const auto memory : {Memory::kDense, Memory::kColumns}) {
       torch::manual_seed(10);
-      // Few numbers are drawn often.
+      // A few ids occur often.
       const auto ids = (torch::rand({2, n}).pow(4) * static_cast<double>(V)).to(torch::kInt64);
       Operation op;
       op.inputs = {{"table", normal({V, C})}};
@@ -320,7 +320,7 @@ TEST_F(GpuAttention, AwkwardSizes) {
       }
 }
 
-// Long enough for many blocks of keys, whose sums a GPU could add up in any order.
+// Long enough for many blocks of keys; a GPU could add their sums in any order.
 TEST_F(GpuAttention, TheSameBitsEveryTime) {
   for (const bool padded : {false, true}) {
     torch::manual_seed(10);

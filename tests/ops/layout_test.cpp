@@ -112,7 +112,7 @@ TEST(Layout, TensorsOfAnotherShapeAreRefused) {
   EXPECT_EQ(Layout::padded(torch::ones({2, 5}, torch::kBool)).longest(5), 5);
 }
 
-// (B, L, 2) whose entries are all different and none is zero.
+// (B, L, 2) with different nonzero entries.
 torch::Tensor numbered(int64_t B, int64_t L) {
   return (torch::arange(B * L * 2, torch::kFloat64) + 1).view({B, L, 2});
 }

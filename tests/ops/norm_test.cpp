@@ -25,14 +25,14 @@ TEST(GatedRmsNorm, NormalizesThenGates) {
   const double scale = 1 / std::sqrt(12.5 + 1e-5);
   EXPECT_DOUBLE_EQ(out[0][0][0].item<double>(), 0);
   EXPECT_NEAR(out[0][0][1].item<double>(), 4 * scale * 7 * 2 / (1 + std::exp(-2.0)), 1e-12);
-  // No division by zero for a place that mixes to nothing.
+  // No division by zero for a place with zero output.
   EXPECT_TRUE(torch::isfinite(
                   gated_rms_norm(torch::zeros_like(y), z, torch::ones({2}, torch::kFloat64), 1e-5))
                   .all()
                   .item<bool>());
 }
 
-// A call of either norm: two tensors of rows and its weights.
+// A call of either norm: two tensors of rows and the weights.
 struct NormCase {
   bool gated;
   std::vector<Tensor> in;  // y (n, C), z (n, Z), weight; or a, b (n, C), weight, bias
@@ -100,7 +100,7 @@ TEST_P(Norm, EqualsItsDefinitionForAnyRowsAndChannels) {
       if (C == 1536 && n > 129) continue;
       // One channel's LayerNorm is zero, and its gradient rounding error.
       if (C == 1 && !gated()) continue;
-      // One channel's RMS norm is its sign up to eps = 1e-5: so much is left of its gradient.
+      // One channel's RMS norm is its sign up to eps = 1e-5, so its gradient is of that order.
       expect_norm_equals_reference(random({n, C, C}, C + n), C == 1 ? 1e-9 : 1e-12,
                                    "C " + std::to_string(C) + ", n " + std::to_string(n));
     }
@@ -180,7 +180,7 @@ TEST_P(Norm, GivesTheSameBitsForAnyThreadsAndAnyRows) {
 }
 
 TEST_P(Norm, TakesRowsOfZerosHugeAndTinyOnes) {
-  // 1e18 squared is 1e36: seventeen of those are a float32 still.
+  // 1e18 squared is 1e36; the sum of seventeen of these still fits in float32.
   for (const double scale : {0.0, 1e-30, 1e-18, 1e9, 1e18}) {
     auto c = random({4, 17, 17}, 7).to(torch::kFloat32).to(torch::kFloat64);
     c.in[0] = (c.in[0] * scale).to(torch::kFloat32).to(torch::kFloat64);

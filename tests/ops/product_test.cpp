@@ -21,7 +21,8 @@ std::string sizes(int64_t m, int64_t n, int64_t k) {
   return std::to_string(m) + " x " + std::to_string(k) + " x " + std::to_string(n);
 }
 
-// max |a - b| over the sum of |terms|: what rounding can do, whether or not the terms cancel.
+// max |a - b| relative to the sum of |terms|, which bounds rounding errors whether or not the terms
+// cancel.
 void expect_product(const Tensor& c, const Tensor& a, const Tensor& b, const std::string& what) {
   const auto wide = [](const Tensor& t) { return t.detach().to(torch::kFloat64); };
   const auto expected = torch::matmul(wide(a), wide(b));
@@ -93,7 +94,7 @@ TEST_P(Product, OperandsMayLieInAnyWay) {
   }
 }
 
-// What a server relies on: whoever else is in the batch, an answer has the same bits.
+// The bits of a row do not depend on the rest of the batch. Servers rely on this.
 TEST_P(Product, ARowHasTheSameBitsWhateverTheOtherRowsAre) {
   torch::manual_seed(4);
   const auto x = torch::randn({1500, 770}), w = torch::randn({105, 770}),
@@ -238,7 +239,7 @@ TEST(ProductRates, AreMeasured) {
   EXPECT_GT(rates.fma_peak, 0);
   EXPECT_GT(rates.ours, 0);
   EXPECT_GT(rates.libtorch, 0);
-  EXPECT_LT(rates.ours, 1.2 * rates.fma_peak);  // a peak that is passed is none
+  EXPECT_LT(rates.ours, 1.2 * rates.fma_peak);  // a rate above the peak would mean a wrong peak
 }
 
 }  // namespace

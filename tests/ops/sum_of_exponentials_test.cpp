@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kSingle = std::numeric_limits<float>::epsilon();
 constexpr double kDoubleEpsilon = std::numeric_limits<double>::epsilon();
-// t and w are rounded to double: that alone moves the sum by a few of these.
+// t and w are rounded to double, which alone changes the sum by a few of these.
 constexpr double kRounding = 16 * kDoubleEpsilon;
 
 struct Interval {
@@ -53,7 +53,7 @@ TEST(SumOfExponentials, ItAndItsDerivativeMeetTheTolerance) {
       const auto e = errors(rule.on(range.low, range.high), range);
       EXPECT_LE(e.value, tolerance + kRounding) << range.low << ", " << range.high;
       EXPECT_LE(e.derivative, tolerance + kRounding) << range.low << ", " << range.high;
-      // A rule far better than asked for has terms that it does not need.
+      // A rule far more accurate than requested has superfluous terms.
       if (tolerance > 1e-14) {
         EXPECT_GE(e.derivative, tolerance / 100) << range.low << ", " << range.high;
       }

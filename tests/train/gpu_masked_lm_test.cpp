@@ -53,7 +53,7 @@ TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
   const auto direct = gradients(false), captured = gradients(true);
   EXPECT_FALSE(torch::equal(direct[0].first, direct[3].first));
   for (std::size_t i = 0; i < direct.size(); ++i) {
-    // Places that do not count change how sums are cut, no more.
+    // Ignored places only change how sums are split.
     EXPECT_NEAR(captured[i].second, direct[i].second, 1e-6 * direct[i].second) << i;
     EXPECT_LE(test::norm_error(captured[i].first, direct[i].first), 1e-4) << i;
   }

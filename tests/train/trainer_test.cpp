@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trainer on a task small enough to be checked in every step: least squares in float64.
+// The trainer on a task small enough to check every step: least squares in float64.
 #include "train/trainer.h"
 
 #include <csignal>

@@ -37,18 +37,18 @@ struct BlockOptions {
   static void fields(Self& self, Visitor& v) {
     v("mixer", self.mixer, Choices{mixer_names}, "the sequence mixer, by name");
     v("style", self.style, Choices{"mamba", "plain", "gated", "bare"},
-      "what is around the mixer: the paper's block, projections alone, projections with two gates, "
+      "parts around the mixer: the paper's block, projections alone, projections with two gates, "
       "or nothing");
     v("d_model", self.d_model, Range{1, 1 << 20}, "channels of the block's input and output");
     v("expand", self.expand, Range{1e-3, 1e3},
-      "d_inner = expand d_model, whole and a multiple of headdim");
+      "d_inner = expand d_model, a whole multiple of headdim");
     v("headdim", self.headdim, Range{1, 1 << 20}, "channels P of a head");
     v("d_conv", self.d_conv, Range{0, 1 << 16},
-      "width of the convolution (styles mamba and gated; there 0 is none); even widths reach one "
-      "place further back");
+      "width of the convolution (styles mamba and gated); in style gated 0 means none; even widths "
+      "reach one place further back");
     v("bias", self.bias, "biases in in_proj and out_proj");
     v("conv_bias", self.conv_bias, "a bias in the convolution");
-    v("mixer_options", self.mixer_options, "what the mixer itself can be told");
+    v("mixer_options", self.mixer_options, "options of the mixer");
   }
 
   // H = expand d_model / headdim, P = headdim. Throws UsageError unless both are integers.

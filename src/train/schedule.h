@@ -26,9 +26,9 @@ struct ScheduleOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("warmup", self.warmup, Range{0.0, 1.0}, "share of the steps in which the rate rises");
-    v("final", self.final, Range{0.0, 1.0}, "the rate at the last step over its peak");
+    v("final", self.final, Range{0.0, 1.0}, "rate at the last step, as a share of the peak");
     v("shape", self.shape, Choices{"linear", "cosine", "constant"},
-      "how the rate falls after the warm-up; constant: not at all, whatever final is");
+      "decrease of the rate after the warm-up; constant: none, and final is ignored");
   }
 };
 

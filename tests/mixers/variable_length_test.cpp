@@ -50,7 +50,7 @@ Arranged packed(const std::vector<torch::Tensor>& sequences) {
 
 class VariableLength : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(VariableLength, MixerGivesTheSameAloneAndInCompany) {
+TEST_P(VariableLength, MixerGivesTheSameAloneAndInABatch) {
   auto c = random_case(GetParam(), {.B = 1, .L = 1}, torch::kFloat64, 21);
   const int64_t H = c.mixer->heads().H, P = c.mixer->heads().P, W = c.mixer->params_width();
   std::vector<torch::Tensor> sequences;  // x and params side by side
@@ -92,7 +92,7 @@ TEST_P(VariableLength, MixerGivesTheSameAloneAndInCompany) {
   }
 }
 
-TEST_P(VariableLength, BlockGivesTheSameAloneAndInCompany) {
+TEST_P(VariableLength, BlockGivesTheSameAloneAndInABatch) {
   for (const int64_t d_conv : {7, 4}) {
     torch::manual_seed(22);
     BlockOptions options;

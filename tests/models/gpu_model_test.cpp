@@ -312,7 +312,7 @@ TEST_F(GpuModel, RoundedWeightsFollowTheWeights) {
   }
 }
 
-TEST_F(GpuModel, ARecordedStepGivesTheSameBits) {
+TEST_F(GpuModel, ACapturedStepGivesTheSameBits) {
   const OwnStream stream(kGpu);
   Training training(kGpu);
   training.model->set_precision(torch::kBFloat16);

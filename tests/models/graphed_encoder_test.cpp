@@ -58,7 +58,7 @@ TEST_F(GraphedEncoderTest, IsTheEncoder) {
   EXPECT_THROW(graphed.encode({{1, 101}}), Error) << "an id beyond the vocabulary";
 }
 
-TEST_F(GraphedEncoderTest, RefusesWhatItCannotRecord) {
+TEST_F(GraphedEncoderTest, RefusesModelsThatCannotBeCaptured) {
   BertForMaskedLM attention(small_bert("attention"));
   attention->to(torch::kCUDA);
   attention->eval();

@@ -81,7 +81,7 @@ TEST(CauchyProduct, EqualsTheMatrixWithGradientsAtEveryLength) {
     }
 }
 
-TEST(CauchyProduct, GivesOnlyTheGradientsThatAreWanted) {
+TEST(CauchyProduct, ComputesOnlyNeededGradients) {
   torch::manual_seed(2);
   auto c = random_nodes({.L = 40}, torch::kFloat64);
   c.b.requires_grad_();

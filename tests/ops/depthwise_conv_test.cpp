@@ -38,7 +38,7 @@ TEST(DepthwiseConv, FollowsItsDefinitionForEveryWidth) {
       }
 }
 
-TEST(DepthwiseConv, OddWidthsAreWhatLibTorchComputes) {
+TEST(DepthwiseConv, OddWidthsEqualLibTorch) {
   torch::manual_seed(1);
   const auto w = torch::randn({2, 11, 4}, torch::kFloat64),
              weight = torch::randn({4, 1, 7}, torch::kFloat64);
@@ -195,7 +195,7 @@ TEST_P(Conv, Bfloat16IsStorageOnly) {
   for (const int i : {2, 3}) EXPECT_TRUE(torch::equal(a[i], b[i])) << i;
 }
 
-TEST_P(Conv, ReadsRowsThatAreFarApartOrMisaligned) {
+TEST_P(Conv, ReadsStridedAndMisalignedRows) {
   for (const auto type : {torch::kFloat32, torch::kBFloat16}) {
     auto c = random_conv({150, 3}, {.C = 37, .silu = 20}, 3).to(torch::kFloat32);
     c.x = c.x.to(type);
@@ -218,7 +218,7 @@ TEST_P(Conv, ReadsRowsThatAreFarApartOrMisaligned) {
   }
 }
 
-TEST_P(Conv, TakesGradientsThatAreOneNumber) {
+TEST_P(Conv, AcceptsExpandedGradients) {
   auto c = random_conv({140, 2}, {}, 4);
   const auto ones = everything_of_conv(c, torch::ones_like(c.x));
   c.x.requires_grad_();
@@ -280,7 +280,7 @@ TEST_P(Conv, SiluTakesLargeValues) {
 INSTANTIATE_TEST_SUITE_P(All, Conv, ::testing::ValuesIn(kernels::instruction_sets()),
                          test::parameter_name);
 
-TEST(ConvGradients, AreGivenToThoseWhoAsk) {
+TEST(ConvGradients, AreComputedOnlyForInputsThatNeedThem) {
   auto c = random_conv({140, 2}, {}, 7);
   const auto dy = torch::randn_like(c.x);
   const auto all = everything_of_conv(c, dy);

@@ -12,7 +12,7 @@ TokenNumbers some_tokens(int64_t seed, int64_t n) {
   return {seed, torch::arange(n).div(16, "floor") * 1000003, torch::arange(n).remainder(16)};
 }
 
-TEST(Dropout, KeepsTheShareItIsTold) {
+TEST(Dropout, KeepsTheRequestedShare) {
   for (const double share : {0.0, 0.1, 0.5, 0.9}) {
     const int64_t n = 4096, channels = 64;
     const auto mask = keep_mask(some_tokens(3, n), channels, share).to(torch::kFloat64);

@@ -182,7 +182,7 @@ TEST_F(GpuProjection, ColumnsOfWiderTensors) {
     expect_exact_in_both(projection({67, 96}, 40, true, false), "columns", memory);
 }
 
-TEST_F(GpuProjection, IsBfloat16WhereAskedFor) {
+TEST_F(GpuProjection, IsBfloat16OnRequest) {
   auto op = projection({129, 128}, 96, true, false);
   op.in_bfloat16 = true;
   op.run = [](const Tensors& in) { return project(in[0], in[1], in[2], RoundedCopy(), kBf16); };
@@ -224,7 +224,7 @@ TEST_F(GpuCrossEntropy, AwkwardShapes) {
     expect_exact_in_both(cross_entropy(m, d, V, false), described({m, d, V}));
 }
 
-TEST_F(GpuCrossEntropy, ATargetBelowZeroDoesNotCount) {
+TEST_F(GpuCrossEntropy, TargetsBelowZeroAreIgnored) {
   for (const int64_t m : {3, 129, 16384 + 129})
     expect_exact(cross_entropy(m, 24, 101, true), kBf16, described({m}));
   auto op = cross_entropy(129, 24, 101, true);
@@ -238,7 +238,7 @@ TEST_F(GpuCrossEntropy, ColumnsOfWiderTensors) {
     expect_exact_in_both(cross_entropy(67, 24, 101, false), "columns", memory);
 }
 
-TEST_F(GpuCrossEntropy, CountsWhatIsRight) {
+TEST_F(GpuCrossEntropy, CountsCorrectPredictions) {
   torch::manual_seed(9);
   const int64_t m = 300, V = 1009;
   const auto weight = torch::randn({V, 64});

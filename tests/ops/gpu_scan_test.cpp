@@ -151,7 +151,7 @@ TEST_F(GpuScan, EveryKind) {
 }
 
 // Through autograd: a sequence that is not finite does not affect the others of its batch.
-TEST_F(GpuScan, WhatIsNotFiniteStaysInItsSequence) {
+TEST_F(GpuScan, NonFiniteValuesStayInTheirSequence) {
   const std::vector<int64_t> lengths{30, 50, 200, 20};
   const auto op = scan({.lengths = lengths});
   const auto offsets = offsets_of(lengths);

@@ -63,7 +63,7 @@ TEST_F(GpuStreams, ARoundedWeightIsReadAfterItsRounding) {
   EXPECT_TRUE(torch::equal(again, weight.detach().cpu().to(torch::kBFloat16)));
 }
 
-TEST_F(GpuStreams, ATableServesOtherStreams) {
+TEST_F(GpuStreams, OtherStreamsCanReadATable) {
   const std::vector<int64_t> offsets{0, 3, 70000, 70001, 200000};
   const Sequences sequences(offsets);
   const auto got = read_after([&] { make_table(sequences, kGpu); },

@@ -41,7 +41,7 @@ TEST(Layout, AMaskWithoutPaddingIsFull) {
   EXPECT_FALSE(Layout::packed(torch::tensor({0, 3})).is_full());
 }
 
-TEST(Layout, WhatStandsInPaddingIsNeverRead) {
+TEST(Layout, PaddingIsNeverRead) {
   const auto layout = Layout::padded(mask_of({{0, 1}, {1, 1}}));
   auto t = torch::tensor({{std::nan(""), 1.}, {2., 3.}}, torch::kFloat64).requires_grad_();
   const auto rows = layout.to_rows(t);

@@ -132,7 +132,7 @@ TEST(NonuniformFft, GradientsEqualThoseOfTheMatrix) {
         }
 }
 
-TEST(NonuniformFft, GivesOnlyTheGradientsThatAreAskedFor) {
+TEST(NonuniformFft, ComputesOnlyNeededGradients) {
   for (const bool transposed : {false, true}) {
     auto c = random_cosines(40, 2, 3, kDouble);
     c.angle.requires_grad_();
@@ -172,7 +172,7 @@ TEST(NonuniformFft, NonContiguousInputsGiveTheSame) {
     EXPECT_TRUE(torch::equal(product(other, transposed), product(c, transposed)));
 }
 
-TEST(NonuniformFft, AFrequencyThatIsNotFiniteSpoilsItsOwnHeadOnly) {
+TEST(NonuniformFft, ANonFiniteFrequencyAffectsOnlyItsOwnHead) {
   for (const double bad : {std::nan(""), HUGE_VAL}) {
     const auto c = random_cosines(40, 2, 3, torch::kFloat32);
     auto spoiled = c;

@@ -130,7 +130,7 @@ TEST_P(Norm, Bfloat16IsStorageOnly) {
   EXPECT_EQ(a[3].scalar_type(), torch::kFloat32);
 }
 
-TEST_P(Norm, ReadsRowsThatAreFarApartOrMisaligned) {
+TEST_P(Norm, ReadsStridedAndMisalignedRows) {
   auto c = random({140, 37, 37}, 3).to(torch::kFloat32);
   const auto dy = torch::randn_like(c.in[0]);
   const auto plain = everything_of_norm(c, dy);
@@ -161,7 +161,7 @@ TEST_P(Norm, LeadingDimensionsAreRows) {
   expect_close(c.run(), c.reference(), 1e-12, "expanded");
 }
 
-TEST_P(Norm, TakesGradientsThatAreOneNumber) {
+TEST_P(Norm, AcceptsExpandedGradients) {
   const auto c = random({140, 7, 7}, 5);
   const auto ones = everything_of_norm(c, torch::ones_like(c.in[0]));
   auto x = c.in[0].clone().requires_grad_();
@@ -179,7 +179,7 @@ TEST_P(Norm, GivesTheSameBitsForAnyThreadsAndAnyRows) {
   for (const int i : {0, 1, 2}) EXPECT_TRUE(torch::equal(alone[i], one[i].narrow(0, 130, 9))) << i;
 }
 
-TEST_P(Norm, TakesRowsOfZerosHugeAndTinyOnes) {
+TEST_P(Norm, AcceptsRowsOfZeroHugeAndTinyValues) {
   // 1e18 squared is 1e36; the sum of seventeen of these still fits in float32.
   for (const double scale : {0.0, 1e-30, 1e-18, 1e9, 1e18}) {
     auto c = random({4, 17, 17}, 7).to(torch::kFloat32).to(torch::kFloat64);
@@ -194,7 +194,7 @@ TEST_P(Norm, TakesRowsOfZerosHugeAndTinyOnes) {
   }
 }
 
-TEST_P(Norm, TakesTheMeanOffBeforeItSquares) {
+TEST_P(Norm, SubtractsTheMeanBeforeSquaring) {
   if (gated()) return;
   auto c = random({4, 100, 100}, 8).to(torch::kFloat32);
   c.in[0] += 1e4;
@@ -227,7 +227,7 @@ TEST_P(Norm, NoRowsGiveZeroGradientsOfTheWeights) {
     EXPECT_TRUE(torch::equal(all[i], torch::zeros({6}, torch::kFloat64))) << i;
 }
 
-TEST_P(Norm, GradientsAreGivenToThoseWhoAsk) {
+TEST_P(Norm, GradientsAreComputedOnlyForInputsThatNeedThem) {
   const auto c = random({140, 7, 7}, 11);
   const auto dy = torch::randn_like(c.in[0]);
   const auto all = everything_of_norm(c, dy);

@@ -164,7 +164,7 @@ TEST_P(Scan, TakesAnyChunkLength) {
   }
 }
 
-TEST_P(Scan, KeepsToItsLimitsOfDt) {
+TEST_P(Scan, RespectsTheLimitsOfDt) {
   auto c = random_scan({50}, {}, 5);
   c.settings.dt_low = 0.4;
   c.settings.dt_high = 1.1;
@@ -229,7 +229,7 @@ TEST_P(Scan, Bfloat16IsStorageOnly) {
   EXPECT_TRUE(torch::equal(rounded.backward.dt.grad(), wide.backward.dt.grad()));
 }
 
-TEST_P(Scan, ReadsRowsThatAreFarApartOrMisaligned) {
+TEST_P(Scan, ReadsStridedAndMisalignedRows) {
   const auto c = random_scan({45}, {}, 10).to(torch::kFloat32);
   auto strided = c;
   // Shifted by one value in a wider buffer, so that no row is aligned to a vector.
@@ -292,7 +292,7 @@ TEST_P(Scan, ANanStaysInItsSequence) {
   }
 }
 
-TEST_P(Scan, TakesGradientsThatAreOneNumber) {
+TEST_P(Scan, AcceptsExpandedGradients) {
   auto c = random_scan({45}, {}, 14);
   const auto ones = everything_of_scan(c, torch::ones_like(c.x));
   c.x.requires_grad_();
@@ -341,7 +341,7 @@ TEST(ScanSizes, HoldsOverAHundredThousandPlaces) {
   EXPECT_NEAR(end, dt * (1 - std::pow(a, static_cast<double>(L))) / (1 - a), 1e-9 * end);
 }
 
-TEST(GradientsOfTheScan, AreGivenToThoseWhoAsk) {
+TEST(GradientsOfTheScan, AreComputedOnlyForInputsThatNeedThem) {
   auto c = random_scan({40, 3}, {}, 18);
   const auto dy = torch::randn_like(c.x);
   auto all = c;

@@ -46,7 +46,7 @@ Errors errors(const Exponentials& sum, const Interval& range) {
   return worst;
 }
 
-TEST(SumOfExponentials, ItAndItsDerivativeMeetTheTolerance) {
+TEST(SumOfExponentials, SumAndDerivativeMeetTheTolerance) {
   for (const double tolerance : {1e-2, 1e-3, 1e-5, kSingle, 1e-10, 1e-13, kDoubleEpsilon}) {
     const ReciprocalRule rule(tolerance);
     for (const auto& range : kRanges) {
@@ -102,7 +102,7 @@ TEST(SumOfExponentials, RankIsThatOfTheFormula) {
   EXPECT_EQ(ReciprocalRule(kDoubleEpsilon).rank(1, 200), 42);
 }
 
-TEST(SumOfExponentials, RefusesWhatItCannotDo) {
+TEST(SumOfExponentials, RefusesBadTolerancesAndIntervals) {
   EXPECT_THROW_WITH(ReciprocalRule(1e-20), Error, "got 1e-20");
   const ReciprocalRule rule(1e-7);
   EXPECT_THROW_WITH(rule.on(0, 1), Error, "must be positive and finite; got [0, 1]");

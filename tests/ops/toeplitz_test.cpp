@@ -9,7 +9,7 @@ namespace {
 
 using test::expect_close;
 
-TEST(Toeplitz, LagsStandWhereTheyBelong) {
+TEST(Toeplitz, LagsAreOnTheirDiagonals) {
   const auto t = torch::arange(5, torch::kFloat64).view({1, 1, 5});  // lags -2 .. 2
   EXPECT_TRUE(
       torch::equal(toeplitz_matrix(t)[0][0],

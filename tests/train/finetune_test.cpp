@@ -116,7 +116,7 @@ TEST_F(FinetuneTest, AStoppedRunContinuesToTheSameBitsAndACompleteOneIsShown) {
   EXPECT_THROW_WITH(finetune(other), UsageError, "rate was");
 }
 
-TEST_F(FinetuneTest, TheRecipeFillsWhatWasNotAskedFor) {
+TEST_F(FinetuneTest, TheRecipeFillsUnsetOptions) {
   FinetuneOptions o;
   o.task = "sst2";
   const auto all = completed(o);
@@ -253,7 +253,7 @@ TEST_F(FinetuneTest, CausalMixersArePooledByTheMean) {
   EXPECT_EQ(load_classifier(folder / "out/model").model->options().pooling, "mean");
 }
 
-TEST_F(FinetuneTest, WhatIsWrongIsSaidBeforeTraining) {
+TEST_F(FinetuneTest, ErrorsAreReportedBeforeTraining) {
   prepare({"RTE", "STS-B", "CoLA"});
   TrainEvents events;
   events.step = [](const StepReport&) { ADD_FAILURE() << "a step was taken"; };

@@ -36,7 +36,7 @@ class GpuMaskedLm : public test::OnGpu {
 // Repeats one batch: the first step runs directly, the second is captured, the third replayed, and
 // another batch in between runs directly too. With dropout, which depends on the numbers of the
 // sequences.
-TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
+TEST_F(GpuMaskedLm, ACapturedStepEqualsADirectOne) {
   const OwnStream stream(test::kGpu);
   const auto gradients = [&](bool graphs) {
     auto model = make_model();

@@ -5,8 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-checked=(README.md CONTRIBUTING.md docs hydramix scripts cmake examples fuzz include/hydramix src/base src/config src/data src/text src/io src/language src/eval tests/base tests/config tests/data tests/text tests/io tests/language tests/eval tests/examples tests/consumer tests/support tests/CMakeLists.txt tests/launcher_test.sh)
-skipped=(docs/cli.md scripts/check_prose.sh include/hydramix/mixer.h include/hydramix/block.h include/hydramix/layout.h)
+checked=(README.md CONTRIBUTING.md CMakeLists.txt docs hydramix scripts cmake examples fuzz include src tests)
+skipped=(scripts/check_prose.sh src/kernels src/ops/cpu src/ops/cuda tests/kernels)  # files and folders
 
 # Extended regular expressions with what to write instead.
 phrases=(
@@ -40,6 +40,36 @@ phrases=(
   '\bhardly ever\b|rarely'
   '\bwholly or not at all\b|atomically'
   '\bwhole or not at all\b|atomically'
+  '// What [a-z]|the noun first'
+  '\banew\b|again'
+  '\bwhoever\b|the caller'
+  '\bnobody (asked|calls|could|reads|writes)\b|no caller'
+  '\b(is|are|was|were|be|as|if) asked for\b|requested'
+  '\bonce an? (batch|chunk|file|instruction set|layer|machine|process|rank)\b|per'
+  '\b(bits|bytes|column|examples|floats|object|operations|panel|pixel|pixels|rectangle|sequences|thread|tokens) an? (core|device|entry|line|panel|rank|row|second|side|step|token|value)\b|per'
+  '\bto the bit\b|bit for bit'
+  '\b(whatever|wherever) (it )?stands\b|whatever else is'
+  '\b(were|was) had\b|were made'
+  '\b(is|are) not there\b|missing'
+  '\b(is|are) there already\b|existing'
+  '\bgo(es)? without\b|does not use'
+  '\brunning sums?\b|prefix sum'
+  '\bthrice\b|three times'
+  '\b(steps?|graphs?|work) (is|are) recorded\b|captured'
+)
+
+# Words that must not occur in any line of the sources, comment or code.
+banned=(
+  '\bwhosesoever\b'
+  '\bby an enemy\b'
+  '\btakes up the work behind\b'
+  '\bwhich is not done meanwhile\b'
+  '\banswers for every layout\b'
+  '\bmust do at least\b'
+  '\b(Complaint|Verdict|SignOfLife)s?\b'
+  '\bfarewell(s|_)?\b'
+  '\b(for|from|to)_items\b'
+  '\bof_tokens\(\)'
 )
 
 targets=("${checked[@]}")
@@ -49,11 +79,17 @@ if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
 else  # a source archive
   list=$(find "${targets[@]}" -type f)
 fi
-files=()
+files=() sources=()
 while IFS= read -r file; do
-  for skip in "${skipped[@]}"; do [ "$file" != "$skip" ] || continue 2; done
+  [ -f "$file" ] || continue  # deleted, not yet committed
   case $file in
-    *.md | *.h | *.cpp | *.cu | *.cuh | *.sh | *.py | *.pl | *.cmake | */CMakeLists.txt | hydramix) files+=("$file") ;;
+    src/*.h | src/*.cpp | src/*.cu | src/*.cuh | include/*.h | tests/*.h | tests/*.cpp) sources+=("$file") ;;
+  esac
+  for skip in "${skipped[@]}"; do
+    case $file in "$skip" | "$skip"/*) continue 2 ;; esac
+  done
+  case $file in
+    *.md | *.h | *.cpp | *.cu | *.cuh | *.sh | *.py | *.pl | *.cmake | */CMakeLists.txt | CMakeLists.txt | hydramix) files+=("$file") ;;
   esac
 done <<<"$list"
 [ ${#files[@]} -gt 0 ] || { echo "check_prose: no files to check in: ${targets[*]}"; exit 1; }
@@ -69,5 +105,14 @@ for entry in "${phrases[@]}"; do
   echo "  ${found//$'\n'/$'\n'  }"
   failures=1
 done
+if [ ${#sources[@]} -gt 0 ]; then
+  for pattern in "${banned[@]}"; do
+    found=$(grep -HnE -- "$pattern" "${sources[@]}" || true)
+    [ -n "$found" ] || continue
+    echo "rename or rewrite:"
+    echo "  ${found//$'\n'/$'\n'  }"
+    failures=1
+  done
+fi
 [ $failures -ne 0 ] || echo "check_prose: ${#files[@]} files"
 exit $failures

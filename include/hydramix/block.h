@@ -6,14 +6,15 @@
 //                   -> SiLU on x, and on the columns where the family applies it
 //   y = mixer(x),  out = out_proj( rms_norm(y) * silu(z) )
 //
-// That is style mamba. The blocks of other models are the same with less around the mixer:
+// This is style mamba. Other styles, of other models, have less around the mixer:
 //
 //   plain   [ x, columns ] = in_proj u,     out = out_proj mixer(x)           Transformer
 //   gated   [ z, g, x, columns ] = conv(in_proj u),
 //                                           out = out_proj( z * mixer(g * x) )  Monarch Mixer
 //   bare    x = u,                          out = mixer(x)                   FNet, MLP-Mixer
 //
-// It knows mixers by their interface alone. Weight names are those of the published checkpoints.
+// The block uses mixers only through their interface. Weight names are those of the published
+// checkpoints.
 #pragma once
 
 #include "hydramix/projection.h"
@@ -36,21 +37,21 @@ struct BlockOptions {
   static void fields(Self& self, Visitor& v) {
     v("mixer", self.mixer, Choices{mixer_names}, "the sequence mixer, by name");
     v("style", self.style, Choices{"mamba", "plain", "gated", "bare"},
-      "what is around the mixer: the paper's block, projections alone, projections with two gates, "
+      "parts around the mixer: the paper's block, projections alone, projections with two gates, "
       "or nothing");
     v("d_model", self.d_model, Range{1, 1 << 20}, "channels of the block's input and output");
     v("expand", self.expand, Range{1e-3, 1e3},
-      "d_inner = expand d_model, whole and a multiple of headdim");
+      "d_inner = expand d_model, a whole multiple of headdim");
     v("headdim", self.headdim, Range{1, 1 << 20}, "channels P of a head");
     v("d_conv", self.d_conv, Range{0, 1 << 16},
-      "width of the convolution (styles mamba and gated; there 0 is none); even widths reach one "
-      "place further back");
+      "width of the convolution (styles mamba and gated); in style gated 0 means none; even widths "
+      "reach one place further back");
     v("bias", self.bias, "biases in in_proj and out_proj");
     v("conv_bias", self.conv_bias, "a bias in the convolution");
-    v("mixer_options", self.mixer_options, "what the mixer itself can be told");
+    v("mixer_options", self.mixer_options, "options of the mixer");
   }
 
-  // H = expand d_model / headdim, P = headdim. Throws UsageError unless both come out whole.
+  // H = expand d_model / headdim, P = headdim. Throws UsageError unless both are integers.
   Heads heads() const;
 };
 
@@ -58,8 +59,8 @@ class BlockImpl : public torch::nn::Module {
  public:
   explicit BlockImpl(const BlockOptions& options);
 
-  // u (B, L, d_model) -> (B, L, d_model), zero at padding. float32, float64; bfloat16 is computed
-  // in float32 and rounded once, on a GPU once for every tensor that is stored.
+  // u (B, L, d_model) -> (B, L, d_model), zero at padding. Computed in float32 or float64. bfloat16
+  // is computed in float32 and rounded once; on a GPU every stored tensor is rounded.
   torch::Tensor forward(const torch::Tensor& u, const Layout& layout = {}) const;
   // The matrices that forward(u) applies: (S, branches H, L', L').
   torch::Tensor materialize(const torch::Tensor& u, const Layout& layout = {}) const;
@@ -74,7 +75,7 @@ class BlockImpl : public torch::nn::Module {
     torch::Tensor params;  // (B, L, params_width)
   };
   void check_input(const torch::Tensor& u, const Layout& layout) const;
-  // w (B, L, columns): the projected tokens of a layout, and the layout of those.
+  // w (B, L, columns): projected tokens, with their layout.
   Preprocessed preprocess(const torch::Tensor& w, const Layout& tokens) const;
   Preprocessed preprocess_mamba(const torch::Tensor& w, const Layout& tokens) const;
   Preprocessed preprocess_gated(const torch::Tensor& w, const Layout& tokens) const;
@@ -85,7 +86,7 @@ class BlockImpl : public torch::nn::Module {
   torch::Tensor projected(const Projection& projection, const torch::Tensor& x) const;
   // in_proj u; u itself in a style without it.
   torch::Tensor projected_input(const torch::Tensor& u) const;
-  // rms_norm(mixer(x)) * silu(z) of Hydra by one operation; undefined where there is none for w.
+  // rms_norm(mixer(x)) * silu(z) of Hydra as one operation; undefined if it does not support w.
   torch::Tensor fused_hydra(const torch::Tensor& w, const Layout& tokens) const;
 
   enum class Style { kMamba, kPlain, kGated, kBare };
@@ -95,7 +96,7 @@ class BlockImpl : public torch::nn::Module {
   Heads heads_;
   bool causal_;
   std::shared_ptr<Mixer> mixer_;
-  // Those that the style has.
+  // Null if the style does not have them.
   Projection in_proj{nullptr}, out_proj{nullptr};
   torch::nn::Conv1d conv1d{nullptr};
   torch::Tensor norm_weight;  // (combined channels)

@@ -5,10 +5,10 @@
 //   Layout::padded(mask)     (B, L), true where a token is: padding on the left, the right or both
 //   Layout::packed(offsets)  B = 1: sequence s is the places offsets[s] .. offsets[s + 1] - 1
 //
-// Work is done on *tokens*, (1, n, ...) with the sequences end to end, or, where an algorithm wants
-// a rectangle, on *rows*: (S, L', ...), one non-empty sequence a row, its first token at place 0,
-// zeros after its last. So a sequence gives what it would give alone, to rounding, whatever stood
-// around it, and padding (even a NaN in it) cannot leak.
+// Computation runs on *tokens*, (1, n, ...) with the sequences end to end. Algorithms that need a
+// rectangle run on *rows*: (S, L', ...), one non-empty sequence per row, its first token at place
+// 0, zeros after its last. So the output of a sequence equals, up to rounding, its output alone,
+// and padding (even NaN) cannot leak into it.
 #pragma once
 
 #include <memory>
@@ -33,39 +33,40 @@ class Layout {
   // Length of the longest sequence in tensors of L places.
   int64_t longest(int64_t L) const { return is_full() ? L : longest_; }
 
-  // Tokens of (B, L, ...) end to end, sequence by sequence: (1, n, ...). Where every place is a
-  // token nothing moves, and the shape stays.
+  // Tokens of (B, L, ...) end to end, sequence by sequence: (1, n, ...). If every place holds a
+  // token, returns t itself.
   torch::Tensor to_tokens(const torch::Tensor& t) const;
-  // Back to (B, L, ...), zero where there is no token.
+  // The inverse: (B, L, ...), zero at padding.
   torch::Tensor from_tokens(const torch::Tensor& tokens) const;
-  // The layout of what to_tokens() returns.
-  Layout of_tokens() const;
-  // The sequences of tensors (B, L, ...) among their tokens; empty ones are left out.
+  // The layout of the tensors that to_tokens() returns.
+  Layout token_layout() const;
+  // The non-empty sequences of tensors (B, L, ...), as offsets among their tokens.
   Sequences sequences(int64_t B, int64_t L) const;
-  // The same layout, of (B, L) alone: its sequences are found once, and not once a layer.
+  // The same layout, fixed to one (B, L), so that its sequences are computed once and not in every
+  // layer.
   Layout for_shape(int64_t B, int64_t L) const;
 
-  // Layouts of the same tensors that together hold every sequence once. Those in one part are of
-  // similar length, so that all rows together hold less than two places a token.
+  // Splits the sequences into layouts of the same tensors. The sequences of one part have similar
+  // lengths, so that all rows together have less than two places per token.
   std::vector<Layout> parts() const;
 
   torch::Tensor to_rows(const torch::Tensor& t) const;  // (B, L, ...) -> (S, L', ...)
-  // (S, L', ...) -> (B, L, ...), zero where there is no token.
+  // (S, L', ...) -> (B, L, ...), zero at padding.
   torch::Tensor from_rows(const torch::Tensor& rows) const;
-  // The layout of what to_rows() returns.
-  Layout of_rows() const;
-  // (S, L') bool: true where a row holds a token; undefined when every place does.
+  // The layout of the tensors that to_rows() returns.
+  Layout row_layout() const;
+  // (S, L') bool: true where a row holds a token; undefined if every place does.
   torch::Tensor valid() const;
 
  private:
   enum class Kind { kFull, kGathered, kRows };
 
-  // Where the places of rows are found among B * L, and back.
+  // Maps places of rows to places among B * L, and back.
   struct Index {
     torch::Tensor valid;      // (S, L') bool
-    torch::Tensor place;      // (S * L') int64: the place of each row entry, 0 for padding
+    torch::Tensor place;      // (S * L') int64: source place of each row entry, 0 for padding
     torch::Tensor token;      // (tokens) int64: places that hold tokens, row by row
-    torch::Tensor token_row;  // (tokens) int64: where each of them stands among S * L'
+    torch::Tensor token_row;  // (tokens) int64: index of each of them among S * L'
   };
 
   static Layout gathered(int64_t B, int64_t L, const torch::Tensor& begins,
@@ -76,17 +77,18 @@ class Layout {
                                                  const torch::Tensor& lengths);
   // Whether every place holds a token.
   bool is_dense() const { return is_full() || !token_.defined(); }
-  // Made anew for a layout of several parts, whose rows at once are for looking, not for speed.
+  // Recomputed in every call for a layout of several parts; only slow paths use the rows of all
+  // parts at once.
   std::shared_ptr<const Index> index() const;
 
   Kind kind_ = Kind::kFull;
-  bool any_shape_ = true;  // the default layout fits every tensor
+  bool any_shape_ = true;  // the default layout fits tensors of any shape
   int64_t B_ = 0, L_ = 0, longest_ = 0;
   torch::Tensor begins_, lengths_;      // (S) int64: first place and length of each sequence
-  std::optional<Sequences> sequences_;  // unless the layout fits every tensor
-  torch::Tensor token_;                 // (n) int64: the places of the tokens; undefined if all
-  std::shared_ptr<const Index> index_;  // of a layout that is its own only part, or of rows
-  std::shared_ptr<const std::vector<Layout>> parts_;  // of one that is not
+  std::optional<Sequences> sequences_;  // empty if any_shape_
+  torch::Tensor token_;                 // (n) int64: places of the tokens; undefined if all
+  std::shared_ptr<const Index> index_;  // of a layout with a single part, or of rows
+  std::shared_ptr<const std::vector<Layout>> parts_;  // of a layout with several parts
 };
 
 }  // namespace hydramix

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sequence mixer is a matrix: Y^h = M^h f_X(X)^h (Hydra, definition 2.1). This interface is that
-// sentence: a mixer says which columns it needs from the input projection, builds M from them
-// (materialize), and multiplies by M by whatever algorithm its structure allows (mix).
+// A sequence mixer is a matrix: Y^h = M^h f_X(X)^h (Hydra, definition 2.1). The interface follows
+// that definition. A mixer declares the columns it needs from the input projection, builds M from
+// them (materialize), and multiplies by M with the fastest algorithm that its structure allows
+// (mix).
 //
 // The law, tested for every registered mixer:   mix(x, params) == materialize(params, L) @ x
 // Scales belong to the matrix; a residual inside a mixer is an identity added to its diagonal.
@@ -18,7 +19,7 @@
 
 namespace hydramix {
 
-// What a mixer can be told. Each family reads the fields its formula has and ignores the others.
+// Options of all mixers. Each family reads the fields of its formula and ignores the others.
 struct MixerOptions {
   int64_t qk_dim = 16;
   int64_t d_state = 64;
@@ -52,8 +53,8 @@ struct MixerOptions {
   }
 };
 
-// A run of columns that a mixer takes from the block's input projection, in this order. Columns
-// that pass the convolution come before those that do not.
+// A group of columns that a mixer reads from the block's input projection. Groups that pass the
+// convolution come first.
 struct Columns {
   std::string name;
   int64_t width;
@@ -61,19 +62,19 @@ struct Columns {
   bool silu;  // and then SiLU
 };
 
-// What is known of a mixer by its name: a row of the paper's table 1.
+// The registered metadata of a mixer: a row of the paper's table 1.
 struct MixerInfo {
   std::string name;
   std::string matrix_class;
   std::string formula;            // m_ij, in ASCII
   std::string cost;               // of mix(), in the length L
-  std::string source;             // who introduced it
+  std::string source;             // the paper that introduced it
   bool sequence_aligned = false;  // definition 2.2: M[:i, :i] is made from the first i tokens
   bool extendable = true;         // accepts sequences longer than max_length
   bool causal = false;  // M is lower triangular, and the block's convolution looks back only
   bool row_normalized = false;  // rows are divided by their sum, and aligned up to that factor
-  bool packed = false;          // has kernels for sequences end to end, of any lengths
-  bool flat_weights = false;    // the published checkpoint has no "matrix_mixer." before its names
+  bool packed = false;          // has kernels for packed sequences (packed_product)
+  bool flat_weights = false;    // published weight names have no prefix "matrix_mixer."
 };
 
 // The shape of the rows that matrix() and product() work on (see layout.h), and their arithmetic.
@@ -81,7 +82,7 @@ struct Rows {
   int64_t S, L;
   torch::Tensor valid;           // (S, L) bool; undefined when every place holds a token
   torch::TensorOptions options;  // float32 or float64, and the device
-  torch::ScalarType given;       // what x and params were before they were widened to that
+  torch::ScalarType given;       // the dtype of x and params before they were widened
 };
 
 class Mixer : public torch::nn::Module {
@@ -91,52 +92,52 @@ class Mixer : public torch::nn::Module {
   const MixerInfo& info() const;
   Heads heads() const { return heads_; }
 
-  // What it takes and gives:
+  // ---- inputs and outputs ----
 
   virtual std::vector<Columns> projection() const { return {}; }
   int64_t projection_width() const;
-  // Columns of `params`: those of the projection, and what derive() adds to them.
+  // Columns of `params`: those of the projection, and those that derive() adds.
   virtual int64_t params_width() const { return projection_width(); }
-  // (B, L, projection_width), x (B, L, H, P) -> params (B, L, params_width). Some matrices are
-  // built from the preprocessed input as well: Hydra's diagonal is D + fc_D x.
+  // (B, L, projection_width), x (B, L, H, P) -> params (B, L, params_width). Some matrices also
+  // depend on the preprocessed input: Hydra's diagonal is D + fc_D x.
   virtual torch::Tensor derive(const torch::Tensor& projected, const torch::Tensor& x) const;
   // Matrices per head. With two, output head b H + h is matrix b applied to head h of x.
   virtual int64_t branches() const { return 1; }
-  // What the block does with the branches: (B, L, branches H, P) -> (B, L, combined_heads, P).
+  // Combines the branches: (B, L, branches H, P) -> (B, L, combined_heads, P).
   virtual torch::Tensor combine(const torch::Tensor& y) const { return y; }
   virtual int64_t combined_heads() const { return branches() * heads_.H; }
 
-  // The law:
+  // ---- the law ----
 
-  // x (B, L, H, P), params (B, L, params_width) -> (B, L, branches H, P), zero at padding.
-  // float32 and float64 as given; bfloat16 is computed in float32 and rounded once, but for
-  // products on a GPU's tensor cores, which take bfloat16 and add up in float32.
+  // x (B, L, H, P), params (B, L, params_width) -> (B, L, branches H, P), zero at padding. float32
+  // and float64 are computed as given. bfloat16 is computed in float32 and rounded once, except for
+  // products on tensor cores, which multiply bfloat16 and accumulate in float32.
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& params,
                     const Layout& layout = {}) const;
-  // -> (B or 1, branches H, L, L): the matrix that mix() applies. Obvious code, never optimised.
+  // -> (B or 1, branches H, L, L): the matrix that mix() applies, computed from its definition.
   torch::Tensor materialize(const torch::Tensor& params, int64_t L) const;
   // -> (S or 1, branches H, L', L'): the same for the rows of a layout, zero outside a sequence.
   torch::Tensor materialize(const torch::Tensor& params, int64_t L, const Layout& layout) const;
-  // What the mixer gives for x = 0, in the shape of mix(): the response to a learned initial state.
-  // Undefined when there is none, which is the rule.
+  // The output for x = 0, in the shape of mix(): the response to a learned initial state. Undefined
+  // for mixers without one.
   torch::Tensor initial_response(const torch::Tensor& params, const Layout& layout = {}) const;
 
  protected:
-  // params: (S, L, params_width) in rows.options, zero where there is no token.
+  // params: (S, L, params_width) in rows.options, zero at padding.
   virtual torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const = 0;
-  // x: (S, L, H, P), zero where there is no token. Unless overridden, the dense product.
+  // x: (S, L, H, P), zero at padding. The default is the dense product.
   virtual torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                                 const Rows& rows) const;
-  // The same on sequences end to end, for mixers that have kernels for them (MixerInfo::packed):
-  // x (n, H, P), params (n, params_width) -> (n, branches H, P). Used in place of product() on the
-  // CPU and on GPUs for which there are kernels.
+  // The same for packed sequences, for mixers that have kernels for them (MixerInfo::packed): x (n,
+  // H, P), params (n, params_width) -> (n, branches H, P). Replaces product() on the CPU and on
+  // GPUs that have kernels.
   virtual torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
                                        const Sequences& sequences) const;
   virtual torch::Tensor response(const torch::Tensor& params, const Rows& rows) const;
 
-  // Full rows of the shape of t (B, L, ...), and the arithmetic it is computed in.
+  // Rows without padding in the shape of t (B, L, ...), with the dtype that t is computed in.
   Rows arithmetic_of(const torch::Tensor& t) const;
-  // A learned weight in the arithmetic of `rows`; widening only.
+  // A learned weight converted to the dtype of `rows`; throws instead of rounding.
   torch::Tensor weight(const torch::Tensor& w, const Rows& rows) const;
   // Columns [begin, begin + heads * width) of params as (S, L, heads, width).
   static torch::Tensor columns(const torch::Tensor& params, int64_t begin, int64_t heads,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules of LibTorch whose weight has a copy in bfloat16, for products on a GPU's tensor cores.
+// LibTorch modules with a bfloat16 copy of their weight, for products on a GPU's tensor cores.
 #pragma once
 
 #include "hydramix/rounded_copy.h"
@@ -21,7 +21,7 @@ class ProjectionImpl : public torch::nn::LinearImpl, public HasRoundedCopies {
 };
 TORCH_MODULE(Projection);
 
-// A table of embeddings that is also the weight of a product: that of the masked-LM head.
+// An embedding table that is also the weight of the masked-LM head.
 class TiedEmbeddingImpl : public torch::nn::EmbeddingImpl, public HasRoundedCopies {
  public:
   TiedEmbeddingImpl(int64_t rows, int64_t width) : torch::nn::EmbeddingImpl(rows, width) {}

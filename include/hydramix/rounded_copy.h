@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copy of a float32 weight in bfloat16 that products on tensor cores read. It belongs to the
-// module that owns the weight. A weight is rounded once and not again until it is written; the
-// optimizer may write both at once. Writes are those that LibTorch counts: not those through
-// weight.data(). A copy is made on the stream of the call, and other streams wait for it; whoever
-// writes weights while another stream reads them has to order the two.
+// The bfloat16 copy of a float32 weight, for products on tensor cores. The module that owns the
+// weight owns its copy. A weight is rounded once after each write; the optimizer may write both at
+// once. LibTorch's version counter detects writes, except those through weight.data(). The copy is
+// made on the stream of the call, and other streams wait for it. The caller must synchronize writes
+// to a weight with reads on another stream.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ class RoundedCopy {
  public:
   RoundedCopy();
 
-  // The weight rounded, or the weight itself if it is bfloat16. The same memory for the same
-  // weight, however often that is written. LibTorch does not notice when the copy is written:
-  // whoever saves it for a backward pass saves the weight as well.
+  // The rounded weight, or the weight itself if it is bfloat16. The memory of the copy does not
+  // change when the weight is written. LibTorch cannot detect writes to the copy, so an autograd
+  // function that saves it must also save the weight.
   torch::Tensor of(const torch::Tensor& weight) const;
   // Declares that `copy` is `weight` rounded, from now until the next write to the weight.
   void set(const torch::Tensor& weight, const torch::Tensor& copy) const;
@@ -31,7 +31,7 @@ class RoundedCopy {
   std::shared_ptr<State> state_;
 };
 
-// A module that has such weights.
+// A module with such weights.
 class HasRoundedCopies {
  public:
   virtual ~HasRoundedCopies() = default;

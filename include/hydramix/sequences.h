@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences end to end, the form in which every operation on tokens takes them: sequence s is the
-// tokens offsets()[s] .. offsets()[s + 1] - 1. Copies share one state, which also holds the tables
-// that GPU kernels read. A table is made on first use and lives as long as the sequences.
+// Packed sequences, the argument of every operation on tokens: sequence s is the tokens
+// offsets()[s] .. offsets()[s + 1] - 1. Copies share one state, which also owns the tables that GPU
+// kernels read. A table is created on first use and lives as long as the sequences.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@ namespace hydramix {
 
 class Sequences {
  public:
-  // Offsets rise from 0 to the number of tokens; operations check that.
+  // Offsets increase from 0 to the number of tokens; operations check that.
   Sequences(std::vector<int64_t> offsets);  // NOLINT(google-explicit-constructor)
-  // `count` sequences of one length; none if the length is 0.
+  // `count` sequences of the same length; none if the length is 0.
   static Sequences uniform(int64_t count, int64_t length);
 
   const std::vector<int64_t>& offsets() const;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the paper's models cost on one GPU, in bfloat16: the scan and each of its passes, the block,
-// a training step and inference of the 23-layer encoder, a vision encoder, a sequence of a million
-// tokens. Times are medians by events on the device after warm-up; steps are recorded as graphs.
-// Each is compared with the matrix products of its projections. Before anything is timed, the scan
-// and the block are compared with float64 and the encoder with float32, on the CPU at a small size.
+// The paper's models on one GPU, in bfloat16: the scan and each of its passes, the block, a
+// training step and inference of the 23-layer encoder, a vision encoder, a sequence of a million
+// tokens. Times are medians, measured by CUDA events after a warm-up; steps are captured into CUDA
+// graphs. Each time is compared with that of the matrix products of its projections. Before
+// anything is timed, the scan and the block are compared with float64 and the encoder with float32,
+// on the CPU at a small size.
 #include <torch/nn/modules/container/modulelist.h>
 
 #include <algorithm>
@@ -29,11 +30,11 @@ namespace {
 using torch::Tensor;
 
 constexpr int kWarm = 5, kTimes = 20;
-constexpr int64_t kStepTokens = 32768;   // of a training step or a pass of inference
-constexpr int64_t kBlockTokens = 16384;  // of a scan or a block
+constexpr int64_t kStepTokens = 32768;   // per training step or inference
+constexpr int64_t kBlockTokens = 16384;  // per scan or block
 
-// Milliseconds of matrix products (n x in) (in x out) in bfloat16, forward, and backward thrice
-// that.
+// Milliseconds of the matrix products (n x in) (in x out) in bfloat16, forward only. Forward and
+// backward together take three times as long.
 double products_ms(int64_t n, const std::vector<std::pair<int64_t, int64_t>>& weights) {
   double ms = 0;
   for (const auto& [in, out] : weights) {
@@ -43,7 +44,7 @@ double products_ms(int64_t n, const std::vector<std::pair<int64_t, int64_t>>& we
   return ms;
 }
 
-// What this GPU can do at most.
+// Measured peaks of this GPU.
 const Peak& gpu_peak() {
   static const Peak peak = [] {
     const auto a = random_bf16({8192, 8192});
@@ -83,7 +84,7 @@ void report(Bench& bench, const Subject& subject, double ms, double gemm_ms,
   bench.report.measured(m);
 }
 
-// A recording of forward and backward, with gradients that start as g.
+// Captures f into a CUDA graph and times its replay.
 double graphed_ms(const std::function<void()>& f) {
   f();
   f();
@@ -91,14 +92,14 @@ double graphed_ms(const std::function<void()>& f) {
   return on_cuda::median_ms([&] { graph.replay(); }, kWarm, kTimes);
 }
 
-// The same without a recording, for what uploads numbers as it goes: launched from the host.
+// Times f without a graph, for work that copies from the host and so cannot be captured.
 double launched_ms(const std::function<void()>& f) { return on_cuda::median_ms(f, kWarm, kTimes); }
 
 void clear_gradients(const std::vector<Tensor>& leaves) {
   for (const auto& leaf : leaves) leaf.mutable_grad() = Tensor();
 }
 
-// Tokens in sequences of a length, one at least.
+// `tokens` tokens in sequences of one length; at least one sequence.
 Size size_of(int64_t tokens, int64_t length) {
   return {std::max<int64_t>(1, tokens / length), length};
 }
@@ -130,8 +131,8 @@ void scan_step(Bench& bench, Size size) {
          3 * gemms, {}, error);
 }
 
-// Each pass of the scan on its own, one layer of the encoder at the tokens of a training step. What
-// a layer costs is the sum; multiplied by the layers it is the scan's part of a step.
+// Each pass of the scan separately, for one layer of the encoder at the number of tokens of a
+// training step. step_ms is the time of the pass in all layers.
 void passes_step(Bench& bench, Size size) {
   const double error = verify_scan(bench);
   const torch::NoGradGuard no_grad;
@@ -211,7 +212,7 @@ double encoder_products_ms(const BertForMaskedLM& model, int64_t n) {
   return products_ms(n, shapes) * static_cast<double>(model->options().layers);
 }
 
-// A whole step: forward, backward, norm of the gradient, AdamW. Three of ten places are masked.
+// A whole step: forward, backward, norm of the gradient, AdamW. 30 % of the places are masked.
 void training_step(Bench& bench, Size size) {
   const double error = verify_encoder(bench);
   const auto o = encoder_options(bench);
@@ -237,7 +238,7 @@ void training_step(Bench& bench, Size size) {
     optimizer.step(1e-3, terms, optimizer.gradient_norm(terms));
   };
   gradients();
-  update();  // from here on the rounded weights lie where the optimizer writes them
+  update();  // from now on the optimizer writes the rounded weights
   gradients();
   Graph graph(gradients);
   const double ms = on_cuda::median_ms(
@@ -277,7 +278,7 @@ void inference_step(Bench& bench, const std::string& name, Size size, bool head)
          error);
 }
 
-// Patches of 16 x 16 pixels, pre-norm layers, the mean of the tokens, a thousand classes.
+// A vision encoder: patches of 16 x 16 pixels, pre-norm layers, mean pooling, 1000 classes.
 void vision_step(Bench& bench, Size size) {
   const double error = verify_block(bench, "hydra");
   BlockOptions o = block_options(bench.options);
@@ -357,7 +358,7 @@ std::vector<Step> gpu_suite(const Options& options) {
       const Size size = size_of(kBlockTokens, length);
       add(mixer, size, [mixer, size](Bench& b) { block_step(b, mixer, size); });
     }
-  if (!options.lengths.empty()) return steps;  // the rest has lengths of its own
+  if (!options.lengths.empty()) return steps;  // the other steps have fixed lengths
   for (const Size size : {Size{1, 128}, Size{1, 2048}, Size{1, 16384}})
     add("latency", size, [size](Bench& b) { inference_step(b, "encoder latency", size, false); });
   add("vision", {128, 196}, [](Bench& b) { vision_step(b, {128, 196}); });

@@ -13,13 +13,13 @@ namespace {
 
 using torch::Tensor;
 
-// Times what --tolerance allows float32. bfloat16 has 8 bits where float32 has 24, but errors of
-// many rounded terms partly cancel.
+// Factors for --tolerance, which is meant for float32. bfloat16 has 8 bits where float32 has 24,
+// but errors of many rounded terms partly cancel.
 constexpr double kCoarser = 200;
 
 Tensor to_cpu(const Tensor& t) { return t.detach().to(torch::kCPU).to(torch::kFloat64); }
 
-// |got - want| / |want|; throws when it is above what is allowed, or not a number.
+// |got - want| / |want|; throws if it is above the limit or NaN.
 double verified(const Bench& bench, const std::string& what, const Tensor& got, const Tensor& want,
                 double factor = 1) {
   const auto a = to_cpu(got), b = to_cpu(want);
@@ -41,8 +41,8 @@ double once(const std::string& what, const Check& check) {
   return done.at(what);
 }
 
-// A gradient of a few numbers is a sum over all tokens with terms of either sign: it keeps fewer
-// digits.
+// Gradients of small tensors are sums over all tokens with terms of either sign, so they lose
+// digits by cancellation.
 double factor_of(const Tensor& gradient) { return gradient.numel() < 100 ? 10 : 2.5; }
 
 }  // namespace
@@ -92,7 +92,7 @@ Tensor ScanCase::run() const {
 
 double verify_scan(const Bench& bench) {
   return once("scan", [&] {
-    // In one batch: sequences of several tiles, of one, and of less.
+    // One batch with sequences of several tiles, of one tile, and shorter ones.
     const int64_t L = bench.options.check_length;
     ScanCase fast(block_options(bench.options), Sequences({0, L, L + 128, L + 131, 3 * L + 200}));
     ScanCase slow = fast.reference();
@@ -167,7 +167,7 @@ double verify_encoder(const Bench& bench) {
     const auto hidden = model->encode(ids.to(kGpu), {});
     verified(bench, "encoder: the loss",
              model->masked_loss(hidden, places.to(kGpu), targets.to(kGpu)).sum, loss);
-    // Every layer rounds anew; independent errors add as their squares do.
+    // Every layer adds rounding errors; the squares of independent errors add up.
     return verified(bench, "encoder: the hidden states", hidden, want,
                     std::sqrt(static_cast<double>(options.layers)));
   });

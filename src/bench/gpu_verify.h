@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the GPU suite times, compared with a reference on the CPU before it is timed: the scan and
-// the block with float64, the encoder with float32, at a small size. Each check runs once per
-// process and throws when a result is off; it returns the worst relative error by norms.
+// Verifies the operations of the GPU suite before they are timed, at a small size against a
+// reference on the CPU: the scan and the block in float64, the encoder in float32. Each check runs
+// once per process. It throws if a result is wrong and returns the worst relative error by norms.
 #pragma once
 
 #include "bench/suite.h"

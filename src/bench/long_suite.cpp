@@ -53,7 +53,7 @@ void long_step(Bench& bench, int threads, const std::vector<int64_t>& lengths) {
   const BlockOptions options = fitting_block(bench, lengths);
   const Block block(options);
 
-  std::vector<double> memory;  // bytes a token
+  std::vector<double> memory;  // bytes per token
   std::vector<Comparison> all;
   for (const int64_t length : lengths) {
     Subject subject;

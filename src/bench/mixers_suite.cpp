@@ -102,7 +102,7 @@ Series run_mixer(Bench& bench, const std::string& name, const BlockOptions& bloc
       break;
     }
     subject.name = name;
-    bench.peak(subject.threads);  // before the peak of memory is recorded
+    bench.peak(subject.threads);  // before the peak memory is measured
     const PeakMemory peak;
     double round = 0;
     auto measured = measure_mixer(bench, name, block, subject);
@@ -147,7 +147,7 @@ void print_slopes(const Report& report, const Scaling& scaling) {
   }
 }
 
-// One panel a pass; a colour for each class of matrices.
+// One panel per pass; one colour per class of matrices.
 void draw(const Scaling& scaling, const Options& options) {
   std::vector<ChartPanel> panels;
   for (const std::string pass : {"forward", "forward_backward"}) {

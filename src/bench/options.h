@@ -42,7 +42,7 @@ struct Options {
       Choices{"all", "product", "block", "scan", "conv", "mixers", "model", "long", "gpu"},
       "suite to measure; all: every suite but long and gpu");
     v("only", self.only, "only steps whose name contains this, such as '128 x 128'");
-    v("json", self.json, "file for the measurements, one JSON object a line");
+    v("json", self.json, "file for the measurements, one JSON object per line");
     v("scaling", self.scaling, "with --suite mixers: time over length, its slope, and a chart");
     v("svg", self.svg, "file for the chart of --scaling; default: scaling.svg");
     v("pass", self.pass, Choices{"forward", "forward_backward", "both"},
@@ -50,7 +50,7 @@ struct Options {
     v("lengths", self.lengths, Range{1, 1 << 24},
       "lengths L; unless given 512, 2048 (product: 16, 128, 512, 2048 rows; mixers, model: 512; "
       "--scaling: 1024, 2048, ... 65536; long: 8192, 1048576; gpu: 128, 256, ... 8192 at 32768 "
-      "tokens a step, 128 to 65536 for scan and block at 16384, and if given no steps of other "
+      "tokens per step, 128 to 65536 for scan and block at 16384, and if given no steps of other "
       "lengths)");
     v("batch", self.batch, Range{1, 65536}, "sequences B in a batch");
     v("packed", self.packed, Range{0, 65536},
@@ -71,7 +71,7 @@ struct Options {
     v("max_seconds", self.max_seconds, Range{0.0, 1e6},
       "no further round after this time; mixers skips lengths that would take longer");
     v("tolerance", self.tolerance, Range{0.0, kInfinity},
-      "largest relative error, float32 against the float64 oracle, that is still timed");
+      "largest accepted relative error of float32 against the float64 oracle");
     v("check_length", self.check_length, Range{1, 4096}, "length at which results are verified");
     v("seed", self.seed, Range{0, 1LL << 53}, "seed of weights and inputs");
   }

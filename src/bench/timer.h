@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times several alternatives alternately: each runs once a round, so that other load on the machine
-// affects all of them alike. Their ratio is stable although their times are not. The median of the
-// rounds is reported.
+// Times several alternatives alternately: each runs once per round, so that other load on the
+// machine affects all of them alike. Their ratio is stable although their times are not. The median
+// of the rounds is reported.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Timing {
 };
 
 using Alternative = std::function<void()>;
-using Clock = std::function<double()>;  // seconds since any moment, never backwards
+using Clock = std::function<double()>;  // monotonic seconds since an arbitrary moment
 
 double steady_seconds();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix bench: the speed of each part, beside the matrix products that it cannot do without.
+// hydramix bench: the speed of each part, compared with its matrix products.
 #include <unistd.h>
 
 #include <algorithm>

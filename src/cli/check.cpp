@@ -26,7 +26,7 @@ struct CheckOptions {
     v("write", self.write,
       "write the computed tensors to this file, under the same names (one case only)");
     v("reference_toeplitz", self.reference_toeplitz,
-      "take data-independent Toeplitz weights as the published code means them, one lag off");
+      "read data-independent Toeplitz weights as the published code does, shifted by one lag");
   }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the command line, chooses the command, and turns what it throws into an exit code.
+// Reads the command line, runs the command, and turns its exceptions into exit codes.
 #include "cli/command.h"
 
 #include <algorithm>

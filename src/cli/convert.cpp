@@ -40,8 +40,8 @@ struct ConvertOptions {
     v("dtype", self.dtype, Choices{"keep", "float32", "bfloat16", "float16"},
       "type of all floating-point tensors");
     v("reference_toeplitz", self.reference_toeplitz, Choices{"keep", "to", "from"},
-      "turn the weights of Toeplitz mixers from or to those of the published code, which are one "
-      "lag off");
+      "convert the weights of Toeplitz mixers from or to those of the published code, which are "
+      "shifted by one lag");
     v("everything", self.everything,
       "take every tensor of a PyTorch file under its full path, not only the model's weights");
     v("list", self.list, "print name, type and shape of every tensor");
@@ -173,7 +173,7 @@ int convert(const ConvertOptions& o) {
 Command convert_command() {
   return make_command<ConvertOptions>(
       "convert", "turn weights into another file format", convert,
-      "Reads .safetensors files and files of torch.save (.pt, .pth, .bin), told apart by their "
+      "Reads .safetensors files and files of torch.save (.pt, .pth, .bin), detected by their "
       "contents. Writes either, bit for bit unless --dtype or --reference-toeplitz changes the "
       "numbers, or a model folder with the config that fits the weights. Never executes code of a "
       "pickle.");

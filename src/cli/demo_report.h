@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page that hydramix demo leaves: one file with everything in it, to be opened in any browser.
+// The page that hydramix demo writes: one self-contained HTML file.
 #pragma once
 
 #include <filesystem>
@@ -19,22 +19,22 @@ struct DemoModel {
   double tokens_per_second = 0;
   nlohmann::ordered_json evaluation;              // of the trained model (train/masked_lm.h)
   std::vector<std::pair<double, double>> losses;  // (step, loss) in training
-  std::vector<MatrixPicture> matrices;            // what it does with the example
+  std::vector<MatrixPicture> matrices;            // its matrices for the example
 };
 
 struct DemoFill {
   std::string text;                  // with [MASK]
   std::vector<std::string> answers;  // of each model, the likeliest word
-  std::string right;                 // what stood there
+  std::string right;                 // the masked word
   std::string kind;
 };
 
 struct DemoReport {
   std::vector<DemoModel> models;
   std::vector<DemoFill> fills;
-  DemoTask task;        // what the first model learned after that
+  DemoTask task;        // on which the first model was fine-tuned
   std::string example;  // the text whose matrices are shown
-  std::string command;  // that made this
+  std::string command;  // that made the report
 };
 
 // Kinds of dependency that demo and report show, in their order, and the heads of their columns.

@@ -24,11 +24,11 @@ struct EmbedOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("file", self.file, Positional{}, Required{}, "text file, one text a line");
+    v("file", self.file, Positional{}, Required{}, "text file, one text per line");
     v("model", self.model, Required{}, "folder of a model or of a run");
     v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
     v("out", self.out, Required{},
-      "file to write: .npy, an array (lines, d_model) of float32; or .jsonl, an array a line");
+      "file to write: .npy, an array (lines, d_model) of float32; or .jsonl, an array per line");
     v("max_length", self.max_length, Range{3, 1 << 24},
       "tokens of a text with [CLS] and [SEP]; longer ones are cut, as are those too long for the "
       "model");

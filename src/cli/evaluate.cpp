@@ -33,14 +33,13 @@ struct EvaluateOptions {
     v("data", self.data, Required{},
       "folder of token shards, or: language, validation documents of the built-in one");
     v("documents", self.documents, Range{0, 1LL << 40},
-      "documents, at most; 0: all that there are, of the built-in language 2000");
+      "maximum documents; 0: all, or 2000 of the built-in language");
     v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked");
     v("max_length", self.max_length, Range{3, 1 << 24},
       "tokens of a sequence with [CLS] and [SEP]");
     v("long_documents", self.long_documents, Choices{"truncate", "join"},
-      "the beginning of a document that is longer; join: all documents are one text, cut into "
-      "sequences");
-    v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences at once");
+      "use the beginning of a longer document; join: cut the text of all documents into sequences");
+    v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences per batch");
     v("language", self.language, "the built-in language; by default that of the run");
     v("json", self.json, "print the numbers as JSON");
   }

@@ -17,7 +17,7 @@ struct FillMaskOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("texts", self.texts, Positional{}, Required{}, "texts with [MASK] where a word is asked for");
+    v("texts", self.texts, Positional{}, Required{}, "texts with [MASK] for each word to predict");
     v("model", self.model, Required{}, "folder of a model or of a run");
     v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
     v("top", self.top, Range{1, 1000}, "words shown for each place");

@@ -52,7 +52,7 @@ struct Target {
 };
 using Targets = std::vector<Target>;
 
-// One document a line, with an empty line between documents.
+// One document per line, with an empty line between documents.
 std::string write_text(const fs::path& path, const Language& language, Split split,
                        int64_t documents) {
   AtomicFile file(path);
@@ -190,7 +190,8 @@ int make_data(const MakeDataOptions& o) {
 Command make_data_command() {
   return make_command<MakeDataOptions>(
       "make-data", "write documents and GLUE tasks of the built-in language", make_data,
-      "text: train.txt and valid.txt (one document a line, with an empty line between documents), "
+      "text: train.txt and valid.txt (one document per line, with an empty line between "
+      "documents), "
       "valid.kinds.jsonl (what each word depends on) and vocab.txt. c4: the same documents laid "
       "out as C4. glue: eight tasks laid out as the official files. Equal options give equal "
       "files.\n\n"

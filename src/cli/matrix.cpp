@@ -101,12 +101,12 @@ int matrix(const MatrixOptions& o) {
   HYDRAMIX_CHECK_USAGE(!(o.all && extension == ".npy"),
                        "matrix: .npy holds one array; for --all use .safetensors.");
 
-  constexpr int64_t kMostEntries = int64_t{1} << 27;  // 1 GiB of float64
+  constexpr int64_t kMaxEntries = int64_t{1} << 27;  // 1 GiB of float64
   const auto names = o.all ? mixer_names() : std::vector<std::string>{o.mixer};
   const auto count = static_cast<int64_t>(names.size());
-  HYDRAMIX_CHECK_USAGE(count * o.heads * o.length * o.length <= kMostEntries,
+  HYDRAMIX_CHECK_USAGE(count * o.heads * o.length * o.length <= kMaxEntries,
                        "matrix: ", count * o.heads, " matrices of ", o.length, " x ", o.length,
-                       " are more than ", kMostEntries,
+                       " are more than ", kMaxEntries,
                        " entries. Use a smaller --length or fewer --heads.");
   std::map<std::string, torch::Tensor> matrices;
   for (const auto& name : names) matrices[name] = random_matrix(name, o);

@@ -28,7 +28,7 @@ struct PredictOptions {
       "folder of a classifier (hydramix finetune makes it: OUT/model), or of its run");
     v("file", self.file, Positional{}, Required{},
       "sentences as GLUE distributes them for the task, with or without labels");
-    v("task", self.task, "task whose layout the file has; by default that of the model");
+    v("task", self.task, "task that the file belongs to; by default that of the model");
     v("out", self.out, "file to write; by default standard output");
     v("max_length", self.max_length, Range{0, 1 << 24},
       "tokens of an example, with [CLS] and [SEP]; the rest is cut off; 0: as in training");

@@ -66,7 +66,7 @@ Command pretrain_command() {
       "  hydramix pretrain recipes/table4/hydra.yaml --set data.train=c4/train --set "
       "data.validation=c4/validation --set data.vocab=vocab.txt --out runs/hydra\n"
       "  torchrun --no-python --nproc-per-node 8 hydramix pretrain recipes/table4/hydra.yaml ...\n"
-      "The same command continues a run that was stopped or killed, or whose machine was lost.");
+      "The same command continues a run that was stopped or killed, or that lost its machine.");
   command.config_argument = "RECIPE";
   return command;
 }

@@ -31,7 +31,8 @@ struct TokenizeOptions {
   static void fields(Self& self, Visitor& v) {
     constexpr int64_t kMany = int64_t{1} << 40;
     v("inputs", self.inputs, Positional{},
-      "text or JSON lines (.json, .jsonl), plain, .gz or .zst; folders for all of these in them");
+      "text or JSON lines (.json, .jsonl), plain, .gz or .zst; a folder stands for all such files "
+      "in it");
     v("vocab", self.vocab, "vocab.txt or tokenizer.json of the tokenizer");
     v("out", self.out, "folder to write the shards to");
     v("cased", self.cased, "keep capitals and accents; for a vocab.txt");
@@ -46,7 +47,7 @@ struct TokenizeOptions {
       "stop after this many documents; 0: all");
     v("on_error", self.on_error, Choices{"skip", "stop"},
       "skip and count malformed lines, or stop at the first");
-    v("threads", self.threads, Range{0, 1024}, "threads that encode; 0: one a core");
+    v("threads", self.threads, Range{0, 1024}, "threads that encode; 0: one per core");
     v("overwrite", self.overwrite, "replace the data set that the folder holds");
     v("verify", self.verify, "check the data set in this folder and describe it");
   }
@@ -182,11 +183,11 @@ int run_tokenize_command(const TokenizeOptions& o) {
 Command tokenize_command() {
   return make_command<TokenizeOptions>(
       "tokenize", "turn text into token shards for pretraining", run_tokenize_command,
-      "Reads text files (documents between blank lines, or one a line) and JSON lines such as "
+      "Reads text files (documents between blank lines, or one per line) and JSON lines such as "
       "C4's, "
       "and writes token ids without [CLS] and [SEP] to OUT/shard-*.bin and OUT/index.json. After "
       "Ctrl-C or a kill, the same command continues after the last finished shard. The result is "
-      "the same to the byte for any number of threads. docs/data.md describes the formats.");
+      "byte for byte the same for any number of threads. docs/data.md describes the formats.");
 }
 
 }  // namespace hydramix

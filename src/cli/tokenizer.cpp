@@ -61,7 +61,7 @@ struct TokenizerCommandOptions {
     v("min_frequency", self.min_frequency, Range{1, kInfinity},
       "train: number of times a pair must occur to become a token");
     v("max_alphabet", self.max_alphabet, Range{1, 1'114'112},
-      "train: most characters; words with rarer ones are left out");
+      "train: maximum number of characters; words with rarer ones are skipped");
   }
 };
 using Options = TokenizerCommandOptions;
@@ -322,7 +322,7 @@ Command tokenizer_command() {
       "  hydramix tokenizer encode --vocab vocab.txt --jsonl texts.jsonl > ids.jsonl\n"
       "  hydramix tokenizer decode --vocab vocab.txt 7592 2088\n"
       "  hydramix tokenizer inspect --vocab vocab.txt \"unaffable\"\n\n"
-      "encode prints a JSON object a text with ids, tokens, offsets (in characters of the text) "
+      "encode prints a JSON object per text with ids, tokens, offsets (in characters of the text) "
       "and "
       "type_ids, equal to those of the Hugging Face tokenizer.");
 }

@@ -23,7 +23,7 @@ struct GradientReducer::State {
   std::vector<Bucket> buckets;     // in the order of sending, the end of flat first
   std::vector<int64_t> bucket_of;  // by parameter
 
-  std::mutex mutex;  // backward has one thread a device
+  std::mutex mutex;  // backward has one thread per device
   bool armed = false;
   std::vector<bool> accumulated;  // by parameter
   std::size_t sent = 0;           // buckets

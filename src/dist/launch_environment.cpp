@@ -141,7 +141,7 @@ LaunchEnvironment launch_environment(const EnvironmentGetter& get) {
   LaunchEnvironment result;
   if (known_by(env, torchrun) || env.text(torchrun.local_rank)) {
     read_rank(env, torchrun, result);
-    // mpirun may have started torchrun, once a machine; then torchrun's variables count.
+    // mpirun may have started torchrun, once per machine; then torchrun's variables count.
     if (!env.text("TORCHELASTIC_RUN_ID"))
       for (const auto& mpi : {open_mpi, pmi}) {
         check_same(env, torchrun.rank, mpi.rank);

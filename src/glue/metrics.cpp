@@ -37,15 +37,15 @@ double mean(Values values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Less their mean, twice: the first mean of values far from zero is off by their rounding, which is
-// what is left of the mean after it. Then divided by their norm.
+// Subtracts the mean twice, because the first mean of values far from zero has a rounding error;
+// then divides by the norm.
 std::vector<double> standardized(Values values) {
   std::vector<double> out(values.begin(), values.end());
   for (int pass = 0; pass < 2; ++pass) {
     const double middle = mean(out);
     for (double& v : out) v -= middle;
   }
-  double largest = 0, squares = 0;  // divided by the largest, no square is lost or overflows
+  double largest = 0, squares = 0;  // scaled by the largest against underflow and overflow
   for (const double v : out) largest = std::max(largest, std::abs(v));
   for (double& v : out) v /= largest, squares += v * v;
   for (double& v : out) v /= std::sqrt(squares);
@@ -108,7 +108,7 @@ double matthews_correlation(Values predicted, Values actual) {
     ++classes[actual[i]].actual;
     right += predicted[i] == actual[i] ? 1 : 0;
   }
-  // n^2 times the covariances; whole numbers, exact below 2^53.
+  // n^2 times the covariances: integers, exact below 2^53.
   const double n = static_cast<double>(actual.size());
   double both = right * n, of_predicted = n * n, of_actual = n * n;
   for (const auto& [number, count] : classes) {

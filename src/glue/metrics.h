@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How answers are scored, as scikit-learn and SciPy define it. Classes are numbers 0, 1, 2 ...
-// Everywhere: equal lengths above zero and finite numbers, or an Error. What is undefined (0 / 0,
-// the correlation with a constant) is 0: no better than a guess.
+// Metrics as scikit-learn and SciPy define them. Classes are numbers 0, 1, 2 ... All functions
+// throw an Error unless the lengths are equal and positive and all numbers are finite. Undefined
+// values (0 / 0, the correlation with a constant) are 0.
 #pragma once
 
 #include <span>
@@ -14,20 +14,20 @@ namespace hydramix {
 
 double accuracy(std::span<const double> predicted, std::span<const double> actual);
 
-// Of class 1: 2 hits / (2 hits + false alarms + misses).
+// F1 of class 1: 2 TP / (2 TP + FP + FN).
 double f1_score(std::span<const double> predicted, std::span<const double> actual);
 
-// The correlation of the two as indicator vectors; any number of classes.
+// The correlation of both as indicator vectors, for any number of classes.
 double matthews_correlation(std::span<const double> predicted, std::span<const double> actual);
 
 double pearson_correlation(std::span<const double> a, std::span<const double> b);
 
-// Pearson's of the ranks; what ties shares the mean of its ranks.
+// Pearson's correlation of the ranks; ties get the mean of their ranks.
 double spearman_correlation(std::span<const double> a, std::span<const double> b);
 
-// {"accuracy": .., "f1": .., "score": the mean of the task's metrics}. "score" is what the paper's
-// tables give in percent. STS-B: {"pearson", "spearman", "mean" of both, "score": Spearman's}; the
-// mean is what GLUE's site averages.
+// {"accuracy": .., "f1": .., "score": the mean of the task's metrics}. The paper's tables show
+// "score" in percent. STS-B: {"pearson", "spearman", "mean" of both, "score": Spearman's}; GLUE's
+// site averages the mean.
 nlohmann::ordered_json scores(const SentenceTask& task, std::span<const double> predicted,
                               std::span<const double> actual);
 

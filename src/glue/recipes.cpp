@@ -35,7 +35,8 @@ struct GlueRecipe {
   }
 };
 
-// `read` fills a recipe from a file or text. Twice: tasks begin with what holds for all.
+// `read` fills a recipe from a file or text. It runs twice, because each task starts from the
+// values of `all`.
 template <class Read>
 GlueRecipe recipe_read(const Read& read) {
   GlueRecipe first, second;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hyperparameters of fine-tuning, task by task. A recipe is a YAML file; those of recipes/glue are
-// part of the program and known by their names.
+// Hyperparameters of fine-tuning, task by task. A recipe is a YAML file. Those of recipes/glue are
+// compiled in and found by name.
 //
 //   all:  {max_length: 256, clip: inf}        for every task
 //   mnli: {rate: 1e-4, decay: 5e-6, ...}      for one: mnli, qnli, qqp, rte, sst2, mrpc, cola,
@@ -30,16 +30,16 @@ struct TaskRecipe {
       "whether the rate multiplies the decay (train/adamw.h)");
     v("clip", self.clip, Range{0.0, kInfinity}, "largest norm of the gradient");
     v("epochs", self.epochs, Range{0, 1 << 20}, "times every example is seen");
-    v("batch", self.batch, Range{0, 1 << 20}, "examples a step");
+    v("batch", self.batch, Range{0, 1 << 20}, "examples per step");
     v("max_length", self.max_length, Range{0, 1 << 24}, "tokens of an example");
-    v("pooling", self.pooling, Choices{"auto", "cls", "mean"}, "what a sequence is classified by");
+    v("pooling", self.pooling, Choices{"auto", "cls", "mean"}, "vector that is classified");
   }
 };
 
-// The names of those that are part of the program.
+// The names of the compiled-in recipes.
 const std::vector<std::string>& glue_recipes();
-// `recipe` is one of these names, or the path of a .yaml file. UsageError for one that is not
-// there, and for one that does not state all of a task. `task` is a SentenceTask's name.
+// `recipe` is one of these names, or the path of a .yaml file. Throws UsageError if there is none,
+// or if it is incomplete for the task. `task` is a SentenceTask's name.
 TaskRecipe glue_recipe(const std::string& recipe, const std::string& task);
 
 }  // namespace hydramix

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Mean and standard deviation over seeds (of a sample; 0 for one).
+// Mean and sample standard deviation over seeds; 0 for one seed.
 std::pair<double, double> mean_and_deviation(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   double mean = 0, squares = 0;
@@ -21,12 +21,12 @@ std::pair<double, double> mean_and_deviation(const std::vector<double>& values) 
   return {mean, values.size() > 1 ? std::sqrt(squares / (n - 1)) : 0.0};
 }
 
-// What results of several calls must have in common to be averaged.
+// Keys that must agree between the results of several calls that are averaged.
 const std::vector<std::string> kCommon{"fingerprint", "data",      "recipe",
                                        "seeds",       "start",     "pooling",
                                        "max_length",  "precision", "sts_score"};
 
-// Whether what is said of a task has what a table shows.
+// Whether the entry of a task has everything that the table shows.
 bool is_sound(const Json& task) {
   try {
     static_cast<void>(task.at("mean").get<double>() + task.at("deviation").get<double>());
@@ -42,7 +42,8 @@ bool is_sound(const Json& task) {
   }
 }
 
-// Results of other tasks that are there already, had in the same way: kept. What is not is told.
+// Results of other tasks in the existing file that were run with the same options. `tell` gets a
+// message if they were not.
 Json earlier_tasks(const fs::path& path, const Json& results,
                    const std::function<void(const std::string&)>& tell) {
   if (!fs::exists(path)) return Json::object();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What results.json of the benchmark says: the scores of each task over its seeds, and their
+// The contents of the benchmark's results.json: the scores of each task over its seeds, and their
 // average.
 #pragma once
 
@@ -13,14 +13,15 @@
 
 namespace hydramix {
 
-// Of results of its runs ({"seed", "metrics": {..., "score"}}): {"heading", "mean", "deviation" (of
-// a sample; 0 for one), "runs": [{"seed", metrics}]}.
+// The entry of a task, from the results of its runs ({"seed", "metrics": {..., "score"}}):
+// {"heading", "mean", "deviation" (sample standard deviation; 0 for one run), "runs": [{"seed",
+// metrics}]}.
 nlohmann::ordered_json task_results(const SentenceTask& task,
                                     const std::vector<nlohmann::ordered_json>& runs);
 
-// `results`, which says how these `tasks` were had, with them, with those of the file `path` that
-// were had in the same way, and with the average of those that are in the paper. `tell` is told
-// what of the file is not kept.
+// Adds to `results`, which holds the options of this call: its `tasks`, the tasks in the file
+// `path` that were run with the same options, and the average over the tasks of the paper. `tell`
+// gets a message if tasks of the file are replaced.
 nlohmann::ordered_json merged_results(nlohmann::ordered_json results,
                                       const nlohmann::ordered_json& tasks,
                                       const std::filesystem::path& path,

@@ -60,7 +60,7 @@ std::vector<SentenceTask> all_tasks() {
        dev,
        test,
        {"sentence1", "sentence2", "score"},
-       /*scored=*/{"spearman"}},  // MosaicBERT's, M2's and Hydra's code score it by that alone
+       /*scored=*/{"spearman"}},  // the only score in the code of MosaicBERT, M2 and Hydra
       {"WNLI",
        "WNLI",
        true,

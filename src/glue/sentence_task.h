@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task of the GLUE benchmark: its files, what stands in their columns, how answers are scored.
+// A task of the GLUE benchmark: its files, their columns, and its metrics.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ struct SentenceTask {
   std::vector<std::string> metrics;    // "accuracy", "f1", "matthews", "pearson", "spearman"
   std::vector<std::string> dev, test;  // files without .tsv: {"dev"}, or one for each kind of text
 
-  // What the header of a file calls them.
+  // The names of the columns in a file's header.
   struct Columns {
     std::string first, second, label;        // second is empty for tasks of one sentence
     std::vector<std::string> headless = {};  // of files without a header, if the task has such
-    // The official files have a few rows that a line break has torn apart.
+    // The official files have a few rows that a line break has split.
     bool some_torn = false;
   } columns;
-  // Those of the metrics whose mean is the score of the paper's tables; empty: all of them.
+  // The metrics that are averaged into the score of the paper's tables; empty: all of them.
   std::vector<std::string> scored = {};
-  bool of_the_paper = true;  // its tables have a column for it, and it counts in their average
+  bool of_the_paper = true;  // the paper's tables have a column for it and average over it
 
   bool is_regression() const { return labels.empty(); }
   int64_t outputs() const { return is_regression() ? 1 : static_cast<int64_t>(labels.size()); }
@@ -38,7 +38,8 @@ inline constexpr double kLowestScore = 0, kHighestScore = 5;  // of STS-B
 // MNLI, QNLI, QQP, RTE, SST-2, MRPC, CoLA, STS-B as in the paper's tables, then WNLI.
 const std::vector<SentenceTask>& sentence_tasks();
 
-// By its name or heading, in any case, with or without "-". UsageError names the nearest.
+// Finds a task by its name or heading, ignoring case and "-". The UsageError for an unknown name
+// suggests the nearest one.
 const SentenceTask& sentence_task(std::string_view name);
 
 }  // namespace hydramix

@@ -16,7 +16,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Which cells of a row mean something.
+// Column numbers of the cells in use.
 struct Places {
   std::size_t columns, first;
   std::optional<std::size_t> second, label, id;
@@ -32,7 +32,7 @@ std::string columns_text(std::size_t count) {
   return concat(count, count == 1 ? " column" : " columns");
 }
 
-// `where` is how an error begins: the file and the line of the header.
+// `where` starts error messages: the file and the line of the header.
 Places find_places(const SentenceTask& task, const Names& header, Labels labels,
                    const std::string& where) {
   const auto needed = [&](const std::string& name) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predictions as the GLUE site takes them: a file a test set, "index\tprediction", labels in the
-// words of the task, scores with three decimals.
+// Predictions in the format of the GLUE site: one file per test set with lines "index\tprediction";
+// labels by name, scores with three decimals.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 namespace hydramix {
 
 // `part` is the test file's name without .tsv: "CoLA.tsv" of "test", "MNLI-mm.tsv" of
-// "test_mismatched". UsageError for what is no test file of the task.
+// "test_mismatched". Throws UsageError if `part` is not a test file of the task.
 std::string submission_name(const SentenceTask& task, const std::string& part);
 
 // `predicted`: a class number or a score for each row; scores are clipped to the task's range.

@@ -17,9 +17,8 @@ namespace hydramix {
 // token; other English text is split into letters.
 Tokenizer language_tokenizer();
 
-// How many documents an evaluation takes: as many as asked for; 0, all, is 2000 of a language that
-// has no end.
-inline int64_t evaluated_language_documents(int64_t asked) { return asked > 0 ? asked : 2000; }
+// The number of documents in an evaluation. The language is infinite, so 0 (all) means 2000.
+inline int64_t evaluated_language_documents(int64_t limit) { return limit > 0 ? limit : 2000; }
 
 class LanguageDocuments : public Documents {
  public:

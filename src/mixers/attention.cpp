@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax attention, queries and keys learned by place (di) or projected:
+// Softmax attention; queries and keys are learned per place (di) or projected:
 //
 //   attention                    M_ij = softmax_j(q_i . k_j / sqrt(d))             Transformers
 //   attention_di, attention_dd   M_ij = softmax_j(q_i . k_j / sqrt(d)) + [i = j]   the paper's
 //   table 2
 //
-// Paper: section 2.3 and table 2. Cost O(L^2) in time and O(L) in memory: long sequences never have
-// the matrix (ops/attention.h), forward or backward. bfloat16 on a GPU goes to LibTorch's kernels.
+// Paper: section 2.3 and table 2. Cost O(L^2) in time and O(L) in memory: for long sequences the
+// matrix is never stored, forward or backward (ops/attention.h). bfloat16 on a GPU uses LibTorch's
+// kernels.
 #include <cmath>
 #include <limits>
 
@@ -18,13 +19,13 @@
 namespace hydramix {
 namespace {
 
-// From this length on the product in pieces is faster than the matrix.
+// From this length on the tiled product is faster than building the matrix.
 constexpr int64_t kInPieces = 256;
 
 torch::Tensor attention(const QueryKey& qk, const Rows& rows) {
   auto logits =
       matrix_product(qk.q, qk.k.transpose(2, 3)) / std::sqrt(static_cast<double>(qk.q.size(3)));
-  // Every row has a token, so no softmax is left without a finite logit.
+  // Every row has a token, so every softmax has a finite logit.
   if (rows.valid.defined())
     logits = logits.masked_fill(~rows.valid.unsqueeze(1).unsqueeze(2),
                                 -std::numeric_limits<double>::infinity());

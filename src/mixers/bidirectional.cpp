@@ -2,12 +2,12 @@
 // The heuristic bidirectional state-space models of the paper's table 3: a forward and a backward
 // semiseparable matrix (with Hydra's columns: own b, c and dt per direction, shared A, dt_bias, D),
 //
-//   add     M = SS_f + SS_b + D                 one matrix; its diagonal is bound to b and c
-//   mult    y = (SS_f + D) x  *  (SS_b + D) x   entry by entry: two matrices, combined by a product
+//   add     M = SS_f + SS_b + D                 one matrix; its diagonal depends on b and c
+//   mult    y = (SS_f + D) x  *  (SS_b + D) x   elementwise: two matrices, combined by a product
 //   concat  y = [(SS_f + D) x, (SS_b + D) x]    two matrices, side by side
 //
-// Cost O(L). Concat doubles the input of out_proj; with expand 1.5 in place of 2 its model has the
-// parameters of the others (69 M against 70 M, as in the table).
+// Cost O(L). Concat doubles the input of out_proj; with expand 1.5 instead of 2 its model has about
+// as many parameters as the others (69 M and 70 M, as in the table).
 #include "hydramix/registry.h"
 #include "mixers/state_space.h"
 

@@ -5,16 +5,17 @@
 //   B = F_{K-1} ... F_1 F_0     F_k mixes the places i and i + 2^k (bit k of i is 0), each pair by
 //                               a 2 x 2 block of its own
 //   butterfly     M = B
-//   kaleidoscope  M = B_1 B_2^T: the class BB*, whose products hold every fast linear map
+//   kaleidoscope  M = B_1 B_2^T: the class BB*; products of them represent every fast linear map
 //
-// Paper: table 1. One path leads from place j to place i, since factor k replaces bit k of j by bit
-// k of i; an entry of B is a product of K weights, and matrix() is that product. The fast one
-// multiplies runs of up to kRun factors out to dense blocks of 2^kRun and applies those as batched
-// GEMMs: O(n log n) for x, its gradient and the weights', and K / kRun copies of x for the
-// backward.
+// Paper: table 1. Exactly one path leads from place j to place i, since factor k replaces bit k of
+// j by bit k of i. So an entry of B is the product of the K weights on its path, which matrix()
+// computes. The fast product multiplies up to kRun consecutive factors into dense blocks of size
+// 2^kRun and applies these as batched GEMMs. It costs O(n log n) for the output and for both
+// gradients, and saves K / kRun copies of x for the backward pass.
 //
-// Weights start as random rotations by angles of variance 1 / factors: M is orthogonal, and about
-// 1/e of a row's energy stays on its diagonal at every length. So no residual and no scale.
+// Weights start as random rotations by angles of variance 1 / factors. Then M is orthogonal, and
+// about 1/e of a row's energy is on its diagonal at every length, so the mixer needs no residual
+// and no scale.
 #include <algorithm>
 #include <cmath>
 
@@ -24,11 +25,11 @@
 namespace hydramix {
 namespace {
 
-// Blocks of 16 x 16. From 1024 to 65536 places, 8 are slower by up to a half with the backward;
-// 32 and 64 differ by the noise of the machine, and take two and four times the memory for blocks.
+// Blocks of 16 x 16. From 1024 to 65536 places, blocks of 8 are up to 50 % slower with the backward
+// pass; blocks of 32 and 64 are equally fast and take two and four times the memory.
 constexpr int64_t kRun = 4;
 
-// The least K with 2^K >= length.
+// The smallest K with 2^K >= length.
 int64_t log2_ceil(int64_t length) {
   int64_t K = 0;
   while ((int64_t{1} << K) < length) ++K;
@@ -43,7 +44,8 @@ torch::Tensor random_rotations(int64_t H, int64_t K, double variance) {
   return torch::stack({torch::stack({c, -s}, -1), torch::stack({s, c}, -1)}, -2);
 }
 
-// The leading (rows, cols) block of B -> (H, rows, cols), entry by entry: the weights on the path.
+// The leading (rows, cols) block of B -> (H, rows, cols): each entry is the product of the weights
+// on its path.
 torch::Tensor path_products(const torch::Tensor& w, int64_t rows, int64_t cols) {
   const auto integers = w.options().dtype(torch::kInt64);
   const auto i = torch::arange(rows, integers).unsqueeze(1), j = torch::arange(cols, integers);
@@ -52,7 +54,7 @@ torch::Tensor path_products(const torch::Tensor& w, int64_t rows, int64_t cols) 
   };
   auto M = torch::ones({w.size(0), rows, cols}, w.options());
   for (int64_t k = 0; k < w.size(1); ++k) {
-    // At factor k the path stands at the low bits of i and the high bits of j.
+    // At factor k the path is at the place with the low bits of i and the high bits of j.
     const int64_t stride = int64_t{1} << k;
     const auto pair = j.div(2 * stride, "floor") * stride + i.remainder(stride);  // (rows, cols)
     const auto entry = 4 * pair + 2 * bit(i, k) + bit(j, k);
@@ -61,13 +63,13 @@ torch::Tensor path_products(const torch::Tensor& w, int64_t rows, int64_t cols) 
   return M;
 }
 
-// Factors first .. first + count - 1 multiplied out: their product replaces a digit r = 2^count of
-// the place and leaves the Q above and the s = 2^first below -> (H, Q, s, r, r).
+// The product of factors first .. first + count - 1 -> (H, Q, s, r, r). It replaces one digit, base
+// r = 2^count, of the place; Q and s = 2^first are the ranges of the digits above and below it.
 torch::Tensor run_of_factors(const torch::Tensor& w, int64_t first, int64_t count) {
   const int64_t H = w.size(0), n = 2 * w.size(2), s = int64_t{1} << first;
   torch::Tensor blocks;
   for (int64_t level = 0; level < count; ++level) {
-    // Bit `level` of the digit: what is below it is the output's already, itself still the input's.
+    // Bits of the digit below `level` belong to the output already, the others still to the input.
     const int64_t below = int64_t{1} << level, Q = n / (2 * below * s);
     const auto top = w.select(1, first + level)
                          .reshape({H, Q, below, s, 2, 2})
@@ -86,7 +88,7 @@ torch::Tensor run_of_factors(const torch::Tensor& w, int64_t first, int64_t coun
 torch::Tensor butterfly_product(const torch::Tensor& w, const torch::Tensor& v, bool transposed) {
   const int64_t H = v.size(0), K = w.size(1), runs = (K + kRun - 1) / kRun;
   const auto first = [&](int64_t run) { return K * run / runs; };
-  // The place as digits, one for each run, the highest first: a run then costs one copy of v.
+  // Views the place as digits, one per run, highest first, so that a run costs one copy of v.
   std::vector<int64_t> digits{H};
   for (int64_t run = runs - 1; run >= 0; --run)
     digits.push_back(int64_t{1} << (first(run + 1) - first(run)));
@@ -103,7 +105,7 @@ torch::Tensor butterfly_product(const torch::Tensor& w, const torch::Tensor& v, 
   return y.reshape(v.sizes());
 }
 
-// (S, L, H, P) -> (H, n, S P), zeros behind the L places.
+// (S, L, H, P) -> (H, n, S P), padded with zeros to n places.
 torch::Tensor by_heads(const torch::Tensor& x, int64_t n) {
   return torch::constant_pad_nd(x.permute({2, 1, 0, 3}).flatten(2), {0, 0, 0, n - x.size(1)});
 }
@@ -128,8 +130,8 @@ class Butterfly : public Mixer {
     return path_products(weight(factors, rows), rows.L, rows.L).unsqueeze(0);
   }
 
-  // With zeros behind the first m = 2^k >= L places, factors below k stay within them, and the
-  // others multiply each by the first entry of its block.
+  // If all places after the first m = 2^k >= L are zero, factors below k stay within these m
+  // places, and the other factors multiply each place by the first entry of its block.
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
                         const Rows& rows) const override {
     const auto w = weight(factors, rows);
@@ -162,7 +164,7 @@ class Kaleidoscope : public Mixer {
     return matrix_product(B_1, B_2.transpose(1, 2)).unsqueeze(0);
   }
 
-  // B_2^T spreads the shortest sequence over all n places.
+  // B_2^T spreads even a short sequence over all n places.
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
                         const Rows& rows) const override {
     const auto v = by_heads(x, 2 * left.size(2));

@@ -2,11 +2,11 @@
 // Cauchy mixers: entries are inverses of sums of a query and a key.
 //
 //   M_ij = s sum_d 1 / (exp(q_id) + exp(k_jd) + c + 1e-8) + [i = j],  s = 1 / sqrt(max_length d)
-//   di:  c = 0        dd:  c = 2 bias, one learned number (0.5 at first; nothing keeps it positive)
+//   di:  c = 0        dd:  c = 2 bias, one learned number (0.5 initially; it may become negative)
 //
 // Paper: section 2.4 and table 2. Cost O(L R d): 1/(a + b) is a sum of R ~ 20 (float32) or 40
-// (float64) products exp(-t a) exp(-t b), exact to rounding (docs/math.md). Short sequences, and
-// nodes that a negative bias makes non-positive, build the matrix: O(L^2 d).
+// (float64) products exp(-t a) exp(-t b), exact to rounding (docs/math.md). The matrix is built, in
+// O(L^2 d), for short sequences and if a negative bias makes nodes non-positive.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -20,7 +20,7 @@ namespace hydramix {
 namespace {
 
 constexpr double kTolerance = 1e-8;
-// Rank R is faster than the matrix from this many times R places on.
+// The product of rank R is faster than the matrix from kPlacesPerRank R places on.
 constexpr int64_t kPlacesPerRank = 5;
 
 struct Nodes {
@@ -28,7 +28,7 @@ struct Nodes {
 };
 
 Nodes nodes(const QueryKey& qk, const torch::Tensor& shift) {
-  // Beyond this exp() overflows and its gradient would be 0 * inf, for an entry that is zero.
+  // Beyond this exp() overflows. The entry is then zero, but its gradient would be 0 * inf.
   const double top = qk.q.scalar_type() == torch::kFloat64 ? 700 : 80;
   return {qk.q.clamp_max(top).exp() + shift, qk.k.clamp_max(top).exp() + shift + kTolerance};
 }
@@ -39,15 +39,15 @@ double cauchy_scale(const MixerOptions& o) {
 
 torch::Tensor cauchy(const Nodes& n, const MixerOptions& options) {
   torch::Tensor sum;
-  for (int64_t d = 0; d < n.a.size(3); ++d) {  // one d at a time: memory as large as the matrix
+  for (int64_t d = 0; d < n.a.size(3); ++d) {  // one d at a time, to save memory
     const auto term = (n.a.select(3, d).unsqueeze(3) + n.b.select(3, d).unsqueeze(2)).reciprocal();
     sum = sum.defined() ? sum + term : term;
   }
   return with_identity(sum * cauchy_scale(options));
 }
 
-// To machine epsilon, so that a sequence gives the same to rounding whatever the range of the
-// others in its batch.
+// The tolerance is machine epsilon, so that the range of other sequences in the batch changes a
+// result only by rounding.
 const ReciprocalRule& reciprocal_rule(const torch::Tensor& t) {
   static const ReciprocalRule single(std::numeric_limits<float>::epsilon()),
       twice(std::numeric_limits<double>::epsilon());
@@ -58,8 +58,8 @@ struct Interval {
   double low, high;
 };
 
-// The ends of a and b, without what `skip` (S or 1, 1, L, 1) marks and without NaN: a NaN is for
-// its own sequence to show.
+// The ranges of a and b, ignoring NaN and the places that `skip` (S or 1, 1, L, 1) marks. A NaN
+// then affects only its own sequence.
 std::array<Interval, 2> ends(const Nodes& n, const torch::Tensor& skip) {
   torch::NoGradGuard no_grad;
   constexpr double inf = std::numeric_limits<double>::infinity();
@@ -69,7 +69,7 @@ std::array<Interval, 2> ends(const Nodes& n, const torch::Tensor& skip) {
     all.push_back(t.masked_fill(out, inf).min());
     all.push_back(t.masked_fill(out, -inf).max());
   }
-  const auto values = torch::stack(all).to(torch::kFloat64).to(torch::kCPU);  // one wait for a GPU
+  const auto values = torch::stack(all).to(torch::kFloat64).to(torch::kCPU);  // one GPU sync
   const auto v = values.accessor<double, 1>();
   return {Interval{v[0], v[1]}, Interval{v[2], v[3]}};
 }
@@ -87,8 +87,8 @@ torch::Tensor apply_cauchy(Nodes n, const torch::Tensor& x, const Rows& rows,
   const bool positive = a.low >= 0 && b.low >= 0 && low > 0 && std::isfinite(high);
   if (!positive || rows.L < kPlacesPerRank * rule.rank(low, high)) return dense();
   if (padding.defined()) {
-    // Nodes of padding may lie outside the interval, even be negative, and their exponentials
-    // overflow: then they would meet x = 0 as infinities.
+    // Nodes of padding may be outside the interval, even negative. Their exponentials could
+    // overflow to infinity, and infinity times x = 0 is NaN.
     n.a = n.a.masked_fill(padding, a.low);
     n.b = n.b.masked_fill(padding, b.low);
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices learned entry by entry. Their leading L x L block serves shorter sequences.
+// Matrices with learned entries. Shorter sequences use the leading L x L block.
 //
 //   dense      M^h = M[h] / sqrt(max_length) + I                one per head (the paper's table 2)
 //   mlp_mixer  M   = M, or W2 gelu(W1) of rank token_hidden     one for all heads (proposition 2.5)
 //
-// Cost O(L^2); O(L token_hidden) for the factored mlp_mixer. The paper puts MLP-Mixer's
-// nonlinearity on the weight (appendix, "MLP-Mixer"): applied to the data, as Tolstikhin et al. do,
-// it would not be a matrix.
+// Cost O(L^2); O(L token_hidden) for the factored mlp_mixer. The paper applies MLP-Mixer's
+// nonlinearity to the weight (appendix, "MLP-Mixer"). Applied to the data, as Tolstikhin et al. do,
+// the map would not be a matrix.
 #include <cmath>
 
 #include "hydramix/registry.h"

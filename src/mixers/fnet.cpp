@@ -6,7 +6,8 @@
 //   combine:   y_0 cos(2 pi c d / D) + y_1 sin(2 pi c d / D) over the D = H P channels
 //
 // Paper: proposition 2.7. Nothing is learned. Cost O(L log L). L is the sequence's own length, so
-// the leading block of the matrix changes as the sequence grows: not sequence aligned.
+// the leading block of the matrix changes as the sequence grows. The mixer is therefore not
+// sequence aligned.
 #include "hydramix/registry.h"
 #include "ops/cosine.h"
 #include "ops/fourier.h"
@@ -22,7 +23,7 @@ class FNet : public Mixer {
   int64_t combined_heads() const override { return heads_.H; }
 
   torch::Tensor combine(const torch::Tensor& y) const override {
-    if (y.numel() == 0) return y.narrow(2, 0, heads_.H);  // not every FFT takes nothing
+    if (y.numel() == 0) return y.narrow(2, 0, heads_.H);  // some FFT libraries reject empty tensors
     const auto type = y.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
     const auto real = y.narrow(2, 0, heads_.H).flatten(2).to(type);  // (B, L, D)
     const auto imaginary = y.narrow(2, heads_.H, heads_.H).flatten(2).to(type);
@@ -43,7 +44,7 @@ class FNet : public Mixer {
 
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override {
-    constexpr int64_t kDenseBelow = 96;  // there, building the matrix is as fast
+    constexpr int64_t kDenseBelow = 96;  // below this length, building the matrix is as fast
     if (rows.L < kDenseBelow) return Mixer::product(x, params, rows);
     if (!rows.valid.defined()) return fourier_transform(x);
     std::vector<torch::Tensor> each;
@@ -56,7 +57,7 @@ class FNet : public Mixer {
   }
 
  private:
-  // One length per row, or one for all.
+  // One length per row, or a single one for all rows.
   static std::vector<int64_t> lengths(const Rows& rows) {
     if (!rows.valid.defined()) return {rows.L};
     const auto counts = rows.valid.sum(1).to(torch::kCPU);

@@ -64,7 +64,7 @@ class LinearAttentionUnnormalized : public ProjectedQueryKey {
       : ProjectedQueryKey(heads, options, /*silu=*/false) {}
 
  protected:
-  // phi of both, and no key where there is no token: phi(0) is one, not zero.
+  // phi of both; keys at padding are set to zero, because phi(0) is one.
   virtual QueryKey features(const torch::Tensor& params, const Rows& rows) const {
     auto [q, k] = query_key(params);
     q = torch::elu(q) + 1;
@@ -88,7 +88,7 @@ class LinearAttention : public LinearAttentionUnnormalized {
  protected:
   QueryKey features(const torch::Tensor& params, const Rows& rows) const override {
     constexpr double kFloor =
-        1e-6;  // of Katharopoulos et al.: a row of vanishing phi(q) stays finite
+        1e-6;  // of Katharopoulos et al.: keeps a row finite when phi(q) vanishes
     auto [q, k] = LinearAttentionUnnormalized::features(params, rows);
     return {q / (matrix_product(q, k.sum(2).unsqueeze(3)) + kFloor), k};
   }

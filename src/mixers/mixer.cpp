@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a mixer that is the same for all: checks, the change to rows and back, arithmetic in
-// float32 or float64, and the dense product.
+// The part that all mixers share: checks, conversion to rows and back, widening to float32 or
+// float64, and the dense product.
 #include "hydramix/mixer.h"
 
 #include "hydramix/error.h"
@@ -123,7 +123,8 @@ torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params,
   for (const Layout& part : layout.parts()) {
     const Rows rows = rows_of(params, part);
     const auto v = part.to_rows(x).to(rows.options.dtype().toScalarType());
-    // Nothing to mix still belongs to the graph: a batch without tokens has zero gradients.
+    // An empty batch must still be part of the autograd graph: its gradients are zero, not
+    // undefined.
     const auto y = v.numel() == 0 ? v.repeat({1, 1, branches(), 1})
                                   : product(v, params_rows(params, part, rows), rows);
     const auto placed = part.from_rows(y.to(x.scalar_type()));

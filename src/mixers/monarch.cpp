@@ -4,14 +4,16 @@
 //
 //   M = P^T L P R        M_ij = L[i_2][i_1, j_1] R[j_1][i_2, j_2]
 //
-// R mixes within each of a runs of b neighbours, L across the runs, among equals of i_2. b is
-// sqrt(max_length) rounded up and a as small as it can be: a b >= max_length, and a = b at squares.
+// R mixes within each of the a runs of b neighbours; L mixes across runs, among places with the
+// same i_2. b is sqrt(max_length) rounded up, and a is the smallest with a b >= max_length; a = b
+// if max_length is a square.
 //
-// Paper: table 1. Cost O(L^1.5): two batched GEMMs. The leading block of M is made from the leading
-// blocks of the factors, so a sequence of L places costs no more than L b.
+// Paper: table 1. Cost O(L^1.5): two batched GEMMs. The leading block of M depends only on the
+// leading blocks of the factors, so a sequence of L places costs at most L b.
 //
-// Each block starts as (I + G / 2) / sqrt(1.25), with rows of G of energy one: M keeps the energy
-// of its input, most of it in place, and is far from singular. So no residual and no scale.
+// Each block starts as (I + G / 2) / sqrt(1.25), where the rows of G have energy one. M then
+// preserves the energy of its input, keeps most of it in place, and is far from singular, so the
+// mixer needs no residual and no scale.
 #include <algorithm>
 #include <cmath>
 
@@ -51,7 +53,7 @@ class Monarch : public Mixer {
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
                         const Rows& rows) const override {
     const int64_t S = rows.S, L = rows.L, H = heads_.H, P = heads_.P;
-    const int64_t b = std::min(right.size(2), L), a = (L + b - 1) / b;  // the part of the grid
+    const int64_t b = std::min(right.size(2), L), a = (L + b - 1) / b;  // used part of the grid
     const auto along = weight(right, rows).narrow(1, 0, a).narrow(2, 0, b).narrow(3, 0, b);
     const auto over = weight(left, rows).narrow(1, 0, b).narrow(2, 0, a).narrow(3, 0, a);
     const auto v = torch::constant_pad_nd(x.permute({2, 1, 0, 3}).flatten(2), {0, 0, 0, a * b - L})

@@ -4,12 +4,12 @@
 //
 //   M_ij = t_{i-j} + [i = j]        t learned for every lag, one kernel per head
 //
-// M2-BERT, Fu et al. 2023. Its sequence mixer is this matrix; there a small network of the lag
-// gives t, here t is learned as it is. Cost O(L^1.5) in GEMMs (ops/monarch_dft.h), against O(L log
-// L) of toeplitz_di, whose matrices are the same family.
+// M2-BERT, Fu et al. 2023, uses this matrix as its sequence mixer. There a small network computes t
+// from the lag; here t is learned directly. Cost O(L^1.5) in GEMMs (ops/monarch_dft.h); toeplitz_di
+// has the same family of matrices and costs O(L log L).
 //
-// Kernels start as noise that fades with the lag, exp(-|k| / reach), reaches from a few places to
-// max_length over the heads as in M2, with a quarter of the identity's energy.
+// Kernels start as noise that decays with the lag as exp(-|k| / reach), with a quarter of the
+// identity's energy. As in M2, the reach grows over the heads from a few places to max_length.
 #include <cmath>
 
 #include "hydramix/registry.h"
@@ -20,7 +20,8 @@
 namespace hydramix {
 namespace {
 
-// Up to here the matrix and its product are faster than the tables of the DFT, fivefold at 8.
+// Up to this length building the matrix is faster than the tables of the DFT, five times at length
+// 8.
 constexpr int64_t kDenseUpTo = 64;
 
 class MonarchConv : public Mixer {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quasiseparable family: Hydra, and the two variants of the paper's table 2, whose directions
-// share b and c. Cost O(L). Every block strictly off the diagonal has rank <= N.
+// The quasiseparable family: Hydra, and the two variants of the paper's table 2 in which both
+// directions share b and c. Cost O(L). Every block strictly off the diagonal has rank <= N.
 #include "mixers/quasiseparable.h"
 
 #include "hydramix/error.h"
@@ -86,7 +86,7 @@ torch::Tensor Hydra::response(const torch::Tensor& params, const Rows& rows) con
 
 namespace {
 
-// b and c are shared by the directions and by all heads: one group with a state of H d.
+// Both directions and all heads share b and c: one group with state size H d.
 class QuasiseparableDd : public QuasiseparableMixer {
  public:
   using QuasiseparableMixer::QuasiseparableMixer;
@@ -115,7 +115,8 @@ class QuasiseparableDd : public QuasiseparableMixer {
   }
 };
 
-// b and c are learned per place, dt is softplus(dt_bias): only the diagonal sees the input.
+// b and c are learned per place and dt is softplus(dt_bias), so only the diagonal depends on the
+// input.
 class QuasiseparableDi : public QuasiseparableMixer {
  public:
   QuasiseparableDi(Heads heads, const MixerOptions& options) : QuasiseparableMixer(heads, options) {
@@ -127,13 +128,13 @@ class QuasiseparableDi : public QuasiseparableMixer {
   Directions directions(const torch::Tensor&, const Rows& rows) const override {
     const int64_t N = heads_.H * options_.qk_dim;
     auto bc = weight(BC, rows).narrow(0, 0, rows.L).expand({rows.S, rows.L, 2 * N});
-    // A learned b or c after the end of a shorter sequence must not answer for a token.
+    // Learned b and c at places after the end of a shorter sequence must not contribute.
     if (rows.valid.defined()) bc = bc.masked_fill(~rows.valid.unsqueeze(-1), 0);
     const auto dt = step(torch::zeros({rows.S, rows.L, heads_.H}, rows.options), rows);
     const ScanParams forward{dt, decay_rate(rows), columns(bc, 0, 1, N), columns(bc, N, 1, N)};
     return {forward, forward.flipped()};
   }
-  // b and c are weights, which are not rounded to the bfloat16 that x may be stored in.
+  // b and c are weights, so they are not rounded even if x is bfloat16.
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
                                const Sequences& sequences) const override {
     const auto type = arithmetic_of(x.unsqueeze(0)).options.dtype().toScalarType();

@@ -3,7 +3,8 @@
 //
 //   QS(x) = shift(SS_f(x)) + flip(shift(SS_b(flip(x)))) + delta x
 //
-// shift() pushes both triangles off the diagonal, which delta then fills freely. As a matrix:
+// shift() moves both triangles off the diagonal, so that delta alone determines the diagonal. As a
+// matrix:
 //
 //   i > j:  c_{i-1} . b_j exp(A sum_{t=j+1}^{i-1} dt_t) dt_j    with the forward  b, c, dt
 //   i = j:  delta_i = D + fc_D x_i
@@ -37,16 +38,17 @@ class QuasiseparableMixer : public StateSpaceMixer {
   Projection fc_D{nullptr};  // (d_inner -> H), no bias
 };
 
-// Own b, c and dt per direction, groups, and optionally a learned state to start both scans in.
+// Separate b, c and dt for each direction, groups, and optionally a learned initial state for both
+// scans.
 class Hydra : public QuasiseparableMixer {
  public:
   Hydra(Heads heads, const MixerOptions& options);
 
   std::vector<Columns> projection() const override { return columns_of_directions(); }
 
-  // Whether the block may compute the mixer together with what is around it (ops/hydra_inner.h).
+  // Whether the block may fuse the mixer with the operations around it (ops/hydra_inner.h).
   bool is_fusable() const { return !init_states.defined(); }
-  // Its part of that operation, for an input like w.
+  // The mixer's part of the fused operation's arguments.
   HydraShape inner_shape() const;
   HydraWeights inner_weights(const torch::Tensor& w) const;
 
@@ -57,7 +59,7 @@ class Hydra : public QuasiseparableMixer {
   torch::Tensor response(const torch::Tensor& params, const Rows& rows) const override;
 
  private:
-  torch::Tensor init_states;  // (H, P, N), serves both directions
+  torch::Tensor init_states;  // (H, P, N), for both directions
 };
 
 }  // namespace hydramix

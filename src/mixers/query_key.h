@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families whose matrix is made of a query per row and a key per column: q_i, k_j in R^d per head.
-// They differ in how two of them become an entry, and share where the two come from: columns of the
-// input projection (sequence aligned), or learned tables by place (data independent).
+// Families with a query per row and a key per column of the matrix: q_i, k_j in R^d per head. They
+// differ in the formula of an entry. They share the sources of queries and keys: columns of the
+// input projection (sequence aligned), or learned tables indexed by place (data independent).
 #pragma once
 
 #include "hydramix/mixer.h"
@@ -39,7 +39,7 @@ class LearnedQueryKey : public Mixer {
   torch::Tensor q_matrix, k_matrix;  // (max_length, H, d)
 };
 
-// M + I: the residual that the ablation's mixers carry inside.
+// M + I: the mixers of the paper's ablation include a residual.
 torch::Tensor with_identity(const torch::Tensor& M);
 
 }  // namespace hydramix

@@ -16,11 +16,12 @@ struct Entry {
 
 struct Registry {
   std::map<std::string, Entry> entries;
-  // Registration runs before main, where nobody could catch: the first use throws instead.
+  // Registration runs before main, where an exception cannot be caught, so the first use throws
+  // this.
   std::string error;
 };
 
-// Function-local, so that it exists before the first registrar of any file runs.
+// A function-local static, so that it exists before any file's registrar runs.
 Registry& registry() {
   static Registry instance;
   return instance;

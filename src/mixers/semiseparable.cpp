@@ -3,8 +3,8 @@
 //
 //   M_ij = c_i . b_j exp(A sum_{t=j+1}^{i} dt_t) dt_j  (i >= j)  + D [i = j]
 //
-// Paper: section 3.1, equation 1. Cost O(L). Every block on or below the diagonal has rank <= N,
-// once the skip is taken off.
+// Paper: section 3.1, equation 1. Cost O(L). Without the skip, every block on or below the diagonal
+// has rank <= N.
 #include "hydramix/registry.h"
 #include "mixers/state_space.h"
 

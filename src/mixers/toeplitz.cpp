@@ -5,8 +5,9 @@
 //   di:  t learned for every lag
 //   dd:  token k gives t_k (forward) and t_{-k} (reverse); t_0 is the forward one
 //
-// Paper: table 2 and appendix "Toeplitz". Cost O(L log L). The published code is one lag off; ours
-// is not (docs/math.md), and from_reference_toeplitz_weights() converts its checkpoints.
+// Paper: table 2 and appendix "Toeplitz". Cost O(L log L). The published code has an off-by-one
+// error in the lag that ours does not have (docs/math.md); from_reference_toeplitz_weights()
+// converts its checkpoints.
 #include <cmath>
 
 #include "hydramix/registry.h"
@@ -30,7 +31,7 @@ class Toeplitz : public Mixer {
 
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override {
-    constexpr int64_t kDenseBelow = 128;  // there, building the matrix is as fast
+    constexpr int64_t kDenseBelow = 128;  // below this length, building the matrix is as fast
     if (rows.L < kDenseBelow) return Mixer::product(x, params, rows);
     return toeplitz_product(scale() * kernel(params, rows), x) + x;
   }

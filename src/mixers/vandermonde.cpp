@@ -7,8 +7,8 @@
 //   with s = 1 / sqrt(2 max_length d).
 //
 // Paper: section 2.4 and table 2. Cost O(L log L) by FFT (dft), O(L log L + L d) by non-uniform
-// FFTs, whose frequencies are q and k. The published di multiplies by row sums and mixes nothing;
-// this one is what it was meant to be (docs/math.md).
+// FFTs with frequencies q and k. The published di multiplies by row sums and mixes nothing; ours
+// implements the intended formula (docs/math.md).
 #include <cmath>
 
 #include "hydramix/registry.h"
@@ -20,10 +20,10 @@
 namespace hydramix {
 namespace {
 
-// Below, building the matrix is as fast (measured with d = 16, P = 64).
+// Below this length, building the matrix is as fast (measured with d = 16, P = 64).
 constexpr int64_t kCrossover = 16;
 
-// The kernels of the non-uniform FFT are for the CPU; elsewhere the matrix is built.
+// The non-uniform FFT has kernels for the CPU only; other devices build the matrix.
 bool by_nonuniform_fft(const torch::Tensor& x) {
   return x.device().is_cpu() && x.size(1) >= kCrossover;
 }
@@ -45,8 +45,9 @@ class VandermondeDft : public Mixer {
 
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override {
-    // Below, building the matrix is as fast. Above the second, so many times the sequence, a
-    // non-uniform FFT at the frequencies i / max_length is faster than an FFT of that length.
+    // Below length kDenseBelow, building the matrix is as fast. If the period max_length is more
+    // than kLongPeriod times the sequence, a non-uniform FFT at the frequencies i / max_length is
+    // faster than an FFT of that length.
     constexpr int64_t kDenseBelow = 128, kLongPeriod = 2;
     const int64_t n = options_.max_length, L = rows.L;
     if (L < kDenseBelow) return Mixer::product(x, params, rows);
@@ -62,7 +63,8 @@ class VandermondeDft : public Mixer {
 class VandermondeDi : public Mixer {
  public:
   VandermondeDi(Heads heads, const MixerOptions& options) : Mixer(heads, options) {
-    // Frequencies over the whole band. At the published zeros every gradient vanishes.
+    // Frequencies start spread over the whole band. With the published initial zeros every gradient
+    // vanishes.
     const std::vector<int64_t> shape{heads.H, options.qk_dim, options.max_length};
     q_bias = register_parameter("q_bias", 0.5 * torch::rand(shape));
     k_bias = register_parameter("k_bias", 0.5 * torch::rand(shape));
@@ -112,7 +114,7 @@ class VandermondeDd : public ProjectedQueryKey {
   }
 
  private:
-  static constexpr double kAngle = 1e-3;  // keeps the angles of a long sequence small
+  static constexpr double kAngle = 1e-3;  // keeps angles small in long sequences
 };
 
 HYDRAMIX_REGISTER_MIXER("vandermonde_dft", VandermondeDft, .matrix_class = "DFT",

@@ -70,7 +70,7 @@ torch::Tensor BertForMaskedLMImpl::loss(const torch::Tensor& logits, const torch
   const int64_t largest = targets.numel() == 0 ? 0 : targets.max().item<int64_t>();
   HYDRAMIX_CHECK(largest < logits.size(-1), "bert: label ", largest,
                  " is beyond the vocabulary of ", logits.size(-1), ".");
-  // Without any target the loss is zero, not 0 / 0.
+  // Without targets the loss is zero, not 0 / 0.
   return -rows.gather(1, targets.unsqueeze(1)).sum() / std::max<int64_t>(counted.numel(), 1);
 }
 

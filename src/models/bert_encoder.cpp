@@ -90,7 +90,7 @@ void BertEncoderImpl::check_ids(const torch::Tensor& ids, const torch::Tensor& t
 
 torch::Tensor BertEncoderImpl::embed(const torch::Tensor& ids, const torch::Tensor& type_ids,
                                      const Layout& layout, const DropoutKey& dropout) const {
-  // One type for all is a row to add, not a table to look up.
+  // If all tokens have one type, add its row instead of a lookup.
   const auto types = type_ids.defined()
                          ? hydramix::embedding(token_type_embeddings->weight, type_ids)
                          : token_type_embeddings->weight[0];
@@ -116,8 +116,8 @@ torch::Tensor BertEncoderImpl::embed(const torch::Tensor& ids, const torch::Tens
   check_key(dropout, sequences.count(), options_.dropout);
   const auto sequence =
       dropout.sequences.to(ids.device()).index_select(0, sequences.index_of_tokens(ids.device()));
-  const auto kept = kept_channels({dropout.seed, sequence, place}, e.size(2), options_.dropout);
-  return e * in_places(kept.to(e.scalar_type()).mul_(1 / (1 - options_.dropout)));
+  const auto mask = keep_mask({dropout.seed, sequence, place}, e.size(2), options_.dropout);
+  return e * in_places(mask.to(e.scalar_type()).mul_(1 / (1 - options_.dropout)));
 }
 
 torch::Tensor BertEncoderImpl::encode(
@@ -131,7 +131,8 @@ torch::Tensor BertEncoderImpl::encode(
   x = x.to(product_type(x, precision_));
   if (observe) observe(x);
   for (const auto& layer : layers_) {
-    // Its own copy of the layer, which shares the weights: a graph may outlive the model.
+    // Captures the layer by value, which shares its weights, because the autograd graph may outlive
+    // the model.
     const auto run = [layer, layout](const torch::Tensor& input) {
       return layer.forward(input, layout);
     };

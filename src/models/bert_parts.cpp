@@ -29,10 +29,10 @@ void initialize_as_bert(const torch::nn::Module& model, const BertOptions& optio
       weight.normal_(0, deviation);
       return;
     }
-    // By the inverse of the distribution function: P(|x| < 2 deviations) = erf(sqrt(2)).
+    // Samples by the inverse of the distribution function: P(|x| < 2 deviations) = erf(sqrt(2)).
     const double within = std::erf(std::numbers::sqrt2);
     weight.uniform_(-within, within).erfinv_().mul_(deviation * std::numbers::sqrt2);
-    weight.clamp_(-2 * deviation, 2 * deviation);  // rounding
+    weight.clamp_(-2 * deviation, 2 * deviation);  // against rounding
   };
   for (const auto& module : model.modules(/*include_self=*/false)) {
     if (auto* linear = module->as<torch::nn::LinearImpl>()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the encoder and the heads on it have in common.
+// Shared by the encoder and its heads.
 #pragma once
 
 #include <memory>
@@ -15,17 +15,18 @@ std::shared_ptr<torch::nn::Module> scope(torch::nn::Module& parent, const std::s
 torch::nn::LayerNorm make_norm(int64_t width, double eps);
 torch::Tensor normalized(const torch::nn::LayerNorm& norm, const torch::Tensor& x);
 
-// Initial weights of a whole model, as BERT's, and as the published model's, whose fc_D is a linear
-// layer like any other: what is not a linear layer or an embedding keeps what its module gave it.
+// Initializes the linear layers and embeddings of a model as BERT does; other weights keep their
+// module's initialization. fc_D counts as a linear layer, as in the published model.
 void initialize_as_bert(const torch::nn::Module& model, const BertOptions& options);
 
 // "shape [2, 3] of long", for errors.
 std::string described(const torch::Tensor& t);
 
-// Throws unless ids are whole numbers in [0, bound). On a GPU it does not look at them.
+// Throws unless ids are integers in [0, bound). On a GPU the values are not checked.
 void check_numbers(const char* name, const torch::Tensor& ids, int64_t bound);
 
-// Throws unless the key has a number for each of `count` sequences; `share` is what is dropped.
+// Throws unless the key has a number for each of `count` sequences; `share` is the dropout
+// probability.
 void check_key(const DropoutKey& key, int64_t count, double share);
 
 }  // namespace hydramix

@@ -44,7 +44,7 @@ BlockImpl::BlockImpl(const BlockOptions& options)
   check_style();
   if (style_ == Style::kBare) return;
 
-  // x, and beside it z (and g).
+  // x, and z (and g) where the style has them.
   const int64_t parts = style_ == Style::kMamba ? 2 : style_ == Style::kGated ? 3 : 1;
   int64_t convolved = (style_ == Style::kGated ? 3 : 1) * heads_.channels();
   bool conv_ended = false;
@@ -93,7 +93,7 @@ torch::Tensor BlockImpl::weight(const torch::Tensor& w, const torch::Tensor& inp
 }
 
 torch::Tensor BlockImpl::projected(const Projection& projection, const torch::Tensor& x) const {
-  // Products of bfloat16 round a weight themselves, once.
+  // bfloat16 products use the weight's rounded copy.
   if (x.scalar_type() == torch::kBFloat16 && projection->weight.scalar_type() != torch::kFloat64)
     return project(x, projection->weight, projection->bias, projection->copy(), x.scalar_type());
   return project(x, weight(projection->weight, x), weight(projection->bias, x));
@@ -108,7 +108,7 @@ void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const 
 }
 
 torch::Tensor BlockImpl::projected_input(const torch::Tensor& u) const {
-  // On a GPU bfloat16 stays what it is: kernels compute in float32 and round what they store.
+  // On a GPU bfloat16 tensors are not widened: kernels compute in float32 and round their results.
   const auto type = arithmetic_type("block", "u", u);
   const auto input = backend_of(u) == Backend::kCuda ? u : u.to(type);
   return style_ == Style::kBare ? input : projected(in_proj, input);
@@ -149,12 +149,13 @@ BlockImpl::Preprocessed BlockImpl::preprocess_gated(const torch::Tensor& w,
 BlockImpl::Preprocessed BlockImpl::preprocess_mamba(const torch::Tensor& w,
                                                     const Layout& tokens) const {
   const int64_t d_inner = heads_.channels(), convolved = conv1d->weight.size(0);
-  // One split, whose gradient is one copy.
+  // A single split, so that its gradient is one copy.
   const auto parts_of_w =
       w.split_with_sizes({d_inner, convolved, w.size(2) - d_inner - convolved}, 2);
   const auto &z = parts_of_w[0], &plain = parts_of_w[2];
 
-  // SiLU goes with the convolution for x and the columns that follow it; others get their own.
+  // The convolution also applies SiLU to x and the columns right after it; SiLU of later columns is
+  // separate.
   const auto columns = mixer_->projection();
   int64_t silu = d_inner;
   std::size_t fused = 0;
@@ -179,7 +180,7 @@ BlockImpl::Preprocessed BlockImpl::preprocess_mamba(const torch::Tensor& w,
 
 torch::Tensor BlockImpl::postprocess(const torch::Tensor& y, const torch::Tensor& z) const {
   if (style_ == Style::kBare) return y;
-  // A mixer that widens its output (concat) has every copy of a channel gated by the same z.
+  // If the mixer widens its output (concat), every copy of a channel is gated by the same z.
   const auto gated = style_ == Style::kMamba
                          ? gated_rms_norm(y, z, weight(norm_weight, y), kNormEps)
                      : style_ == Style::kGated ? y * z
@@ -194,7 +195,7 @@ torch::Tensor BlockImpl::fused_hydra(const torch::Tensor& w, const Layout& token
   shape.centre = options_.d_conv / 2;
   shape.eps = kNormEps;
   const auto rows = w.flatten(0, 1);
-  if (!hydra_inner_takes(rows, shape)) return {};
+  if (!hydra_inner_supports(rows, shape)) return {};
   HydraWeights weights = hydra->inner_weights(w);
   weights.conv_weight = weight(conv1d->weight, w);
   weights.conv_bias = weight(conv1d->bias, w);
@@ -205,8 +206,8 @@ torch::Tensor BlockImpl::fused_hydra(const torch::Tensor& w, const Layout& token
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) const {
   check_input(u, layout);
-  // Everything below works on tokens alone: padding costs nothing and cannot leak.
-  const Layout tokens = layout.of_tokens();
+  // From here on only tokens are processed: padding costs nothing and cannot leak.
+  const Layout tokens = layout.token_layout();
   const auto w = projected_input(layout.to_tokens(u));
   if (const auto gated = fused_hydra(w, tokens); gated.defined())
     return layout.from_tokens(projected(out_proj, gated).to(u.scalar_type()));
@@ -220,7 +221,7 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) c
 
 torch::Tensor BlockImpl::materialize(const torch::Tensor& u, const Layout& layout) const {
   check_input(u, layout);
-  const Layout tokens = layout.of_tokens();
+  const Layout tokens = layout.token_layout();
   const auto [z, x, params] = preprocess(projected_input(layout.to_tokens(u)), tokens);
   return mixer_->materialize(params, x.size(1), tokens);
 }

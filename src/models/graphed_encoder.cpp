@@ -17,11 +17,11 @@ constexpr int64_t kSmallest = 128;
 }  // namespace
 
 struct GraphedEncoder::State {
-  // One size of request.
+  // A captured graph for one number of tokens.
   struct Size {
     torch::Tensor ids;  // (1, tokens)
     torch::Tensor hidden;
-    std::optional<Sequences> sequences;  // filled again by every request
+    std::optional<Sequences> sequences;  // refilled by every request
     std::shared_ptr<Graph> graph;
   };
 
@@ -35,7 +35,7 @@ struct GraphedEncoder::State {
     return model->encode(ids, {}, Layout::packed(sequences)).squeeze(0);
   }
 
-  // With short sequences after the request's, up to so many tokens: nobody reads them.
+  // Appends short sequences up to `tokens` tokens; their outputs are not read.
   std::vector<int64_t> filled(std::vector<int64_t> offsets, int64_t tokens) const {
     const int64_t positions = model->options().positions;
     const int64_t longest = positions > 0 ? std::min(positions, kSmallest) : kSmallest;
@@ -43,7 +43,7 @@ struct GraphedEncoder::State {
     return offsets;
   }
 
-  // Captured at the first request of so many tokens.
+  // Captures the graph at the first request with this number of tokens.
   Size& size_of(int64_t tokens, const std::vector<int64_t>& offsets) {
     int64_t rounded = kSmallest;
     while (rounded < tokens) rounded *= 2;

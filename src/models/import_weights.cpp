@@ -14,7 +14,7 @@ const std::string kLayer = "bert.encoder.layer.";
 const std::string kFirstLayer = kLayer + "0.";
 const std::string kBlock = kFirstLayer + "layer.mixer.";
 
-// The tensor of that name if it has so many dimensions, else nullptr.
+// The tensor of this name and number of dimensions, or nullptr.
 const torch::Tensor* find(const Weights& weights, const std::string& name, int64_t dimensions) {
   const auto found = weights.find(name);
   return found != weights.end() && found->second.dim() == dimensions ? &found->second : nullptr;
@@ -38,14 +38,15 @@ void fit_mlp(const Weights& weights, MlpOptions& mlp) {
   }
   const auto* wi = find(weights, kFirstLayer + "mlp.wi.weight", 2);  // (width or 2 width, d_model)
   const auto* wo = find(weights, kFirstLayer + "mlp.wo.weight", 2);  // (d_model, width)
-  if (wi == nullptr || wo == nullptr) return;  // block-diagonal: hints must say
+  if (wi == nullptr || wo == nullptr) return;  // block-diagonal: the hints must give the sizes
   mlp.blocks = 1;
   mlp.width = wo->size(1);
   mlp.kind = wi->size(0) == wo->size(1) ? "gelu" : "glu";
   mlp.bias = weights.count(kFirstLayer + "mlp.wi.bias") != 0;
 }
 
-// Hydra is known by its diagonal; conv1d passes x and, for each direction, B and C of G N columns.
+// The weight fc_D identifies Hydra. conv1d covers x and, for each direction, B and C of G N
+// columns.
 void fit_hydra(const torch::Tensor& fc_D, const torch::Tensor* conv, BlockOptions& block) {
   block.mixer = "hydra";
   const int64_t H = fc_D.size(0), d_inner = fc_D.size(1);
@@ -89,7 +90,7 @@ BertOptions fitted_options(const Weights& weights, BertOptions hints) {
 
 BertForMaskedLM import_weights(Weights weights, const BertOptions& hints,
                                std::vector<std::string>& notes) {
-  // Published models tie the decoder to the word embeddings, and files may hold both.
+  // Published models tie the decoder to the word embeddings, and files may contain both.
   const std::string decoder = "cls.predictions.decoder.weight";
   if (const auto tied = weights.find(decoder); tied != weights.end()) {
     const auto words = weights.find(kWords);

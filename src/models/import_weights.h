@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model from bare weights, for checkpoints that come without a config.
+// Makes a model from weights alone, for checkpoints without a config.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@ namespace hydramix {
 
 using Weights = std::map<std::string, torch::Tensor>;
 
-// `hints` with everything that names and shapes of the weights tell put in: sizes, the number of
-// layers, which parts there are, and for Hydra the whole block but the number of groups. For other
-// mixers the hints must say which it is and what its options were.
+// `hints`, completed with everything that the names and shapes of the weights determine: sizes, the
+// number of layers, the optional parts and, for Hydra, all options of the block except the number
+// of groups. For other mixers the hints must give the mixer and its options.
 BertOptions fitted_options(const Weights& weights, BertOptions hints);
 
-// The model of those options with those weights. What a published checkpoint holds beyond the
-// weights is left out and noted: the decoder's copy of the word embeddings, and buffers of indices.
+// The model with the fitted options and these weights. The decoder's copy of the word embeddings
+// and index buffers, which published checkpoints also contain, are skipped and listed in the notes.
 BertForMaskedLM import_weights(Weights weights, const BertOptions& hints,
                                std::vector<std::string>& notes);
 

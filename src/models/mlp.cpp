@@ -29,11 +29,11 @@ MlpImpl::MlpImpl(int64_t d_model, const MlpOptions& options) : options_(options)
 
 torch::Tensor MlpImpl::multiply(const torch::Tensor& x, const torch::Tensor& weight,
                                 const torch::Tensor& bias, const RoundedCopy& copy) const {
-  // On a GPU products of bfloat16 round a weight themselves, once.
-  const bool as_is =
+  // On a GPU bfloat16 products use the weight's rounded copy.
+  const bool use_copy =
       x.is_cuda() && x.scalar_type() == torch::kBFloat16 && weight.scalar_type() != torch::kFloat64;
-  const auto w = as_is ? weight : widened("mlp", weight, x.options());
-  const auto b = as_is ? bias : widened("mlp", bias, x.options());
+  const auto w = use_copy ? weight : widened("mlp", weight, x.options());
+  const auto b = use_copy ? bias : widened("mlp", bias, x.options());
   return options_.blocks == 1 ? project(x, w, b, copy, x.scalar_type()) : project_blocks(x, w, b);
 }
 
@@ -46,7 +46,7 @@ torch::Tensor MlpImpl::forward(const torch::Tensor& x) const {
   } else {
     h = torch::gelu(h);
   }
-  // Every block of wo gets channels of every block of wi.
+  // Interleaves the channels, so that every block of wo reads from every block of wi.
   if (blocks > 1) h = h.transpose(-2, -1);
   return multiply(h.flatten(-2), wo, wo_bias, wo_copy_);
 }

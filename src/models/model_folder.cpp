@@ -27,7 +27,7 @@ std::filesystem::path weights_path(const std::filesystem::path& folder) {
   return folder / "model.safetensors";
 }
 
-// What a classifier's config has beside the encoder's options.
+// The part of a classifier's config that is not encoder options.
 struct ClassifierSection {
   ClassifierOptions options;
   std::string task;
@@ -45,7 +45,7 @@ Json base_config(const BertOptions& options) {
   return {{"format", kModelFormat}, {"version", kVersion}, {"model", to_json(options)}};
 }
 
-// Defaults may change with time, so a config says everything.
+// Throws if the config lacks an option. Defaults may change, so a config must be complete.
 void check_complete(const Json& expected, const Json& given, const std::string& at,
                     const std::filesystem::path& path) {
   for (const auto& [key, value] : expected.items()) {
@@ -71,7 +71,7 @@ Options parse_section(const Json& config, const char* key, const std::filesystem
   return options;
 }
 
-// `origin` begins the error.
+// `origin` is the start of the error message.
 void check_labels(const std::string& origin, int64_t outputs,
                   const std::vector<std::string>& labels) {
   const auto count = static_cast<int64_t>(labels.size());
@@ -131,7 +131,7 @@ void save(const std::filesystem::path& folder, const torch::nn::Module& model, c
   write_file(config_path(folder), text);
 }
 
-// The folder's weights into a model made by its config.
+// Loads the folder's weights into a model made from its config.
 void load(const std::filesystem::path& folder, const Config& config, torch::nn::Module& model) {
   const auto file = load_tensors(weights_path(folder));
   const auto saved_with = file.metadata.find("config");

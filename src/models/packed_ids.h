@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoded texts end to end, as encode() takes them: without padding.
+// Encoded texts as packed sequences, the input of encode().
 #pragma once
 
 #include <span>

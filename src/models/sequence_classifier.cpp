@@ -18,8 +18,8 @@ BertOptions with_pooler(BertOptions options) {
   return options;
 }
 
-// What the encoder computes: options without those of training, of initialisation and of memory,
-// and without max_length, which the shapes of the weights tell where it matters.
+// The options that determine what the encoder computes: all but those of training, initialisation
+// and memory use, and max_length, which the shapes of the weights determine where it matters.
 nlohmann::ordered_json function_of(BertOptions options) {
   const BertOptions usual;
   options.pooler = usual.pooler;
@@ -41,7 +41,7 @@ void check_same_function(const BertOptions& theirs, const BertOptions& ours) {
   const auto a = function_of(theirs).flatten(), b = function_of(ours).flatten();
   for (const auto& [place, value] : a.items()) {
     if (b.at(place) == value) continue;
-    std::string key = place.substr(1);  // of "/block/mixer"
+    std::string key = place.substr(1);  // from "/block/mixer"
     std::replace(key.begin(), key.end(), '/', '.');
     throw Error(concat("take_encoder: the pretrained encoder has ", key, " = ", value.dump(),
                        ", this classifier ", b.at(place).dump(),
@@ -70,8 +70,8 @@ torch::Tensor SequenceClassifierImpl::rows_to_pool(const torch::Tensor& hidden,
   if (options_.pooling == "cls")
     return layout.to_tokens(hidden).flatten(0, 1).index_select(
         0, first.to(hidden.device(), /*non_blocking=*/true));
-  // Sums over rows, zero after each sequence: atomic additions would differ from run to run, and
-  // differences of running sums would be inexact.
+  // Sums over padded rows. Atomic additions would not be deterministic, and differences of prefix
+  // sums would be inexact.
   const auto lengths = (bounds.narrow(0, 1, count) - first).to(hidden.options());
   return layout.to_rows(hidden).narrow(0, 0, count).sum(1) / lengths.unsqueeze(1);
 }
@@ -80,18 +80,18 @@ torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const Drop
   if (!is_training() || options_.dropout == 0) return x;
   check_key(key, x.size(0), options_.dropout);
   const auto sequences = key.sequences.to(x.device());
-  // Place -1, where no token stands: the embedding's masks are those of places from 0.
-  const auto kept = kept_channels({key.seed, sequences, torch::full_like(sequences, -1)}, x.size(1),
-                                  options_.dropout);
-  return x * kept.to(x.scalar_type()).mul_(1 / (1 - options_.dropout));
+  // Place -1 is not a token's, so this mask differs from those of the embedding.
+  const auto mask = keep_mask({key.seed, sequences, torch::full_like(sequences, -1)}, x.size(1),
+                              options_.dropout);
+  return x * mask.to(x.scalar_type()).mul_(1 / (1 - options_.dropout));
 }
 
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& ids,
                                               const torch::Tensor& type_ids, const Layout& layout,
                                               const DropoutKey& dropout) const {
   const auto rows = rows_to_pool(bert->encode(ids, type_ids, layout, dropout), layout);
-  // In float32 whatever the encoder's precision: a row a sequence costs nothing, and a score of
-  // bfloat16 has two digits.
+  // Always in float32: one row per sequence costs little, and a bfloat16 score would have two
+  // digits.
   return project(dropped(bert->pool(rows), dropout), classifier->weight, classifier->bias);
 }
 
@@ -101,7 +101,7 @@ void SequenceClassifierImpl::take_encoder(const torch::nn::Module& pretrained) {
   else if (const auto* other = pretrained.as<SequenceClassifierImpl>())
     check_same_function(other->encoder_options(), encoder_options());
   std::map<std::string, torch::Tensor> weights;
-  for (const auto& [name, weight] : named_weights(*this))  // stay, where the other has none
+  for (const auto& [name, weight] : named_weights(*this))  // kept if the other has none
     if (name.starts_with("classifier.") || name.starts_with("bert.pooler."))
       weights.emplace(name, weight);
   for (const auto& [name, weight] : named_weights(pretrained))

@@ -13,7 +13,7 @@ namespace hydramix {
 namespace {
 
 constexpr int64_t kBatchTokens = 4096;
-constexpr int64_t kUsualLength = 256;  // of a classifier that does not say what it was trained with
+constexpr int64_t kUsualLength = 256;  // for a classifier that does not state its training length
 
 }  // namespace
 
@@ -30,7 +30,7 @@ struct TextClassifier::State {
                        : tokenizer.encode(text.first, max_length);
   }
 
-  // Some encodings, by their index, end to end -> logits (S, outputs) float64.
+  // The encodings at these indices as one packed batch -> logits (S, outputs) float64.
   torch::Tensor logits(const std::vector<Encoding>& encodings,
                        std::span<const std::size_t> some) const {
     PackedIds packed;

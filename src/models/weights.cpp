@@ -13,7 +13,7 @@ namespace {
 
 const std::string kMixerScope = "matrix_mixer.";
 
-// Some published modules (Hydra, Mamba-2) have their mixer's weights beside the block's own.
+// Some published modules (Hydra, Mamba-2) store the mixer's weights directly in the block.
 std::string published_name(const std::string& name, const std::vector<std::string>& flat_blocks) {
   for (const auto& block : flat_blocks)
     if (name.starts_with(block + kMixerScope))
@@ -49,7 +49,7 @@ std::map<std::string, torch::Tensor> named_weights(const torch::nn::Module& mode
 
 bool decays(const std::string& name, const torch::Tensor& parameter) {
   // A_log, dt_bias, D, norms and biases are numbers per head or channel. A bias with more
-  // dimensions is vandermonde_di's table of angles, which have no reason to shrink either.
+  // dimensions is vandermonde_di's table of angles, which should not decay either.
   return parameter.dim() >= 2 && !name.ends_with("bias") && !name.ends_with("init_states") &&
          name.find("position_embeddings") == std::string::npos &&
          name.find("token_type_embeddings") == std::string::npos;

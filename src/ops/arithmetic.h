@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In what a computation is carried out: float32 and float64 in themselves, bfloat16 in float32.
-// Nothing else is taken, and nothing is rounded in silence.
+// The dtype that a computation runs in: float32 and float64 run in their own dtype, bfloat16 runs
+// in float32. Any other dtype is an error, and nothing is rounded silently.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace hydramix {
 
-// float64 for float64, float32 for float32 and bfloat16; any other dtype is an Error that says that
-// `who` got it for `name`.
+// float64 for float64, float32 for float32 and bfloat16. Any other dtype throws an Error that names
+// `who` and the argument `name`.
 torch::ScalarType arithmetic_type(const std::string& who, const std::string& name,
                                   const torch::Tensor& t);
 
-// A weight in the arithmetic of `to`; undefined stays undefined. Throws rather than round a float64
-// weight or use one of another device.
+// The weight converted to the dtype of `to`; undefined stays undefined. Throws instead of rounding
+// a float64 weight or copying between devices.
 torch::Tensor widened(const std::string& who, const torch::Tensor& weight,
                       const torch::TensorOptions& to);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who computes an operation. An op checks its arguments, differentiates, and calls one of two
-// implementations that have the same symbols: on_cpu (ops/cpu) or on_cuda (ops/cuda). In a library
-// without GPU kernels on_cuda throws (ops/no_cuda.cpp), and nobody calls it.
+// Chooses the implementation of an operation. An op checks its arguments, differentiates, and calls
+// one of two implementations with the same symbols: on_cpu (ops/cpu) or on_cuda (ops/cuda). In a
+// library without GPU kernels on_cuda is never called; its functions throw (ops/no_cuda.cpp).
 #pragma once
 
 #include "hydramix/torch_compat.h"
@@ -23,7 +23,7 @@ inline Backend backend_of(const torch::Tensor& t) {
   return t.is_cuda() && stored && has_cuda_kernels() ? Backend::kCuda : Backend::kLibTorch;
 }
 
-// function(arguments) of the backend that computes with this tensor, which is not LibTorch.
+// Calls function(arguments) of the tensor's backend, which must not be kLibTorch.
 #define HYDRAMIX_ON_BACKEND(tensor, function, ...)              \
   (::hydramix::backend_of(tensor) == ::hydramix::Backend::kCuda \
        ? ::hydramix::on_cuda::function(__VA_ARGS__)             \

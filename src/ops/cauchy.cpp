@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "hydramix/error.h"
-#include "ops/items.h"
+#include "ops/head_batch.h"
 #include "ops/product.h"
 
 namespace hydramix {
@@ -13,8 +13,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-// What one pass over the pieces of E = exp(-t_r a_id) (N, L, d R) computes; undefined: not wanted.
-struct Wanted {
+// Outputs of one pass over the pieces of E = exp(-t_r a_id) (N, L, d R). The defined ones are
+// computed.
+struct PassOutputs {
   torch::Tensor gathered = {};  // (N, d R, C): E^T v
   torch::Tensor spread = {};    // (N, L, C): E s
   torch::Tensor slope = {};     // (N, L, d): sum_r -t_r E_idr s_dr . v_i, the gradient of a
@@ -22,35 +23,35 @@ struct Wanted {
 
 // a (N, L, d), minus_t (R), v (N, L, C), s (N, d R, C).
 void pass(const torch::Tensor& a, const torch::Tensor& minus_t, const torch::Tensor& v,
-          const torch::Tensor& s, const Wanted& wanted) {
+          const torch::Tensor& s, const PassOutputs& outputs) {
   const int64_t L = a.size(1), d = a.size(2), R = minus_t.size(0), rank = d * R;
   const int64_t T = std::min(L, piece_length(rank, a));
-  for_items(a.size(0), a.device(), [&](int64_t begin, int64_t count) {
+  for_heads(a.size(0), a.device(), [&](int64_t begin, int64_t count) {
     const auto buffer = torch::empty({count * T * rank}, a.options());
-    const auto second = wanted.slope.defined() ? torch::empty_like(buffer) : torch::Tensor();
+    const auto second = outputs.slope.defined() ? torch::empty_like(buffer) : torch::Tensor();
     for (int64_t place = 0; place < L; place += T) {
       const int64_t n = std::min(T, L - place);
       const auto piece = [&](const torch::Tensor& t) {
         return t.narrow(0, begin, count).narrow(1, place, n);
       };
-      const auto items = [&](const torch::Tensor& t) { return t.narrow(0, begin, count); };
+      const auto heads = [&](const torch::Tensor& t) { return t.narrow(0, begin, count); };
       const auto fit = [&](const torch::Tensor& t) {
         return t.narrow(0, 0, count * n * rank).view({count, n, rank});
       };
       auto E = fit(buffer).view({count, n, d, R});
       at::mul_out(E, piece(a).unsqueeze(3), minus_t).exp_();
       E = E.view({count, n, rank});
-      if (wanted.gathered.defined())
-        matrix_product_into(items(wanted.gathered), E.transpose(1, 2), piece(v), /*add=*/true);
-      if (wanted.spread.defined()) {
-        auto out = piece(wanted.spread);
-        matrix_product_into(out, E, items(s));
+      if (outputs.gathered.defined())
+        matrix_product_into(heads(outputs.gathered), E.transpose(1, 2), piece(v), /*add=*/true);
+      if (outputs.spread.defined()) {
+        auto out = piece(outputs.spread);
+        matrix_product_into(out, E, heads(s));
       }
-      if (wanted.slope.defined()) {
+      if (outputs.slope.defined()) {
         auto dE = fit(second);
-        matrix_product_into(dE, piece(v), items(s).transpose(1, 2));
+        matrix_product_into(dE, piece(v), heads(s).transpose(1, 2));
         dE.mul_(E);
-        piece(wanted.slope).copy_(at::mv(dE.view({-1, R}), minus_t).view({count, n, d}));
+        piece(outputs.slope).copy_(at::mv(dE.view({-1, R}), minus_t).view({count, n, d}));
       }
     }
   });
@@ -70,7 +71,7 @@ class CauchyProduct : public torch::autograd::Function<CauchyProduct> {
     return y;
   }
 
-  // With s = w E_b^T x and u = w E_a^T dy:  dx = E_b u, and the slopes of both sides.
+  // With s = w E_b^T x and u = w E_a^T dy:  dx = E_b u, and the slopes of both a and b.
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
                    "cauchy: a second derivative was asked for (create_graph); the fast product has "
@@ -98,10 +99,10 @@ torch::Tensor cauchy_product(const torch::Tensor& a, const torch::Tensor& b, con
   const auto exact = torch::TensorOptions(torch::kFloat64);
   const auto minus_t = -torch::tensor(sum.t, exact), w = torch::tensor(sum.w, exact);
   const auto y = CauchyProduct::apply(
-      a.flatten(0, 1).contiguous(), b.flatten(0, 1).contiguous(), to_items(x, shared),
+      a.flatten(0, 1).contiguous(), b.flatten(0, 1).contiguous(), to_head_batch(x, shared),
       minus_t.to(a.options()),
-      w.repeat({a.size(3)}).unsqueeze(1).to(a.options()));  // (d R, 1): every d has the same rule
-  return from_items(y, x, shared);
+      w.repeat({a.size(3)}).unsqueeze(1).to(a.options()));  // (d R, 1): the same rule for every d
+  return from_head_batch(y, x, shared);
 }
 
 }  // namespace hydramix

@@ -3,11 +3,11 @@
 //
 //   y_i = sum_j sum_d 1 / (a_id + b_jd) x_j,     a, b > 0,
 //
-// in O(L R d): with 1/z ~ sum_r w_r exp(-t_r z) every term is a product of two thin matrices,
-// exp(-t_r a_id) and exp(-t_r b_jd), and all d share one product of rank R d. The gradient is that
-// of the sum of exponentials, which the rule keeps as accurate as the sum itself. The thin matrices
-// are made in cache-sized pieces, forward and backward; memory is that of the arguments, and of
-// R d P numbers per sequence and head that are saved.
+// in O(L R d). With 1/z ~ sum_r w_r exp(-t_r z), every term is a product of two thin matrices,
+// exp(-t_r a_id) and exp(-t_r b_jd), so the sum over d is one product of rank R d. The gradient is
+// that of the sum of exponentials; the quadrature rule bounds its error as it bounds that of the
+// sum. The thin matrices are computed in cache-sized pieces, forward and backward. Besides the
+// arguments, R d P numbers per sequence and head are saved.
 #pragma once
 
 #include "ops/sum_of_exponentials.h"

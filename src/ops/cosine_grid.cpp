@@ -40,11 +40,12 @@ struct KaiserBessel {
   long double top;
 };
 
-// The window between two rows, as polynomials in s in [-1, 1): a Bessel function for each weight
-// would cost more than all that is done with it.
+// The window between two rows as polynomials in s in [-1, 1): evaluating a Bessel function for each
+// weight would cost more than the rest of the gridding.
 template <class T>
 struct WindowTable {
-  // One more row is about one more digit (docs/math.md); the polynomials are exact to rounding.
+  // Each additional row gives about one more digit (docs/math.md). The polynomials are exact to
+  // rounding.
   static constexpr bool kSingle = std::is_same_v<T, float>;
   static constexpr int64_t kWidth = kSingle ? 8 : 15, kDegree = kSingle ? 10 : 18;
 
@@ -78,7 +79,7 @@ struct WindowTable {
   kernels::Window<T> window{kWidth, kDegree, coefficients};
 };
 
-// f(row of a margin, the row that it mirrors): g_-1-m = g_m and g_N+m = g_N-1-m.
+// Calls f(row of a margin, the row that it mirrors): g_-1-m = g_m and g_N+m = g_N-1-m.
 template <class T, class F>
 void for_margins(const Gridding<T>& p, F f) {
   const int64_t margin = p.window.margin(), N = p.N;
@@ -92,7 +93,8 @@ void for_margins(const Gridding<T>& p, F f) {
   }
 }
 
-// Transposes go four lines at a time: more, a power of two apart, evict each other from the cache.
+// Transposes four lines at a time. More lines, a power of two apart, would evict each other from
+// the cache.
 template <class F>
 void by_fours(int64_t lines, F f) {
   int64_t l = 0;
@@ -117,7 +119,7 @@ template <class T>
 CosineGrid<T>::CosineGrid(int64_t L)
     : L_(L),
       N_(2 * fast_fft_size(L)),
-      lines_(ffts_at_a_time(N_)),
+      fft_batch_(fft_batch_size(N_)),
       factor_(static_cast<std::size_t>(L)) {
   const KaiserBessel phi(WindowTable<T>::kWidth);
   for (int64_t k = 0; k < L; ++k) {
@@ -130,7 +132,7 @@ template <class T>
 void CosineGrid<T>::evaluate(const Gridding<T>& p, const T* v, T* grid) const {
   const int64_t row = p.row(), margin = p.window.margin(), N = N_, K = N / 2 + 1;
   if (row != p.C) std::fill_n(grid, p.rows() * row, T(0));
-  const int64_t lines = std::min(lines_, p.C);
+  const int64_t lines = std::min(fft_batch_, p.C);
   auto spectrum = torch::zeros({lines, K}, type_of<c10::complex<T>>());
   auto* u = spectrum.template data_ptr<c10::complex<T>>();
   for (int64_t c = 0; c < p.C; c += lines) {
@@ -148,7 +150,7 @@ void CosineGrid<T>::evaluate(const Gridding<T>& p, const T* v, T* grid) const {
     by_fours(n, [&](int64_t line, auto count) {
       const T* in = h.template data_ptr<T>() + line * N;
       T* even = grid + margin * row + c + line;
-      T* odd = even + (N - 1) * row;  // h_N/2, h_N/2+1, ... are the odd rows from the last back
+      T* odd = even + (N - 1) * row;  // h_N/2, h_N/2+1, ... are the odd rows, last row first
       for (int64_t r = 0; r < N / 2; ++r, even += 2 * row, odd -= 2 * row)
         for (int64_t l = 0; l < count; ++l) {
           even[l] = in[l * N + r];
@@ -167,7 +169,7 @@ void CosineGrid<T>::collect(const Gridding<T>& p, T* grid, T* v) const {
   for_margins(p, [&](int64_t there, int64_t here) {
     for (int64_t c = 0; c < row; ++c) grid[here * row + c] += grid[there * row + c];
   });
-  const int64_t lines = std::min(lines_, p.C);
+  const int64_t lines = std::min(fft_batch_, p.C);
   auto h = torch::empty({lines, N}, type_of<T>());
   for (int64_t c = 0; c < p.C; c += lines) {
     const int64_t n = std::min(lines, p.C - c);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cosine polynomials sum_k v_k cos(2 pi f k), k < L, on the grid of kernels/cpu/gridding.h: rows
-// f = (m + 1/2) / 2 N for m < N, N >= 2 L. Divided by the window's Fourier transform w^ first, so
-// that interpolating with the window gives the polynomial itself. With u_k = v_k / w^(k / 2 N),
+// Cosine polynomials sum_k v_k cos(2 pi f k), k < L, on the grid of kernels/cpu/gridding.h: rows f
+// = (m + 1/2) / 2 N for m < N, N >= 2 L. The coefficients are first divided by the window's Fourier
+// transform w^, so that interpolation with the window gives the polynomial itself. With u_k = v_k /
+// w^(k / 2 N),
 //
 //   g_m = sum_k u_k cos(pi k (2 m + 1) / 2 N)
 //
@@ -18,7 +19,7 @@
 
 namespace hydramix {
 
-// Width and polynomials of the window. One for each type of arithmetic, made once.
+// Width and polynomials of the window: one instance per floating-point type, computed once.
 template <class T>
 const kernels::Window<T>& gridding_window();
 
@@ -35,7 +36,7 @@ class CosineGrid {
 
  private:
   int64_t L_, N_;
-  int64_t lines_;                        // FFTs at a time
+  int64_t fft_batch_;                    // FFTs per batch
   std::vector<std::complex<T>> factor_;  // (L): exp(i pi k / 2 N) / w^(k / 2 N)
 };
 

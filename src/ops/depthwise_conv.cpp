@@ -13,7 +13,7 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What a call has besides tensors.
+// The arguments of a call that are not tensors.
 struct ConvSettings {
   int64_t centre, silu;
   Sequences sequences;
@@ -66,7 +66,7 @@ Tensor depthwise_conv_ref(const Tensor& x, const Tensor& weight, const Tensor& b
   const int64_t L = x.size(1), K = weight.size(2), centre = causal ? K - 1 : K / 2;
   const auto padded =
       torch::constant_pad_nd(x, {0, 0, centre, K - 1 - centre});  // (S, L + K - 1, C)
-  // K shifted products, in the layout the projection has: no transposes, any dtype.
+  // A sum of K shifted products: needs no transposes and works for any dtype.
   Tensor y;
   for (int64_t k = 0; k < K; ++k) {
     const auto tap = padded.narrow(1, k, L) * weight.select(2, k).select(1, 0);
@@ -101,7 +101,7 @@ Tensor depthwise_conv_silu(const Tensor& x, const Tensor& weight, const Tensor& 
     return convolved_ref(x, weight, bias, causal, silu, layout);
   const ConvSettings settings{causal ? K - 1 : K / 2, silu, sequences};
   const auto rows = packed_rows(x.flatten(0, 1)), taps = weight.contiguous();
-  // An autograd function takes no undefined tensors: a bias that is not there is empty.
+  // An autograd function accepts no undefined tensor: a missing bias is an empty tensor.
   const auto shift = bias.defined() ? bias.contiguous() : torch::empty({0}, weight.options());
   const auto y = wants_gradient({rows, taps, shift})
                      ? ConvFunction::apply(settings, rows, taps, shift)

@@ -3,23 +3,23 @@
 //
 //   u[t, c] = bias[c] + sum_k weight[c, 0, k] x[t + k - centre, c],   y = silu(u)
 //
-// centre = K / 2 (integer division), so that an even width reaches one place further back than
-// ahead; centre = K - 1 when causal. Always L places out for L in.
+// centre = K / 2 (integer division), so an even width reaches one place further back than ahead;
+// centre = K - 1 if causal. The output has the length of the input.
 #pragma once
 
 #include "hydramix/layout.h"
 
 namespace hydramix {
 
-// x (B, L, C), weight (C, 1, K), bias (C) or undefined -> (B, L, C), each sequence for itself.
-// Every place of the layout holds a token (Layout::of_tokens). SiLU is applied to channels [0,
-// silu) and left out of the others. One pass by kernel, which keeps its input for the backward pass
-// and nothing else; float64 on a GPU by depthwise_conv_ref.
+// x (B, L, C), weight (C, 1, K), bias (C) or undefined -> (B, L, C); sequences are convolved
+// separately. Every place of the layout must hold a token (Layout::token_layout). SiLU is applied
+// to channels [0, silu) only. One kernel does both and saves only its input for the backward pass;
+// float64 on a GPU uses depthwise_conv_ref.
 torch::Tensor depthwise_conv_silu(const torch::Tensor& x, const torch::Tensor& weight,
                                   const torch::Tensor& bias, bool causal, int64_t silu,
                                   const Layout& layout);
 
-// The convolution alone, by LibTorch: (S, L, C) -> (S, L, C), a sequence a row.
+// The convolution alone, with LibTorch's operations: (S, L, C) -> (S, L, C), one sequence per row.
 torch::Tensor depthwise_conv_ref(const torch::Tensor& x, const torch::Tensor& weight,
                                  const torch::Tensor& bias, bool causal);
 

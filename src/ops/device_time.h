@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long work on a GPU takes, and how much of its memory.
+// Time and memory of work on a GPU.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@
 
 namespace hydramix::on_cuda {
 
-// Median time of f in milliseconds, by events on the device, after `warm` untimed calls.
+// Median time of f in milliseconds, measured by CUDA events after `warm` untimed calls.
 double median_ms(const std::function<void()>& f, int warm, int times);
 
-// Median time of each part of f in milliseconds, in their order. f calls mark(name) when it has
-// launched a part: its time is that between its mark and the one before.
+// Median time of each part of f in milliseconds, in order. f calls mark(name) after launching a
+// part. The time of a part is the time between its mark and the previous one.
 std::vector<std::pair<std::string, double>> median_parts_ms(
     const std::function<void(const std::function<void(const char*)>& mark)>& f, int warm,
     int times);
 
-// The most bytes that tensors held at once since the last reset; it also gives back what is not in
-// use.
+// Peak bytes held by tensors since the last reset. The reset also releases the allocator's unused
+// memory.
 void reset_peak_memory();
 double peak_memory_bytes();
 

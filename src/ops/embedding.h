@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a table by number. As LibTorch's, with a gradient that is the same bit for bit in every
-// run on a GPU too, where LibTorch promises that for some sizes only.
+// Embedding lookup. Unlike LibTorch's, the gradient on a GPU is deterministic for all sizes.
 #pragma once
 
 #include "hydramix/torch_compat.h"
@@ -11,8 +10,7 @@ namespace hydramix {
 torch::Tensor embedding(const torch::Tensor& table, const torch::Tensor& ids);
 
 namespace on_cuda {
-// dy (n, C) float32, ids (n) -> the gradient of a table (rows, C). The same call gives the same
-// bits.
+// dy (n, C) float32, ids (n) -> the gradient of a table (rows, C). Deterministic.
 torch::Tensor embedding_gradient(const torch::Tensor& dy, const torch::Tensor& ids, int64_t rows);
 }  // namespace on_cuda
 

@@ -16,7 +16,7 @@ void check_weights_finite(const std::string& who, const torch::nn::Module& modul
 void FiniteCheck::operator()(const std::string& who, const torch::nn::Module& module) const {
   uint64_t writes = 1;
   for (const auto& weight : module.parameters()) {
-    // Tensors made in inference mode cannot be written and count nothing.
+    // Tensors made in inference mode have no version counter.
     if (!weight.device().is_cpu() || weight.is_inference()) return;
     writes += 1 + static_cast<uint64_t>(weight._version());
   }

@@ -13,8 +13,8 @@ using torch::autograd::Variable;
 using torch::autograd::variable_list;
 using Lines = std::vector<torch::Tensor>;  // (..., L) each
 
-// x (S, L, in C) holds `in` matrices side by side, and the result (S, L, out C) `out` of them. f
-// maps their columns, as contiguous lines: on the CPU some at a time, elsewhere all at once.
+// x (S, L, in C) holds `in` matrices side by side, the result (S, L, out C) holds `out` of them. f
+// maps their columns, as contiguous lines: in batches on the CPU, all at once elsewhere.
 torch::Tensor map_columns(const torch::Tensor& x, int64_t in, int64_t out, int64_t n,
                           const std::function<Lines(const Lines&)>& f) {
   const int64_t S = x.size(0), L = x.size(1), C = x.size(2) / in;
@@ -24,7 +24,7 @@ torch::Tensor map_columns(const torch::Tensor& x, int64_t in, int64_t out, int64
     return torch::cat(f(lines), 1).transpose(1, 2);
   }
   auto y = torch::empty({S, L, out * C}, x.options());
-  const int64_t width = std::min(C, ffts_at_a_time(n)), blocks = (C + width - 1) / width;
+  const int64_t width = std::min(C, fft_batch_size(n)), blocks = (C + width - 1) / width;
   parallel(S * blocks, [&](int64_t block) {
     const torch::NoGradGuard no_grad;
     const int64_t s = block / blocks, c = block % blocks * width, w = std::min(width, C - c);
@@ -41,20 +41,20 @@ torch::Tensor map_columns(const torch::Tensor& x, int64_t in, int64_t out, int64
 torch::Tensor unfold(const torch::Tensor& half, int64_t n, int64_t L, double sign) {
   const int64_t K = half.size(-1);
   if (L <= K) return half.narrow(-1, 0, L);
-  // Term K is term n - K, and so on down.
+  // Term K equals term n - K, and so on.
   const auto mirrored = half.narrow(-1, n - L + 1, L - K).flip({-1});
   return torch::cat({half, sign * mirrored}, -1);
 }
 
-// The transpose of unfold for L = n, where the first term, and the middle one of an even n, meet
-// themselves: t_k + sign t_{n-k}, halved, as an inverse real FFT counts them twice.
+// The transpose of unfold for L = n: t_k + sign t_{n-k}, halved because an inverse real FFT counts
+// these terms twice. The first term, and the middle one of an even n, are their own mirror images.
 torch::Tensor fold(const torch::Tensor& t, double sign) {
   const int64_t n = t.size(-1), K = n / 2 + 1;
   const auto reversed = torch::cat({t.narrow(-1, 0, 1), t.narrow(-1, 1, n - 1).flip({-1})}, -1);
   return 0.5 * (t.narrow(-1, 0, K) + sign * reversed.narrow(-1, 0, K));
 }
 
-// A symmetric matrix: its own gradient.
+// The matrix is symmetric, so backward is the same transform.
 class CosineTransform : public torch::autograd::Function<CosineTransform> {
  public:
   static Variable forward(AutogradContext* ctx, const Variable& x, int64_t n) {
@@ -69,7 +69,7 @@ class CosineTransform : public torch::autograd::Function<CosineTransform> {
 };
 
 // x -> (Re F x, Im F x), or its transpose: Re(F^* z) of z = z_0 + i z_1, which is an inverse real
-// FFT of the part of z that has its symmetry.
+// FFT of the Hermitian part of z.
 class FourierTransform : public torch::autograd::Function<FourierTransform> {
  public:
   static Variable forward(AutogradContext* ctx, const Variable& x, bool transposed) {
@@ -109,6 +109,6 @@ int64_t fast_fft_size(int64_t n) {
   }
 }
 
-int64_t ffts_at_a_time(int64_t n) { return std::max<int64_t>(4, (int64_t{1} << 18) / n); }
+int64_t fft_batch_size(int64_t n) { return std::max<int64_t>(4, (int64_t{1} << 18) / n); }
 
 }  // namespace hydramix

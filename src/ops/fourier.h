@@ -13,14 +13,16 @@ namespace hydramix {
 // x (S, L, H, P), L <= n -> (S, L, H, P): y_i = sum_j cos(2 pi i j / n) x_j.
 torch::Tensor cosine_transform(const torch::Tensor& x, int64_t n);
 
-// x (S, L, H, P) -> (S, L, 2 H, P): sum_j exp(-2 pi i j k / L) x_j, real parts before imaginary.
+// x (S, L, H, P) -> (S, L, 2 H, P): sum_j exp(-2 pi i j k / L) x_j, real parts first, then
+// imaginary parts.
 torch::Tensor fourier_transform(const torch::Tensor& x);
 
-// The smallest n' >= n without a prime factor above 5: FFTs are fast there, and padding is free.
+// The smallest n' >= n without a prime factor above 5: FFTs of such sizes are fast, and padding
+// with zeros does not change the result.
 int64_t fast_fft_size(int64_t n);
 
-// How many FFTs of length n to do at a time on the CPU: they stay in the cache, and are enough to
-// fill its vectors. At n = 131072, 4 at a time take a sixth of the time of 64.
-int64_t ffts_at_a_time(int64_t n);
+// The number of FFTs of length n per batch on the CPU: few enough to stay in cache, enough to fill
+// the vector registers. At n = 131072, batches of 4 take a sixth of the time of batches of 64.
+int64_t fft_batch_size(int64_t n);
 
 }  // namespace hydramix

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA graphs: work on a GPU that is captured once and then launched as a whole, which spares the
-// host the cost of every single operation.
+// CUDA graphs: work on a GPU is captured once and then launched as a whole, which avoids the launch
+// overhead of single operations.
 #pragma once
 
 #include <functional>
@@ -10,9 +10,9 @@
 
 namespace hydramix {
 
-// While it lives, this thread's work goes to a stream of its own. A training step can be captured
-// only if everything it consists of was made in such a scope: autograd remembers streams. On a CPU,
-// and in a library without GPU kernels, it does nothing.
+// Sends this thread's work to a separate stream until the end of the scope. A training step can be
+// captured only if all of its tensors were made in such a scope, because autograd remembers
+// streams. Does nothing on a CPU and in a library without GPU kernels.
 class OwnStream {
  public:
   explicit OwnStream(torch::Device device);
@@ -25,10 +25,10 @@ class OwnStream {
   std::unique_ptr<State> state_;
 };
 
-// The captured work of f; capturing does not execute it. f must do the same each time, with tensors
-// that stay where they are, read no result on the host, and have run before, so that what it needs
-// exists. Memory that f allocates belongs to the graph: a result is valid until the next replay.
-// Needs an OwnStream. Throws in a library without GPU kernels.
+// Captures f into a CUDA graph without running it. f must launch the same work every time, on
+// tensors that do not move, and must not read results on the host. It must have run once before, so
+// that everything it caches exists. Memory that f allocates belongs to the graph, so its results
+// are valid until the next replay. Needs an OwnStream. Throws in a library without GPU kernels.
 class Graph {
  public:
   explicit Graph(const std::function<void()>& f);

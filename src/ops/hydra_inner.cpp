@@ -14,7 +14,7 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What a call has besides tensors.
+// The arguments of a call that are not tensors.
 struct HydraPlan {
   HydraShape shape;
   Sequences sequences;
@@ -34,7 +34,7 @@ struct ProjectedColumns {
 
 // The parts of the convolved columns, or of their gradient.
 struct ConvolvedColumns {
-  Tensor flat, x, b[2], c[2];  // flat (n, H P) is x
+  Tensor flat, x, b[2], c[2];  // flat (n, H P): x without its head dimension
   ConvolvedColumns(const Tensor& t, const HydraShape& s) : flat(t.narrow(1, 0, s.inner())) {
     x = flat.unflatten(1, std::vector<int64_t>{s.H, s.P});
     const auto group = [&](int64_t i) {
@@ -69,7 +69,7 @@ ScanCall scan_call(const HydraPlan& plan, const ProjectedColumns& w, const Convo
           plan.gradients};
 }
 
-// What a backward pass needs besides w.
+// The output, and the tensors that the backward pass needs besides w.
 struct Results {
   Tensor out, y, convolved;
   HydraDelta delta;
@@ -92,7 +92,8 @@ Results run(const HydraPlan& plan, const Tensor& w, const HydraWeights& weights)
   return r;
 }
 
-// Tensors in the order of the autograd function's inputs, then what is kept for the backward pass.
+// Indices of saved tensors: the autograd function's inputs, then those that only the backward pass
+// needs.
 enum Saved {
   kW,
   kConvWeight,
@@ -144,7 +145,7 @@ class HydraFunction : public torch::autograd::Function<HydraFunction> {
     const ProjectedColumns parts(w, s), dparts(dw, s);
 
     const GatedNormCall norm{y.flatten(1), parts.z, weights.norm, s.eps};
-    // dy lies where the convolution, last of all, will write its gradient: memory for one less.
+    // dy shares memory with the gradient of the convolution's input, which is written last.
     const auto dy = dparts.conv.narrow(1, 0, s.inner());
     const auto dnorm =
         HYDRAMIX_ON_BACKEND(w, gated_norm_backward, norm, packed_rows(outputs[0]), dy, dparts.z);
@@ -177,7 +178,7 @@ class HydraFunction : public torch::autograd::Function<HydraFunction> {
 
 }  // namespace
 
-bool hydra_inner_takes(const Tensor& w, const HydraShape& shape) {
+bool hydra_inner_supports(const Tensor& w, const HydraShape& shape) {
   switch (backend_of(w)) {
     case Backend::kCpu:
       return w.scalar_type() != torch::kBFloat16;
@@ -195,7 +196,7 @@ Tensor hydra_inner(const Tensor& w, const HydraWeights& weights, const HydraShap
   check_offsets("hydra", sequences.offsets(), w.size(0));
   const auto rows = packed_rows(w);
   HydraWeights all = weights;
-  // An autograd function takes no undefined tensors: a bias that is not there is empty.
+  // An autograd function accepts no undefined tensor: a missing bias is an empty tensor.
   if (!all.conv_bias.defined()) all.conv_bias = torch::empty({0}, weights.D.options());
   for (auto* t : {&all.conv_weight, &all.conv_bias, &all.dt_bias, &all.A, &all.D, &all.norm})
     *t = t->contiguous();

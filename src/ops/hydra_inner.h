@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything between the two projections of a Hydra block as one operation:
 //
-//   w = [ z | x b c b' c' | dt dt' ]      as in_proj gives it, never taken apart
+//   w = [ z | x b c b' c' | dt dt' ]      the output of in_proj, never copied
 //   x b c b' c'  <- silu(convolution)
 //   y = scan(x, ...) with delta = D + fc_D x,   out = rms_norm(y) * silu(z)
 //
-// Its gradient is one tensor of the shape of w, whose columns the parts fill in place. On a GPU the
-// convolved columns are computed again in the backward pass: that costs little, and they are the
-// largest part of what would have to be kept.
+// Its gradient is one tensor of the shape of w; each part fills its columns in place. On a GPU the
+// backward pass recomputes the convolved columns: that is cheap, and saving them would take most of
+// the memory.
 #pragma once
 
 #include "hydramix/rounded_copy.h"
@@ -34,19 +34,19 @@ struct HydraShape {
   int64_t columns() const { return inner() + convolved() + 2 * H; }
 };
 
-// Whether there is such an operation for this w (n, columns): float32 and float64 on the CPU,
-// bfloat16 on a GPU for sizes that its tensor cores take.
-bool hydra_inner_takes(const torch::Tensor& w, const HydraShape& shape);
+// Whether the operation supports this w (n, columns): float32 and float64 on the CPU, bfloat16 on a
+// GPU for sizes that its tensor-core kernels support.
+bool hydra_inner_supports(const torch::Tensor& w, const HydraShape& shape);
 
-// w (n, columns) -> (n, H P). Weights are float32, or float64 with w. Same results as the parts one
-// by one; on the CPU the same bits.
+// w (n, columns) -> (n, H P). Weights are float32, or float64 if w is. The result equals that of
+// the separate operations; on the CPU it has the same bits.
 torch::Tensor hydra_inner(const torch::Tensor& w, const HydraWeights& weights,
                           const HydraShape& shape, const Sequences& sequences);
 
-// The two ways in which devices differ:
+// The parts that differ between devices:
 struct HydraDelta {
   torch::Tensor delta;     // (n, H)
-  torch::Tensor diagonal;  // (H) still to be added to delta; undefined where it was
+  torch::Tensor diagonal;  // (H), still to be added to delta; undefined if delta includes it
 };
 struct HydraDeltaGradients {
   torch::Tensor fc_D, D;
@@ -54,8 +54,8 @@ struct HydraDeltaGradients {
 namespace on_cpu {
 // D + fc_D x for x (n, H P).
 HydraDelta hydra_delta(const torch::Tensor& x, const HydraWeights& weights);
-// Adds what comes through delta to dx; ddiagonal is the scan's gradient of a diagonal, if it had
-// one.
+// Adds the gradient that flows through delta to dx. ddiagonal is the scan's gradient of the
+// diagonal, undefined if there was none.
 HydraDeltaGradients hydra_delta_backward(const torch::Tensor& x, const HydraWeights& weights,
                                          const torch::Tensor& ddelta,
                                          const torch::Tensor& ddiagonal, torch::Tensor dx);
@@ -66,8 +66,8 @@ HydraDelta hydra_delta(const torch::Tensor& x, const HydraWeights& weights);
 HydraDeltaGradients hydra_delta_backward(const torch::Tensor& x, const HydraWeights& weights,
                                          const torch::Tensor& ddelta,
                                          const torch::Tensor& ddiagonal, torch::Tensor dx);
-// Whether the kernels for tensor cores take these sizes; with gradients, unless they are switched
-// off now.
+// Whether the tensor-core kernels support these sizes, including their gradients if grad mode is
+// on.
 bool hydra_inner_fits(const torch::Tensor& w, const HydraShape& shape);
 constexpr bool kKeepsConvolved = false;
 }  // namespace on_cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors on their way into the CPU kernels and back.
+// Tensors as arguments and results of the CPU kernels.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ inline kernels::BFloat16* storage<kernels::BFloat16>(const torch::Tensor& t) {
   return reinterpret_cast<kernels::BFloat16*>(t.data_ptr<at::BFloat16>());
 }
 
-// f(S{}) for what t is stored as; t is float32, float64 or bfloat16.
+// Calls f(S{}) with the element type S of t: float32, float64 or bfloat16.
 template <class F>
 auto dispatch_storage(const torch::Tensor& t, F&& f) {
   if (t.scalar_type() == torch::kFloat64) return f(double{});
@@ -27,19 +27,20 @@ auto dispatch_storage(const torch::Tensor& t, F&& f) {
   return f(float{});
 }
 
-// t (n, ...) with the values of a row side by side, rows any distance apart; t itself if it is so.
+// t (n, ...) with contiguous rows at any row stride; t itself if its rows are contiguous.
 torch::Tensor packed_rows(const torch::Tensor& t);
 
-// (n, C) -> (C), added up in float64 in an order that does not depend on the number of threads.
+// (n, C) -> (C), summed in float64, in an order that does not depend on the number of threads.
 torch::Tensor ordered_sum(const torch::Tensor& t);
 
 // Throws, naming `who`, unless offsets are 0 = offsets[0] <= offsets[1] <= ... = n.
 void check_offsets(const char* who, const std::vector<int64_t>& offsets, int64_t n);
 
-// For backward passes by kernel, which leave no graph: throws, naming `who`, if one is asked for.
+// For backward passes computed by a kernel, which build no graph: throws, naming `who`, if one was
+// requested (create_graph).
 void check_first_derivative(const char* who);
 
-// Whether a result of these inputs belongs to a graph.
+// Whether autograd must record an operation on these inputs.
 bool wants_gradient(const std::vector<torch::Tensor>& inputs);
 
 // A plain struct that an autograd function keeps from its forward to its backward pass.

@@ -6,7 +6,7 @@
 namespace hydramix {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 33;
+constexpr int64_t kMaxTokens = int64_t{1} << 33;
 
 void check_places(const char* who, const torch::Tensor& t) {
   HYDRAMIX_CHECK(t.defined() && t.dim() >= 2, "layout: ", who,
@@ -17,7 +17,7 @@ void check_places(const char* who, const torch::Tensor& t) {
 // The first row of `bad` (B) that is true.
 int64_t first_true(const torch::Tensor& bad) { return bad.nonzero()[0][0].item<int64_t>(); }
 
-// (B, L, ...) with every trailing dimension kept and the first two replaced by `sizes`.
+// The sizes of t from dimension `from` on, with `leading` in front.
 std::vector<int64_t> with_leading(std::vector<int64_t> leading, const torch::Tensor& t,
                                   int64_t from) {
   for (int64_t d = from; d < t.dim(); ++d) leading.push_back(t.size(d));
@@ -55,13 +55,13 @@ Layout Layout::padded(const torch::Tensor& mask) {
   const int64_t B = m.size(0), L = m.size(1);
   const auto counts = m.to(torch::kInt64);
   const auto lengths = counts.sum(1);              // (B)
-  const auto begins = std::get<1>(counts.max(1));  // (B) the first of the maxima is the first token
+  const auto begins = std::get<1>(counts.max(1));  // (B): max() returns the first maximum
   const auto ends = L - std::get<1>(counts.flip({1}).max(1));
   const auto holes = (lengths > 0) & (ends - begins != lengths);
   HYDRAMIX_CHECK(!holes.any().item<bool>(), "padding mask: row ", first_true(holes),
                  " has padding between its tokens; padding may stand before and after a sequence "
                  "only. Move the tokens together, or give the parts as packed sequences.");
-  const auto keep = (lengths > 0).nonzero().squeeze(1);  // sequences without a token have no row
+  const auto keep = (lengths > 0).nonzero().squeeze(1);  // empty sequences are left out
   const auto first = begins + torch::arange(B, begins.options()) * L;
   return gathered(B, L, first.index_select(0, keep), lengths.index_select(0, keep));
 }
@@ -87,7 +87,7 @@ Layout Layout::packed(const torch::Tensor& cu_seqlens) {
                        ". Give the running sum of the lengths with a 0 in front."));
   }
   const int64_t end = offsets[-1].item<int64_t>();
-  HYDRAMIX_CHECK(end <= kMostTokens, "cu_seqlens: ends at ", end, ", but at most ", kMostTokens,
+  HYDRAMIX_CHECK(end <= kMaxTokens, "cu_seqlens: ends at ", end, ", but at most ", kMaxTokens,
                  " tokens can be laid out. Is the last offset the number of tokens?");
   const auto keep = (lengths > 0).nonzero().squeeze(1);
   return gathered(1, end, offsets.index_select(0, keep), lengths.index_select(0, keep));
@@ -113,8 +113,8 @@ Layout Layout::gathered(int64_t B, int64_t L, const torch::Tensor& begins,
   layout.longest_ = lengths.numel() == 0 ? 0 : lengths.max().item<int64_t>();
   layout.place_tokens();
 
-  // Sequences whose lengths have the same number of binary digits: the longest of them is less than
-  // twice the shortest.
+  // Sequences are grouped by the number of binary digits of their length, so the longest of a group
+  // is less than twice as long as the shortest.
   const auto digits = std::get<1>(torch::frexp(lengths.to(torch::kFloat64)));
   const auto kinds = std::get<0>(at::_unique(digits));
   if (kinds.numel() <= 1) {
@@ -205,10 +205,10 @@ torch::Tensor Layout::from_tokens(const torch::Tensor& tokens) const {
       .view(with_leading({B_, L_}, tokens, 2));
 }
 
-Layout Layout::of_tokens() const {
+Layout Layout::token_layout() const {
   if (is_dense()) return *this;
   Layout layout = gathered(1, sequences_->tokens(), lengths_.cumsum(0) - lengths_, lengths_);
-  layout.sequences_ = sequences_;  // and with them their tables on devices
+  layout.sequences_ = sequences_;  // shares their tables on devices
   return layout;
 }
 
@@ -241,7 +241,7 @@ torch::Tensor Layout::from_rows(const torch::Tensor& rows) const {
       .view(with_leading({B_, L_}, rows, 2));
 }
 
-Layout Layout::of_rows() const {
+Layout Layout::row_layout() const {
   if (kind_ == Kind::kFull) return {};
   Layout rows;
   rows.kind_ = Kind::kRows;

@@ -15,7 +15,7 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A GPU wants more at a time, and has the memory: 1 GB for BERT's vocabulary.
+// A GPU needs larger chunks. These take 1 GB for BERT's vocabulary.
 constexpr int64_t kChunkOnGpu = 16384;
 
 struct Chunking {
@@ -24,7 +24,7 @@ struct Chunking {
   torch::ScalarType type;
 };
 
-// With gradients of the inputs if `gradients` is there.
+// Also computes the gradients of the inputs if `gradients` is not null.
 CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const Tensor& targets, const Chunking& chunking,
                        CrossEntropyGradients* gradients) {
@@ -32,7 +32,7 @@ CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias
   if (backend_of(x) == Backend::kCuda && type == torch::kBFloat16)
     return on_cuda::cross_entropy_in_chunks(x, weight, copy.of(weight), bias, targets,
                                             std::max(chunk, kChunkOnGpu), gradients);
-  const auto w = weight.to(type);  // once, not once a chunk
+  const auto w = weight.to(type);  // once, not for every chunk
   const auto transposed = w.t();
   if (gradients != nullptr)
     *gradients = {torch::empty_like(x), torch::zeros_like(weight), torch::zeros_like(bias)};
@@ -46,7 +46,7 @@ CrossEntropy in_chunks(const Tensor& x, const Tensor& weight, const Tensor& bias
     z.add_(bias);
     const auto [largest, winner] = z.max(1, /*keepdim=*/true);
     correct += (winner == target).sum();
-    // exp(z - max) in the place of z: no second copy of the logits.
+    // exp(z - max) overwrites z, which avoids a second copy of the logits.
     z.sub_(largest);
     const auto wanted = z.gather(1, target);
     z.exp_();

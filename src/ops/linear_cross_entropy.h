@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross-entropy of a linear classifier over many classes, without its logits: they are made, used
-// and forgotten a few rows at a time.
+// Cross-entropy of a linear classifier with many classes. The logits are never stored as a whole:
+// they are computed and discarded in chunks of rows.
 //
 //   sum_i  log sum_v exp(z_iv) - z_i,target(i)      z = x weight^T + bias
 #pragma once
@@ -14,16 +14,16 @@ struct CrossEntropy {
   torch::Tensor correct;  // () int64: rows whose largest logit is the target's
 };
 
-// Of the summed loss, in the inputs' shapes and dtypes.
+// Gradients of the summed loss, in the shapes and dtypes of the inputs.
 struct CrossEntropyGradients {
   torch::Tensor x, weight, bias;
 };
 
 // x (m, d), weight (V, d), bias (V), targets (m) int64 in [0, V). Products are computed in `type`
-// (product_type() of x), with `copy`, the weight's own, where that is bfloat16. The forward pass
-// computes the gradients too, where they are wanted, and keeps those of the inputs alone: beside
-// them at most `chunk` rows of V numbers exist at a time (on a GPU, in bfloat16, at least 16384;
-// and there a target below 0 does not count).
+// (product_type() of x); `copy` is the weight's rounded copy, used for bfloat16. If gradients are
+// needed, the forward pass computes and saves them. Besides these, at most `chunk` rows of V
+// numbers exist at a time. With bfloat16 on a GPU chunks have at least 16384 rows, and targets
+// below 0 are ignored.
 CrossEntropy linear_cross_entropy(const torch::Tensor& x, const torch::Tensor& weight,
                                   const torch::Tensor& bias, const torch::Tensor& targets,
                                   int64_t chunk, const RoundedCopy& copy, torch::ScalarType type);

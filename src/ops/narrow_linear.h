@@ -5,9 +5,8 @@
 
 namespace hydramix {
 
-// x W^T + bias for few outputs: x (n, C) in any storage, weight (H, C) and bias (H) in its
-// arithmetic -> (n, H) in that arithmetic. Rows of x may lie apart. On the CPU by kernel, elsewhere
-// by LibTorch.
+// x W^T + bias for few outputs. x (n, C) has any dtype and row stride; weight (H, C), bias (H) and
+// the result (n, H) have the dtype that x is computed in. A kernel on the CPU, LibTorch elsewhere.
 torch::Tensor narrow_linear(const torch::Tensor& x, const torch::Tensor& weight,
                             const torch::Tensor& bias);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The symbols of ops/cuda in a library without GPU kernels. backend_of() never names CUDA there, so
-// nobody calls them; whoever does is told.
+// The symbols of ops/cuda in a library without GPU kernels. backend_of() never returns kCuda there,
+// so they are not called; if they are, they throw.
 #include "hydramix/error.h"
 #include "ops/adamw.h"
 #include "ops/backend.h"

@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-// The same for all channels of all heads of a call.
+// The products with C, for all channels of all heads of a call.
 template <class T>
 class Cosines {
  public:
@@ -52,7 +52,7 @@ class Cosines {
     return y;
   }
 
-  // The gradient of (r * C x).sum() by angle, and C x where asked for.
+  // The gradient of (r * C x).sum() by angle; also C x if y is not null.
   torch::Tensor slope(const torch::Tensor& x, const torch::Tensor& r, torch::Tensor* y) const {
     if (y != nullptr) *y = torch::empty_like(x);
     auto parts = torch::empty({S_, H_, blocks(), L_, D_}, x.options());
@@ -69,8 +69,8 @@ class Cosines {
  private:
   static T* data(const torch::Tensor& t) { return t.template data_ptr<T>(); }
 
-  // Channels at a time: as many as leave the grid in the cache, where its rows are found in no
-  // order. Fewer than a vector would save nothing.
+  // Channels per block: as many as let the grid fit in cache, because its rows are accessed in
+  // random order; at least one vector.
   static int64_t channels_of(int64_t rows) {
     constexpr int64_t kCache = 1 << 20, kVector = kernels::kGridAlign;
     const int64_t vectors =
@@ -79,7 +79,7 @@ class Cosines {
   }
   int64_t blocks() const { return (P_ + channels_ - 1) / channels_; }
 
-  // task(parameters, block, offset of the block in x): blocks of channels share nothing, so that
+  // Calls task(parameters, block, offset of the block in x). Blocks of channels share no data, so
   // the result does not depend on the number of threads.
   template <class F>
   void for_blocks(F task) const {
@@ -106,17 +106,17 @@ class Cosines {
   int64_t channels_;
 };
 
-// f(Cosines of x's type)
+// Calls f(Cosines of x's type).
 template <class F>
 auto with_cosines(const torch::Tensor& angle, const torch::Tensor& x, double step, F f) {
   return x.scalar_type() == torch::kFloat32 ? f(Cosines<float>(angle, x, step))
                                             : f(Cosines<double>(angle, x, step));
 }
 
-// y = C x or C^T x. The gradient of one by x is the other, of dy. By an angle it is the
-// polynomial's derivative at that frequency, taken as the window's derivative on the grid that is
-// there already: an FFT of its own, of 2 pi j x_j, would be three times as exact and cost a second
-// grid.
+// y = C x or C^T x. The gradient of one product by x is the other product, applied to dy. The
+// gradient by an angle is the polynomial's derivative at that frequency, computed with the window's
+// derivative on the existing grid. A separate FFT of 2 pi j x_j would be three times as accurate,
+// but need a second grid.
 class CosineProduct : public torch::autograd::Function<CosineProduct> {
  public:
   static Variable forward(AutogradContext* ctx, const Variable& angle, const Variable& x,

@@ -53,30 +53,31 @@ LayerNormCall layer_norm_call(const Tensor& a, const Tensor& b, const Tensor& we
   return {as_rows(a), b.defined() ? as_rows(b) : b, weight, bias, eps};
 }
 
-// An autograd function takes no undefined tensors: without b, a is given twice and `two` is false.
+// An autograd function accepts no undefined tensor: without b, a is passed twice and `has_b` is
+// false.
 class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& a, const Tensor& b,
-                        const Tensor& weight, const Tensor& bias, double eps, bool two) {
+                        const Tensor& weight, const Tensor& bias, double eps, bool has_b) {
     ctx->save_for_backward({a, b, weight, bias});
     ctx->saved_data["eps"] = eps;
-    ctx->saved_data["two"] = two;
-    return sum_norm(layer_norm_call(a, two ? b : Tensor(), weight, bias, eps));
+    ctx->saved_data["has_b"] = has_b;
+    return sum_norm(layer_norm_call(a, has_b ? b : Tensor(), weight, bias, eps));
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
     check_first_derivative("layer norm");
     const auto in = ctx->get_saved_variables();
-    const bool two = ctx->saved_data["two"].toBool();
-    const auto call = layer_norm_call(in[0], two ? in[1] : Tensor(), in[2], in[3],
+    const bool has_b = ctx->saved_data["has_b"].toBool();
+    const auto call = layer_norm_call(in[0], has_b ? in[1] : Tensor(), in[2], in[3],
                                       ctx->saved_data["eps"].toDouble());
     const auto g = HYDRAMIX_ON_BACKEND(call.a, layer_norm_backward, call, packed_rows(outputs[0]));
-    // One tensor for both: a view each would hide from autograd that they share their memory.
+    // The same tensor for both: with two views autograd would not see that they share memory.
     const auto dsum = g.sum.view(in[0].sizes());
-    return {dsum, two ? dsum : Tensor(), g.weight, g.bias, {}, {}};
+    return {dsum, has_b ? dsum : Tensor(), g.weight, g.bias, {}, {}};
   }
 };
 
-// LayerNorm(a + b), or LayerNorm(a) where b is undefined, by kernel.
+// LayerNorm(a + b), or LayerNorm(a) if b is undefined, by a kernel.
 Tensor layer_norm_by_kernel(const Tensor& a, const Tensor& b, const Tensor& weight,
                             const Tensor& bias, double eps) {
   const auto w = weight.contiguous(), shift = bias.contiguous();
@@ -87,7 +88,8 @@ Tensor layer_norm_by_kernel(const Tensor& a, const Tensor& b, const Tensor& weig
   return out.view(a.sizes());
 }
 
-// What kernels take: rows of channels in one of three storages, weights in its arithmetic.
+// Throws unless the kernels support the inputs: rows of channels in one of three dtypes, and
+// weights in the dtype that these are computed in.
 void check_rows(const char* who, const Tensor& a, const Tensor& b, const Tensor& weight) {
   HYDRAMIX_CHECK(a.defined() && b.defined() && weight.defined() && a.dim() >= 1 &&
                      a.dim() == b.dim() && weight.dim() == 1 && a.size(-1) == weight.size(0) &&

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms over the channels of a token, by kernels that keep their inputs for the backward pass and
-// compute the rest anew; float64 on a GPU, and the definition, by LibTorch.
+// Norms over the channels of a token. The kernels save only their inputs for the backward pass and
+// recompute the rest. float64 on a GPU uses LibTorch's operations.
 #pragma once
 
 #include "hydramix/torch_compat.h"
 
 namespace hydramix {
 
-// y / sqrt(mean(y^2) + eps) * weight * silu(z): one group over all channels, then the gate.
-// y (..., C), z (..., Z), weight (C) -> (..., C). Z divides C; channel c is gated by z[c % Z].
+// y / sqrt(mean(y^2) + eps) * weight * silu(z): one norm over all channels, then the gate. y (...,
+// C), z (..., Z), weight (C) -> (..., C). Z divides C; channel c is gated by z[c % Z].
 torch::Tensor gated_rms_norm(const torch::Tensor& y, const torch::Tensor& z,
                              const torch::Tensor& weight, double eps);
 torch::Tensor gated_rms_norm_ref(const torch::Tensor& y, const torch::Tensor& z,
@@ -28,12 +28,12 @@ struct GatedNormCall {
   double eps;
 };
 struct LayerNormCall {
-  torch::Tensor a, b;          // (n, C); b may be undefined: the sum is a
+  torch::Tensor a, b;          // (n, C); without b the sum is a
   torch::Tensor weight, bias;  // (C)
   double eps;
 };
 struct LayerNormGradients {
-  torch::Tensor sum, weight, bias;  // sum (n, C): of a as of b
+  torch::Tensor sum, weight, bias;  // sum (n, C): the gradient of both a and b
 };
 
 namespace on_cpu {

@@ -8,9 +8,9 @@
 
 #include "kernels/cpu/isa.h"
 
-// The thread sanitizer does not see that OpenMP's threads begin after, and end before, the call: it
-// must be told, and this file, where threads read what the call left for them before they can tell,
-// is compiled without it.
+// The thread sanitizer does not see how OpenMP synchronizes its threads with the caller, so these
+// annotations tell it. Threads read the call's arguments before their annotation runs, so this file
+// is compiled without the sanitizer.
 #if defined(HYDRAMIX_TELL_THREAD_SANITIZER)
 extern "C" void __tsan_acquire(void*);
 extern "C" void __tsan_release(void*);

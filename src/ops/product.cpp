@@ -23,9 +23,9 @@ bool has_kernel(const Tensor& t) {
   return t.is_cpu() && (t.scalar_type() == torch::kFloat32 || t.scalar_type() == torch::kFloat64);
 }
 
-bool is_narrow(const Tensor& t) { return t.is_cpu() && t.scalar_type() == torch::kBFloat16; }
+bool is_cpu_bfloat16(const Tensor& t) { return t.is_cpu() && t.scalar_type() == torch::kBFloat16; }
 
-// A thread keeps its scratch memory: a fresh megabyte costs more page faults than packing.
+// Each thread keeps its workspace: the page faults of a new megabyte cost more than packing.
 template <typename T>
 T* scratch(int64_t entries) {
   struct Free {
@@ -41,7 +41,7 @@ T* scratch(int64_t entries) {
   return memory.get();
 }
 
-// A matrix as the kernel wants it: side by side along rows or columns.
+// The kernel needs matrices that are contiguous along rows or along columns.
 Tensor with_unit_stride(const Tensor& t) {
   const bool fits = t.size(-1) == 1 || t.stride(-1) == 1 || t.size(-2) == 1 || t.stride(-2) == 1;
   return fits ? t : t.contiguous();
@@ -50,7 +50,7 @@ Tensor with_unit_stride(const Tensor& t) {
 struct Strides {
   int64_t row, column;
 };
-// Of a dimension of size 1 LibTorch's stride may be anything.
+// LibTorch's stride of a dimension of size 1 may have any value.
 Strides strides(const Tensor& t) {
   if (t.size(-1) == 1 || t.stride(-1) == 1) return {t.stride(-2), 1};
   return {1, t.stride(-1)};
@@ -69,18 +69,18 @@ std::vector<int64_t> matrix_offsets(const Tensor& t) {
   return offsets;
 }
 
-// C in blocks: enough of them for all threads to finish together, none so small that packing shows.
+// How C is cut into blocks: enough to balance the threads, none so small that packing dominates.
 struct Cut {
   int64_t rows, columns;              // of a block
   int64_t row_blocks, column_blocks;  // of a matrix
-  int64_t together;                   // matrices of a task
+  int64_t matrices_per_task;          // of a batch of small matrices
 };
-Cut cut(int64_t matrices, int64_t m, int64_t n, int64_t k, int64_t most_rows) {
+Cut cut(int64_t matrices, int64_t m, int64_t n, int64_t k, int64_t max_rows) {
   using kernels::kProductColumns;
   const int64_t threads = at::get_num_threads();
   const double flops =
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  int64_t row_blocks = (m + most_rows - 1) / most_rows, column_blocks = 1;
+  int64_t row_blocks = (m + max_rows - 1) / max_rows, column_blocks = 1;
   if (threads > 1 && flops * static_cast<double>(matrices) > 1e6) {
     const auto tasks = [&] { return matrices * row_blocks * column_blocks; };
     while (tasks() < 4 * threads && n / column_blocks >= 8 * kProductColumns) column_blocks *= 2;
@@ -93,7 +93,8 @@ Cut cut(int64_t matrices, int64_t m, int64_t n, int64_t k, int64_t most_rows) {
   c.row_blocks = (m + c.rows - 1) / c.rows;
   c.column_blocks = (n + c.columns - 1) / c.columns;
   const int64_t share = std::max<int64_t>(1, matrices / (8 * threads));
-  c.together = std::clamp<int64_t>(static_cast<int64_t>(1e5 / std::max(flops, 1.0)), 1, share);
+  c.matrices_per_task =
+      std::clamp<int64_t>(static_cast<int64_t>(1e5 / std::max(flops, 1.0)), 1, share);
   return c;
 }
 
@@ -104,10 +105,11 @@ void run(const Tensor& c, const Tensor& a_given, const Tensor& b_given, const Te
   const Tensor a = with_unit_stride(a_given), b = with_unit_stride(b_given);
   const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
   if (c.numel() == 0) return;
-  const auto a_at = matrix_offsets(a), b_at = matrix_offsets(b), c_at = matrix_offsets(c);
+  const auto a_offsets = matrix_offsets(a), b_offsets = matrix_offsets(b),
+             c_offsets = matrix_offsets(c);
   const auto [a_row, a_column] = strides(a);
   const auto [b_row, b_column] = strides(b);
-  const auto matrices = static_cast<int64_t>(c_at.size());
+  const auto matrices = static_cast<int64_t>(c_offsets.size());
   const Cut blocks = cut(matrices, m, n, k, kernels::product_rows<T>(k));
   const int64_t per_matrix = blocks.row_blocks * blocks.column_blocks;
   const int64_t memory = kernels::product_scratch<T>(blocks.rows, k);
@@ -115,20 +117,20 @@ void run(const Tensor& c, const Tensor& a_given, const Tensor& b_given, const Te
           *bias_data = bias.defined() ? bias.data_ptr<T>() : nullptr;
   T* c_data = c.data_ptr<T>();
   const int64_t c_row = c.stride(-2);
-  const auto one = [&, a_row = a_row, a_column = a_column, b_row = b_row, b_column = b_column](
-                       int64_t i, int64_t block) {
+  const auto multiply_block = [&, a_row = a_row, a_column = a_column, b_row = b_row,
+                               b_column = b_column](int64_t i, int64_t block) {
     const auto at = static_cast<std::size_t>(i);
     const kernels::ProductParams<T> p{.m = m,
                                       .n = n,
                                       .k = k,
-                                      .a = a_data + a_at[at],
+                                      .a = a_data + a_offsets[at],
                                       .a_row = a_row,
                                       .a_column = a_column,
-                                      .b = b_data + b_at[at],
+                                      .b = b_data + b_offsets[at],
                                       .b_row = b_row,
                                       .b_column = b_column,
                                       .bias = bias_data,
-                                      .c = c_data + c_at[at],
+                                      .c = c_data + c_offsets[at],
                                       .c_row = c_row,
                                       .add = add};
     const int64_t row = block / blocks.column_blocks * blocks.rows;
@@ -140,11 +142,11 @@ void run(const Tensor& c, const Tensor& a_given, const Tensor& b_given, const Te
                       .columns = std::min(blocks.columns, n - column)},
                      scratch<T>(memory));
   };
-  const int64_t groups = (matrices + blocks.together - 1) / blocks.together;
+  const int64_t groups = (matrices + blocks.matrices_per_task - 1) / blocks.matrices_per_task;
   parallel(groups * per_matrix, [&](int64_t task) {
-    const int64_t first = task / per_matrix * blocks.together;
-    for (int64_t i = first; i < std::min(matrices, first + blocks.together); ++i)
-      one(i, task % per_matrix);
+    const int64_t first = task / per_matrix * blocks.matrices_per_task;
+    for (int64_t i = first; i < std::min(matrices, first + blocks.matrices_per_task); ++i)
+      multiply_block(i, task % per_matrix);
   });
 }
 
@@ -155,7 +157,7 @@ void run_any(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& bi
     run<float>(c, a, b, bias, add);
 }
 
-// Without a graph; the leading dimensions of a and b are broadcast.
+// Without autograd; the leading dimensions of a and b are broadcast.
 Tensor broadcast_product(const Tensor& a, const Tensor& b, const Tensor& bias) {
   const auto batch = [](const Tensor& t) { return t.sizes().slice(0, t.dim() - 2); };
   const auto common = at::infer_size(batch(a), batch(b));
@@ -191,31 +193,31 @@ class Product : public torch::autograd::Function<Product> {
   }
 };
 
-// a (..., m, k), b (..., k, n) in an arithmetic that has a kernel.
+// a (..., m, k), b (..., k, n) of a dtype that has a kernel.
 Tensor product(const Tensor& a, const Tensor& b, const Tensor& bias) {
   if (!wants_gradient({a, b, bias})) return broadcast_product(a, b, bias);
-  // An autograd function takes no undefined tensor: an empty one stands for no bias.
+  // An autograd function accepts no undefined tensor: a missing bias is an empty tensor.
   return Product::apply(a, b, bias.defined() ? bias : torch::empty({0}, a.options()));
 }
 
 }  // namespace
 
 Tensor matrix_product(const Tensor& a, const Tensor& b) {
-  if (is_narrow(a) && is_narrow(b))
+  if (is_cpu_bfloat16(a) && is_cpu_bfloat16(b))
     return matrix_product(a.to(torch::kFloat32), b.to(torch::kFloat32)).to(torch::kBFloat16);
   if (!has_kernel(a) || !has_kernel(b) || a.dim() < 2 || b.dim() < 2) return torch::matmul(a, b);
   HYDRAMIX_CHECK(a.size(-1) == b.size(-2) && a.scalar_type() == b.scalar_type(),
                  "matrix product: expected a (..., m, k) and b (..., k, n) of one dtype; got ",
                  a.sizes(), " of ", a.dtype(), " and ", b.sizes(), " of ", b.dtype(), ".");
   if (b.dim() > 2 || a.dim() == 2) return product(a, b, {});
-  // One matrix on the right: all rows on the left are rows of one product.
+  // With a single matrix b, the rows of all matrices of a form one product.
   auto shape = a.sizes().vec();
   shape.back() = b.size(-1);
   return product(a.reshape({-1, a.size(-1)}), b, {}).view(shape);
 }
 
 Tensor linear_map(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (is_narrow(x)) {
+  if (is_cpu_bfloat16(x)) {
     const auto wide = [](const Tensor& t) { return t.defined() ? t.to(torch::kFloat32) : t; };
     return linear_map(wide(x), wide(weight), wide(bias)).to(torch::kBFloat16);
   }

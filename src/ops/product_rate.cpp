@@ -55,9 +55,9 @@ ProductRates measure_product_rates() {
   const std::string chosen = kernels::instruction_set();
   ProductRates rates;
   double spent = 0;
-  // A core that was idle takes a while to reach its clock.
+  // An idle core takes a while to reach its full clock.
   for (int round = 0; round < 4 || (spent < 0.1 && round < 20); ++round) {
-    kernels::use_instruction_set("");  // the peak is the machine's, whatever the kernels may use
+    kernels::use_instruction_set("");  // the peak is that of the machine
     for (int i = 0; i < 8; ++i) rates.fma_peak = std::max(rates.fma_peak, fma_gflops());
     kernels::use_instruction_set(chosen);
     const double ours = seconds([&] { matrix_product_into(c, a, b); });

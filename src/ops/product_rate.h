@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast matrix products are on this CPU, beside the peak of its FMA units. A BLAS older than the
-// CPU silently falls back to slow kernels; these rates show it.
+// The rate of matrix products on this CPU, compared with the peak of its FMA units. A BLAS that is
+// older than the CPU silently falls back to slow kernels; these rates reveal that.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace hydramix {
 
-// GFLOP/s in float32 with the present number of threads.
+// GFLOP/s in float32 with the current number of threads.
 struct ProductRates {
-  double fma_peak = 0;  // fused multiply-adds on registers, by the best instruction set there is
+  double fma_peak = 0;  // fused multiply-adds on registers, best available instruction set
   double ours = 0;      // matrix_product() of (512 x 768) (768 x 1536)
   double libtorch = 0;  // torch::mm() of the same
 };
 
-// Best of a few runs, the three in turn. Takes a fifth of a second on one thread.
+// The best of a few interleaved runs of all three. Takes 0.2 s on one thread.
 ProductRates measure_product_rates();
 
-// The library behind LibTorch's products and, where it tells, the kernels that it chose.
+// The BLAS library that LibTorch uses and, if the library reports it, the kernels it chose.
 std::string libtorch_blas();
 
-// One line for each product that reaches less than half of the peak, with the remedy.
+// One line, with advice, for each product that reaches less than half of the peak.
 std::vector<std::string> product_warnings(const ProductRates& rates);
 
 }  // namespace hydramix

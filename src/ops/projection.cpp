@@ -18,14 +18,14 @@ Tensor rounded_product(const Tensor& x, const Tensor& w, const Tensor& bias) {
                                             : torch::mm(x, w.t());
 }
 
-// bfloat16 products by kernels. LibTorch's own linear() would round the gradient of a weight to
-// bfloat16 and widen it again: here it is summed and left in float32.
+// bfloat16 products with float32 gradients of the weight. LibTorch's linear() would round such a
+// gradient to bfloat16; here it is summed and stored in float32.
 class ProjectFunction : public torch::autograd::Function<ProjectFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const RoundedCopy& copy, const Tensor& x,
                         const Tensor& weight, const Tensor& bias) {
     const auto w = copy.of(weight);
-    ctx->save_for_backward({x, w, weight});  // the last one to be told if it was written
+    ctx->save_for_backward({x, w, weight});  // weight only so that autograd detects writes to it
     ctx->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
     ctx->saved_data["bias"] = bias.numel() > 0;
     return rounded_product(x, w, bias);
@@ -36,7 +36,8 @@ class ProjectFunction : public torch::autograd::Function<ProjectFunction> {
     const auto dy = outputs[0].contiguous();
     const auto type = static_cast<torch::ScalarType>(ctx->saved_data["type"].toInt());
     variable_list grads(4);
-    // needs_input_grad() counts tensors, gradients are counted by arguments: the copy is none.
+    // needs_input_grad() counts only tensor arguments, the returned gradients all arguments; the
+    // copy is not a tensor.
     if (ctx->needs_input_grad(0)) grads[1] = torch::mm(dy, in[1]);
     if (ctx->needs_input_grad(1)) grads[2] = on_cuda::product_in_float(dy.t(), in[0]).to(type);
     if (ctx->saved_data["bias"].toBool()) grads[3] = on_cuda::column_sums(dy).to(type);
@@ -49,7 +50,7 @@ Tensor project_rounded(const Tensor& x, const Tensor& weight, const Tensor& bias
   const auto rows = x.reshape({-1, x.size(-1)});
   auto shape = x.sizes().vec();
   shape.back() = weight.size(0);
-  // An autograd function takes no undefined tensors: a bias that is not there is empty.
+  // An autograd function accepts no undefined tensor: a missing bias is an empty tensor.
   const auto shift = bias.defined() ? bias : torch::empty({0}, weight.options());
   if (wants_gradient({rows, weight, shift}))
     return ProjectFunction::apply(copy, rows, weight, shift).view(shape);

@@ -2,20 +2,20 @@
 // The large matrix products of a model: projections, MLPs, the head. On a GPU they may be computed
 // in bfloat16, products and gradients alike; weights and their gradients stay float32. float64 is
 // never rounded. On the CPU bfloat16 products of float32 tensors are an error: they would be slower
-// there and less exact.
+// and less accurate.
 #pragma once
 
 #include "hydramix/rounded_copy.h"
 
 namespace hydramix {
 
-// The type that products with x are computed in when `precision`, float32 or bfloat16, is asked
-// for.
+// The type that products with x are computed in, for a requested `precision` of float32 or
+// bfloat16.
 torch::ScalarType product_type(const torch::Tensor& x, torch::ScalarType precision);
 
 // x (..., in), weight (out, in), bias (out) or undefined -> x weight^T + bias (..., out), in the
-// dtype of x. Products are computed in `type`, as product_type() gives it: by default in that of x.
-// `copy` is the weight's own; without one the weight is rounded by every call.
+// dtype of x. Products are computed in `type`, a result of product_type(); by default in the dtype
+// of x. `copy` is the weight's rounded copy; without it every call rounds the weight.
 torch::Tensor project(const torch::Tensor& x, const torch::Tensor& weight,
                       const torch::Tensor& bias, const RoundedCopy& copy, torch::ScalarType type);
 torch::Tensor project(const torch::Tensor& x, const torch::Tensor& weight,

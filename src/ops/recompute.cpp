@@ -12,7 +12,7 @@ using torch::autograd::variable_list;
 
 class Recomputed : public torch::autograd::Function<Recomputed> {
  public:
-  // Runs without a graph, so nothing that f computes is kept.
+  // Runs without autograd, so no intermediate result of f is saved.
   static Tensor forward(AutogradContext* ctx, const Tensor& x, at::TensorList parameters,
                         const TensorFunction& f) {
     variable_list inputs{x};

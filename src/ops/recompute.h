@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Less memory for more work: a function whose intermediate results are not kept for the backward
-// pass but computed anew in it, to the bit, from its input.
+// Activation checkpointing: the backward pass recomputes a function's intermediate results from its
+// input, bit for bit, instead of saving them.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,7 @@ namespace hydramix {
 
 using TensorFunction = std::function<torch::Tensor(const torch::Tensor&)>;
 
-// f(x). `parameters` are all other tensors that the gradient goes to; f must give the same each
-// time.
+// f(x). `parameters` are all other tensors that need gradients. f must be deterministic.
 torch::Tensor recomputed(const TensorFunction& f, const torch::Tensor& x,
                          const std::vector<torch::Tensor>& parameters);
 

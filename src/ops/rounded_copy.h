@@ -13,11 +13,11 @@ class LastWrite;
 
 struct RoundedCopy::State {
   std::mutex mutex;
-  // Of which weight the copy is: its memory, and how often it had been written.
+  // Identify the weight that was copied: its memory and its version counter.
   const void* data = nullptr;
   int64_t version = 0;
   torch::Tensor copy;
-  std::shared_ptr<on_cuda::LastWrite> write;  // of the copy
+  std::shared_ptr<on_cuda::LastWrite> write;  // the last write to the copy
 };
 
 namespace on_cuda {

@@ -16,14 +16,14 @@ using torch::autograd::variable_list;
 // Tensors in the order of the autograd function's inputs.
 enum Input { kX, kDtF, kBF, kCF, kDtB, kBB, kCB, kDtBias, kA, kDelta, kInputs };
 
-// What a call has besides tensors.
+// The arguments of a call that are not tensors.
 struct ScanPlan {
   ScanSettings settings;
   Sequences sequences;
 };
 
 ScanCall call_of(const variable_list& in, const ScanPlan& plan, bool gradients) {
-  // A direction that is not there has no tokens' dimension either.
+  // The tensors of a missing direction are empty and one-dimensional.
   const auto given = [](const Tensor& t) { return t.dim() > 1 ? t : Tensor(); };
   ScanCall call{in[kX],
                 {{given(in[kDtF]), given(in[kBF]), given(in[kCF])},
@@ -138,7 +138,7 @@ Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDire
     check_like(delta, {n, H}, arithmetic, device, "delta");
   check_offsets("scan", sequences.offsets(), n);
 
-  // An autograd function takes no undefined tensors: a direction that is not there is empty.
+  // An autograd function accepts no undefined tensor: a missing direction has empty tensors.
   const auto rows = [](const Tensor& t) {
     return t.defined() ? packed_rows(t) : torch::empty({0});
   };

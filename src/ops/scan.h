@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quasiseparable scan on packed sequences, forward and backward: LibTorch's side of
-// kernels/cpu/scan.h, where the formula stands, and of kernels/cuda/scan.h.
+// The quasiseparable scan on packed sequences, forward and backward: the LibTorch interface of
+// kernels/cpu/scan.h, which has the formula, and of kernels/cuda/scan.h.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace hydramix {
 
-// What one direction reads. Undefined tensors: the scan does not have this direction.
+// The inputs of one direction; undefined if the scan does not have this direction.
 struct ScanDirection {
   torch::Tensor dt;  // (n, H), before softplus
   torch::Tensor b;   // (n, G, N)
@@ -19,20 +19,19 @@ struct ScanDirection {
 
 struct ScanSettings {
   int64_t shift = 1;  // 1: strictly off the diagonal, as in Hydra; 0: as in Mamba-2
-  // Places of a chunk on the CPU: any value, same result to rounding; 1024 at most are taken.
+  // Chunk length on the CPU, at most 1024 in effect. Changes the result only by rounding.
   int64_t tile = 64;
   double dt_low = 0, dt_high = std::numeric_limits<double>::infinity();
 };
 
-// x (n, H, P), dt_bias (H), A (H), delta (n, H) or (H) -> (n, H, P). x, b and c are float32,
-// float64 or bfloat16, all alike; the rest is in the arithmetic of that; float64 on the CPU only.
-// On the CPU a sequence gives the same bits whatever stands around it and however many threads
-// there are; so do all gradients but those of weights, whose sum over sequences depends on which
-// there are. On a GPU the same call gives the same bits.
+// x (n, H, P), dt_bias (H), A (H), delta (n, H) or (H) -> (n, H, P). x, b and c have one dtype:
+// float32, float64 (CPU only) or bfloat16. The other tensors have the dtype that this one is
+// computed in. On the CPU the bits of a sequence's output do not depend on the other sequences or
+// on the number of threads. The same holds for gradients, except those of the weights, which are
+// sums over all sequences. On a GPU the same call gives the same bits.
 //
-// Kept for the backward pass, on the CPU: the inputs, the states at the borders of chunks (2 N /
-// tile floats per channel and token) and what the heads share ((tile + 4 N) G + 4 H floats per
-// token).
+// On the CPU the forward pass saves the inputs, the states at chunk boundaries (2 N / tile floats
+// per channel and token) and the values shared by heads ((tile + 4 N) G + 4 H floats per token).
 torch::Tensor packed_scan(const torch::Tensor& x, const ScanDirection& forward,
                           const ScanDirection& backward, const torch::Tensor& dt_bias,
                           const torch::Tensor& A, const torch::Tensor& delta,
@@ -43,17 +42,17 @@ struct ScanCall {
   torch::Tensor x;  // (n, H, P)
   ScanDirection direction[2];
   torch::Tensor dt_bias, A;  // (H)
-  torch::Tensor diagonal;    // (H), or undefined; on the CPU one of the two is given
+  torch::Tensor diagonal;    // (H), or undefined; on the CPU one of diagonal and delta is set
   torch::Tensor delta;       // (n, H), or undefined: delta_t x_t is added
   ScanSettings settings;
   Sequences sequences;
   bool gradients = true;  // a backward pass may follow
-  // Called after each pass on tensor cores has been launched, with its name; for timing.
+  // For timing: called with the name of each tensor-core pass after its launch.
   std::function<void(const char*)> passed = {};
 };
 
-// Those to be filled are given; undefined: not wanted. On the CPU all but one of diagonal and delta
-// are wanted, and delta is contiguous.
+// The defined tensors are filled; gradients for undefined ones are not computed. On the CPU all are
+// defined, except one of diagonal and delta, and delta is contiguous.
 struct ScanGradients {
   torch::Tensor x;  // (n, H, P)
   ScanDirection direction[2];
@@ -62,7 +61,7 @@ struct ScanGradients {
 };
 
 namespace on_cpu {
-// Fills y (n, H, P). Returns what the backward pass needs besides the call.
+// Fills y (n, H, P). Returns the tensors that the backward pass needs besides the call.
 std::vector<torch::Tensor> scan_forward(const ScanCall& call, const torch::Tensor& y);
 void scan_backward(const ScanCall& call, const std::vector<torch::Tensor>& saved,
                    const torch::Tensor& dy, const ScanGradients& gradients);

@@ -9,8 +9,8 @@ namespace hydramix {
 namespace {
 
 // (..., T) -> (..., T, T): sum of l over (j, i] for i >= j, minus infinity above the diagonal. Each
-// entry is summed from its own terms, so that a huge l at one place does not absorb small ones
-// after it.
+// entry is the sum of its own terms, so that a huge l at one place does not absorb small ones after
+// it.
 torch::Tensor range_sums(const torch::Tensor& l) {
   const int64_t T = l.size(-1);
   const auto ones = torch::ones({T, T}, l.options().dtype(torch::kBool));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The causal state-space scan of Mamba-2 (SSD), whose matrix is semiseparable:
+// The causal state-space scan of Mamba-2 (SSD). Its matrix M is semiseparable:
 //
 //   h_t = exp(dt_t A) h_{t-1} + dt_t x_t b_t^T,   s_t = h_t c_t            (h_{-1} = 0)
 //   M_ij = c_i . b_j exp(A sum_{t=j+1}^{i} dt_t) dt_j   for i >= j, else 0
 //
-// Head h of H reads group h / (H / G) of b and c. Decays are exponentials of sums of dt A over the
-// range itself, never quotients of running products nor differences of long running sums: neither
-// dt = 0, nor a huge dt, nor a million tokens overflows, underflows early or cancels.
+// Head h of H reads group h / (H / G) of b and c. Each decay is the exponential of a sum of dt A
+// over its own range, not a quotient of prefix products or a difference of long prefix sums. So dt
+// = 0, a huge dt or a million tokens cause no overflow, early underflow or cancellation.
 #pragma once
 
 #include "hydramix/torch_compat.h"
@@ -23,14 +23,15 @@ struct ScanParams {
   ScanParams flipped() const;
 };
 
-// (S, L, H, P) -> (S, L, H, P) by the recurrence, place by place: the definition, and what the
-// kernels of ops/scan.h are tested against.
+// (S, L, H, P) -> (S, L, H, P) by the recurrence, place by place: the definition, against which the
+// kernels of ops/scan.h are tested.
 torch::Tensor semiseparable_scan_ref(const torch::Tensor& x, const ScanParams& params);
 
 // (S, H, L, L), lower triangular.
 torch::Tensor semiseparable_matrix(const ScanParams& params);
 
-// What the state h_{-1} = h0 (H, P, N) adds to s: c_t . h0 exp(A sum_{r=0}^{t} dt_r), (S, L, H, P).
+// The contribution of an initial state h_{-1} = h0 (H, P, N) to s: c_t . h0 exp(A sum_{r=0}^{t}
+// dt_r), (S, L, H, P).
 torch::Tensor initial_state_response(const ScanParams& params, const torch::Tensor& h0);
 
 // Sequence reversal and the shift by one place of the paper's proposition 3.7, along dimension

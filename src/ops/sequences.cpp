@@ -31,7 +31,7 @@ torch::Tensor Sequences::index_of_tokens(torch::Device device) const {
   if (has_table(*this, device)) return on_cuda::index_of_tokens(*this, device);
   const auto bounds = torch::tensor(offsets(), torch::kInt64);
   const auto lengths = bounds.narrow(0, 1, count()) - bounds.narrow(0, 0, count());
-  // Nobody writes into it again: no need to wait until the device has it.
+  // The host tensor is not written again, so the copy need not block.
   return torch::repeat_interleave(torch::arange(count()), lengths)
       .to(device, /*non_blocking=*/true);
 }

@@ -14,18 +14,18 @@ class SequenceTables;
 
 struct Sequences::State {
   std::vector<int64_t> offsets;
-  int64_t length = 0;  // of each sequence, where all have the same; else 0
+  int64_t length = 0;  // of every sequence if all are equally long, else 0
 
   std::mutex mutex;
-  std::shared_ptr<on_cuda::SequenceTables> tables;  // made on first use; guarded by the mutex
+  std::shared_ptr<on_cuda::SequenceTables> tables;  // created on first use; guarded by the mutex
 };
 
-// Sequences whose table can be filled again with other offsets of as many tokens, while a graph
-// that reads it is alive. On the host they stay as they were first.
+// Sequences with a device table that refill() can overwrite with other offsets of the same number
+// of tokens, while a CUDA graph reads it. The offsets on the host do not change.
 Sequences refillable_sequences(const std::vector<int64_t>& offsets, torch::Device device);
 void refill(const Sequences& sequences, const std::vector<int64_t>& offsets);
 
-// Makes the table for a device now: a graph capture cannot.
+// Creates the table for a device now, because a graph capture cannot.
 void make_table(const Sequences& sequences, torch::Device device);
 
 namespace on_cuda {

@@ -10,7 +10,7 @@
 namespace hydramix {
 namespace {
 
-constexpr int64_t kMostGaussNodes = 24;
+constexpr int64_t kMaxGaussNodes = 24;
 
 // 2 sum_k |Gamma(2 + i y_k)|, y_k = 2 pi k / h: the trapezoidal rule's relative error for the
 // derivative, which is the larger one. |Gamma(2 + iy)|^2 = (1 + y^2) pi y / sinh(pi y), in
@@ -27,7 +27,7 @@ double trapezoidal_error(double h) {
   return sum;
 }
 
-// The x in [low, high] up to which an increasing f stays <= bound.
+// The largest x in [low, high] with f(x) <= bound, for an increasing f.
 template <class F>
 double largest(double low, double high, double bound, const F& f) {
   for (int i = 0; i < 60; ++i) {
@@ -38,7 +38,7 @@ double largest(double low, double high, double bound, const F& f) {
 }
 
 // Recurrence of the little q-Legendre polynomials, orthogonal over 1, q, q^2, ... with weights q^n.
-// Differences 1 - q^n by expm1, since q is near one.
+// Differences 1 - q^n are computed by expm1, since q is near one.
 struct LittleQLegendre {
   double h;  // q = exp(-h)
   double q(double n) const { return std::exp(-n * h); }
@@ -50,7 +50,7 @@ struct LittleQLegendre {
     return n == 0 ? 0 : q(n) * minus(n) * minus(n) / (minus(2 * n) * minus(2 * n + 1));
   }
   double alpha(double n) const { return A(n) + C(n); }     // diagonal of the Jacobi matrix
-  double beta(double n) const { return A(n - 1) * C(n); }  // squares beside it
+  double beta(double n) const { return A(n - 1) * C(n); }  // squares of its off-diagonal
 };
 
 }  // namespace
@@ -59,15 +59,16 @@ ReciprocalRule::ReciprocalRule(double tolerance) {
   HYDRAMIX_CHECK(tolerance >= 1e-16 && tolerance <= 1e-2,
                  "sum of exponentials: the tolerance must be in [1e-16, 1e-2]; got ", tolerance,
                  ". Take the machine epsilon of the arithmetic.");
-  // Half of the tolerance for the step, a quarter for each end.
+  // The step may use half of the tolerance, each end a quarter.
   h_ = largest(0.05, 3, tolerance / 2, trapezoidal_error);
   tau_ = largest(1, 60, -tolerance / 4, [](double s) { return -(1 + s) * std::exp(-s); });
   tau_ = std::nextafter(tau_, 61.0);
 
-  // p Gaussian nodes for the tail z t <= theta: the p that leaves the fewest terms in all.
+  // Chooses the number p of Gaussian nodes for the tail z t <= theta that gives the fewest terms in
+  // total.
   const LittleQLegendre tail{h_};
   double log_norm = std::log(h_ / tail.minus(1)), best = 1e300;
-  for (int64_t p = 1; p <= kMostGaussNodes; ++p) {
+  for (int64_t p = 1; p <= kMaxGaussNodes; ++p) {
     log_norm += std::log(tail.beta(static_cast<double>(p)));
     const double two_p = 2.0 * static_cast<double>(p);
     const double reach = (std::lgamma(two_p) + std::log(tolerance / 4) - log_norm) / (two_p + 1);

@@ -4,9 +4,9 @@
 //   1/z ~ sum_r w_r exp(-t_r z),   relative error <= tolerance for the sum and for its derivative
 //
 // This separates the variables of 1/(a + b), so a Cauchy matrix is a product of two thin ones. The
-// integral 1/z = int exp(u - z e^u) du by the trapezoidal rule, whose nodes t = e^{nh} make the
-// error the same for every z; the infinitely many nodes near t = 0 are replaced by a few Gaussian
-// ones. The rank is O(log(high / low) log(1 / tolerance)); proof in docs/math.md.
+// trapezoidal rule for 1/z = int exp(u - z e^u) du has nodes t = e^{nh}, so its error is the same
+// for every z. The infinitely many nodes near t = 0 are replaced by a few Gaussian ones. The rank
+// is O(log(high / low) log(1 / tolerance)); proof in docs/math.md.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Exponentials {
 
 class ReciprocalRule {
  public:
-  // What does not depend on the interval. 1e-16 <= tolerance <= 1e-2.
+  // Computes everything that does not depend on the interval. 1e-16 <= tolerance <= 1e-2.
   explicit ReciprocalRule(double tolerance);
 
   // The rule for 0 < low <= z <= high, and its number of terms R.
@@ -29,12 +29,12 @@ class ReciprocalRule {
 
   double step() const { return h_; }               // h
   int64_t gauss_nodes() const { return p_; }       // p
-  double smallest_tail() const { return theta_; }  // theta: Gaussian nodes serve z t <= theta
-  double largest_term() const { return tau_; }     // tau: terms with z t > tau are left out
+  double smallest_tail() const { return theta_; }  // theta: Gaussian nodes cover z t <= theta
+  double largest_term() const { return tau_; }     // tau: terms with z t > tau are omitted
 
  private:
-  int64_t first(double high) const;  // n of the first trapezoidal node that is kept
-  int64_t last(double low) const;    // and of the last
+  int64_t first(double high) const;  // index n of the first trapezoidal node in use
+  int64_t last(double low) const;    // and of the last one
 
   double h_, tau_, theta_;
   int64_t p_;

@@ -29,7 +29,7 @@ torch::Tensor kernel_spectrum(const torch::Tensor& t, int64_t L, int64_t n) {
   return torch::fft::rfft(to_cyclic(t, L, n));
 }
 
-// On the CPU: every head of every sequence is a task, a few of its channels at a time.
+// For the CPU: each head of each sequence is a task, which processes its channels in batches.
 class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
  public:
   static Variable forward(AutogradContext* ctx, const Variable& t, const Variable& x) {
@@ -47,7 +47,7 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
   static variable_list backward(AutogradContext* ctx, variable_list dys) {
     const auto saved = ctx->get_saved_variables();
     const auto &t = saved[0], &x = saved[1], &dy = dys[0];
-    // A gradient that is to be differentiated again: the same in operations that can be.
+    // A gradient that must be differentiable uses LibTorch's differentiable operations.
     if (torch::GradMode::is_enabled()) {
       variable_list inputs, result(2);
       for (int i = 0; i < 2; ++i)
@@ -73,7 +73,7 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
     return {t.size(0) == x.size(0) ? dt : dt.sum(0, /*keepdim=*/true), dx};
   }
 
-  // The same as LibTorch's operations on all channels at once: what other devices run.
+  // The same with LibTorch's operations on all channels at once; other devices use this.
   static torch::Tensor by_operations(const torch::Tensor& t, const torch::Tensor& x) {
     const int64_t L = x.size(1), n = fast_fft_size(2 * L - 1);
     const auto kernel = kernel_spectrum(t, L, n).unsqueeze(2);    // (S or 1, H, 1, n / 2 + 1)
@@ -94,7 +94,7 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
   }
   template <class F>
   static void for_channels(const torch::Tensor& x, int64_t n, F f) {
-    const int64_t H = x.size(2), P = x.size(3), width = std::min(P, ffts_at_a_time(n));
+    const int64_t H = x.size(2), P = x.size(3), width = std::min(P, fft_batch_size(n));
     parallel(x.size(0) * H, [&](int64_t task) {
       const torch::NoGradGuard no_grad;
       for (int64_t c = 0; c < P; c += width) f(task / H, task % H, c, std::min(width, P - c));

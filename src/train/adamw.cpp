@@ -13,7 +13,7 @@ AdamWPlan plan_of(FlatParameters& parameters, const ParameterGroups& groups) {
   std::vector<AdamWPlan::Range> ranges;
   for (std::size_t i = 0; i < parameters.ranges().size(); ++i) {
     const auto& range = parameters.ranges()[i];
-    ranges.push_back({range.begin, range.size, groups.of_range[i]});
+    ranges.push_back({range.begin, range.size, groups.group_of_range[i]});
   }
   return adamw_plan(std::move(ranges), parameters.values().device());
 }

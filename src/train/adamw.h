@@ -9,11 +9,11 @@
 //   decay_rule: decoupled    keep = 1 - share decay          Composer's DecoupledAdamW
 //   decay_rule: times_rate   keep = 1 - share rate decay     torch.optim.AdamW
 //
-// `share` is the schedule's. Recipes state a decay for one of the two rules: 1e-2 belongs to
-// times_rate, and as decoupled decay would erase the weights within a few hundred steps.
+// `share` is the schedule's. A decay belongs to one of the two rules: 1e-2 is meant for times_rate;
+// as a decoupled decay it would erase the weights within a few hundred steps.
 //
 //   average = d average + (1 - d) w,   d = ema, or min(ema, (1 + t) / (10 + t)) with ema_warmup,
-//                                      t the steps before this one
+//                                      t the number of earlier steps
 #pragma once
 
 #include <string>
@@ -40,23 +40,24 @@ struct AdamWOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("rate", self.rate, Range{0.0, 1e3}, "learning rate at its peak");
-    v("beta1", self.beta1, Range{0.0, 0.9999999}, "what stays of the mean gradient each step");
-    v("beta2", self.beta2, Range{0.0, 0.9999999}, "what stays of the mean square each step");
+    v("beta1", self.beta1, Range{0.0, 0.9999999},
+      "share of the mean gradient that each step keeps");
+    v("beta2", self.beta2, Range{0.0, 0.9999999}, "share of the mean square that each step keeps");
     v("epsilon", self.epsilon, Range{0.0, 1.0}, "keeps the denominator from zero");
     v("decay", self.decay, Range{0.0, 1.0},
       "weight decay at the peak rate; none on norms, biases, A_log, dt_bias, D");
     v("decay_rule", self.decay_rule, Choices{"decoupled", "times_rate"},
-      "what a step takes off a weight: decay itself, or learning rate times decay as torch's AdamW "
-      "does");
+      "share of a weight that a step subtracts: decay, or learning rate times decay as in torch's "
+      "AdamW");
     v("groups", self.groups,
       "weights with a rate or decay of their own, each \"PATTERN rate=R decay=D\": PATTERN is a "
       "regular expression found in the weight's name, R a peak rate or x0.1 for a share of the "
       "common one; the first group that fits counts");
     v("clip", self.clip, Range{0.0, kInfinity}, "largest norm of the gradient; inf: not clipped");
     v("ema", self.ema, Range{0.0, 0.9999999},
-      "what stays of the average of the weights each step; 0: no average is kept");
+      "share of the average of the weights that each step keeps; 0: no average");
     v("ema_warmup", self.ema_warmup,
-      "less stays at first, at most (1 + t) / (10 + t) after t steps: forgets the initial weights");
+      "keep at most (1 + t) / (10 + t) after t steps, to forget the initial weights");
   }
 };
 
@@ -64,12 +65,13 @@ class AdamW {
  public:
   AdamW(FlatParameters& parameters, const AdamWOptions& options);
 
-  // Norm of the gradient of the mean loss: gradients() holds that of a sum of `terms` terms.
+  // Norm of the gradient of the mean loss; gradients() holds the gradient of a sum of `terms`
+  // terms.
   double gradient_norm(double terms) const;
-  // One step; `norm` as gradient_norm() gave it just before.
+  // One step; `norm` is the result of gradient_norm() for this step.
   void step(double rate_share, double terms, double norm);
 
-  // The state that a checkpoint holds, (n) each; the average is undefined when none is kept.
+  // The state that a checkpoint holds, (n) each; the average is undefined without ema.
   torch::Tensor& mean() { return mean_; }
   torch::Tensor& square() { return square_; }
   torch::Tensor& average() { return average_; }

@@ -5,8 +5,8 @@
 //                                           metadata: step, counters, checksums of every tensor
 //   checkpoints/best.safetensors            the one with the lowest loss in evaluation (a link)
 //
-// A file appears whole or not at all, and checksums detect later damage. There is no other state:
-// random numbers and the position in the data are functions of the step (base/random.h).
+// Files are written atomically, and checksums detect later damage. There is no other state: random
+// numbers and the position in the data are functions of the step (base/random.h).
 #pragma once
 
 #include <filesystem>

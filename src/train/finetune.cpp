@@ -28,10 +28,10 @@ fs::path file_of(const SentenceTask& task, const fs::path& data, const std::stri
   return data / task.name / (part + ".tsv");
 }
 
-// The task's files, read and found right. Test files have no labels and need not be there.
+// The task's files, read and checked. Test files have no labels and are optional.
 struct TaskFiles {
   SentenceFile train;
-  std::vector<SentenceFile> dev, test;  // as task.dev; as many of task.test as there are
+  std::vector<SentenceFile> dev, test;  // in the order of task.dev; the existing ones of task.test
   std::vector<std::string> test_parts;
 
   std::vector<const SentenceFile*> all() const {
@@ -40,7 +40,7 @@ struct TaskFiles {
       for (const auto& file : *files) list.push_back(&file);
     return list;
   }
-  // Of what a run learns from and is judged by: test files may come later.
+  // Fingerprints of the training and dev files; test files may be added later.
   Json fingerprints() const {
     Json all{{"train", train.fingerprint}};
     for (const auto& file : dev) all[file.path.stem().string()] = file.fingerprint;
@@ -61,7 +61,7 @@ TaskFiles read_files(const SentenceTask& task, const fs::path& data) {
   return files;
 }
 
-// Of all weights: a model that was exchanged is not what a stopped run began with.
+// Fingerprint of all weights, so that a stopped run is not continued with another model.
 std::string fingerprint_of(const torch::nn::Module& module) {
   uint64_t hash = kFnvStart;
   for (const auto& [name, weight] : named_weights(module)) {
@@ -72,7 +72,7 @@ std::string fingerprint_of(const torch::nn::Module& module) {
   return formatted("%016llx", hash);
 }
 
-// What fine-tuning starts from: an encoder with its tokenizer.
+// The start of fine-tuning: an encoder with its tokenizer.
 struct Start {
   BertOptions options;
   std::shared_ptr<torch::nn::Module> weights;
@@ -99,7 +99,7 @@ std::string pooling_of(const FinetuneOptions& options, const BertOptions& model)
   return mixer_info(model.block.mixer).causal ? "mean" : "cls";
 }
 
-// Throws unless the task's examples can go through the encoder.
+// Throws unless the encoder can process the task's examples.
 void check_encoder(const FinetuneOptions& options, const BertOptions& model) {
   HYDRAMIX_CHECK(!sentence_task(options.task).pairs || model.type_vocab >= 2, options.model,
                  ": tells no first sentence from a second (type_vocab is 1), and ", options.task,
@@ -119,7 +119,7 @@ void check_batch(const FinetuneOptions& options, int64_t ranks) {
       "--batch.");
 }
 
-// What each rank predicted, put together on all of them.
+// Gathers the predictions of all ranks on every rank.
 std::vector<double> gathered(const std::vector<double>& share, Communicator& communicator,
                              torch::Device device) {
   auto all = torch::tensor(share, torch::kFloat64).to(device);
@@ -146,7 +146,7 @@ Json read_result(const fs::path& path) {
   return result;
 }
 
-// Steps between checkpoints at most: what a crash can cost.
+// The most steps between checkpoints, which a crash can lose.
 constexpr int64_t kCheckpointSteps = 500;
 
 const RunRules& finetune_rules() {
@@ -305,7 +305,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
       {"seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()},
       {"metrics", evaluation}};
   write_file(result_path, outcome.result.dump(2) + "\n");
-  remove_checkpoints(folder / "checkpoints");  // there is nothing left to go on with
+  remove_checkpoints(folder / "checkpoints");  // the run is complete
   return outcome;
 }
 

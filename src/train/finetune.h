@@ -5,10 +5,10 @@
 //                     data.json      fingerprints of the files and of the model it starts from
 //                     metrics.jsonl  losses and evaluations
 //                     model/         the classifier, its tokenizer beside it
-//                     predictions/   what it says of the test files, in GLUE's submission format
-//                     result.json    its metrics; where it is, the run is complete
-//                     checkpoints/   the state, as long as the run is not
-// The same call again continues a run that was stopped, and shows one that is complete.
+//                     predictions/   its answers for the test files, in GLUE's submission format
+//                     result.json    its metrics; it exists once the run is complete
+//                     checkpoints/   the state, until the run is complete
+// The same call continues a stopped run and shows a complete one.
 #pragma once
 
 #include "glue/recipes.h"
@@ -43,36 +43,34 @@ struct FinetuneOptions {
       "folder of a pretrained model or run, or of a classifier whose encoder to start from");
     v("task", self.task, Required{}, "MNLI, QNLI, QQP, RTE, SST-2, MRPC, CoLA, STS-B or WNLI");
     v("data", self.data, "folder of GLUE: the task's files are in a folder of its name");
-    v("out", self.out, "folder of the run; a run that is there is continued");
+    v("out", self.out, "folder of the run; an existing run is continued");
     v("recipe", self.recipe, Required{},
-      "what epochs, batch, max_length, rate, decay, decay_rule, clip and pooling are where they "
-      "are "
-      "not given: hydra, m2, train_bert, table2, small, tiny, or a file like "
+      "values of epochs, batch, max_length, rate, decay, decay_rule, clip and pooling unless "
+      "given: hydra, m2, train_bert, table2, small, tiny, or a file like "
       "recipes/glue/hydra.yaml");
     v("epochs", self.epochs, Range{0, 1 << 20}, "times every example is seen; 0: the recipe's");
-    v("batch", self.batch, Range{0, 1 << 20}, "examples a step; 0: the recipe's");
+    v("batch", self.batch, Range{0, 1 << 20}, "examples per step; 0: the recipe's");
     v("max_length", self.max_length, Range{0, 1 << 24},
       "tokens of an example, with [CLS] and [SEP]; the rest is cut off; 0: the recipe's");
     v("rate", self.rate, Range{0.0, 1e3}, "learning rate at its peak; 0: the recipe's");
     v("decay", self.decay, Range{-1.0, 1.0}, "weight decay at the peak rate; -1: the recipe's");
     v("decay_rule", self.decay_rule, Choices{"recipe", "decoupled", "times_rate"},
-      "what a step takes off a weight: decay itself, or learning rate times decay as torch's AdamW "
-      "does");
+      "share of a weight that a step subtracts: decay, or learning rate times decay as in torch's "
+      "AdamW");
     v("clip", self.clip, Range{0.0, kInfinity},
       "largest norm of the gradient; inf: not clipped; 0: the recipe's");
     v("groups", self.groups,
       "weights with a rate or decay of their own, as train.optimizer.groups of pretrain");
-    v("micro_batch", self.micro_batch, Range{1, 1 << 20}, "examples that a rank takes at once");
-    v("dropout", self.dropout, Range{0.0, 0.99}, "before the last layer");
+    v("micro_batch", self.micro_batch, Range{1, 1 << 20}, "examples that a rank processes at once");
+    v("dropout", self.dropout, Range{0.0, 0.99}, "dropout before the last layer");
     v("pooling", self.pooling, Choices{"auto", "cls", "mean"},
-      "what a sequence is classified by: [CLS], or the mean of its tokens; auto: the recipe's, or "
-      "the mean for causal mixers, whose [CLS] sees nothing");
-    v("seed", self.seed, Range{0, 1LL << 53}, "of the new weights, the order and dropout");
-    v("schedule", self.schedule, "of the learning rate");
-    v("device", self.device, Choices{"auto", "cpu", "cuda"},
-      "auto: a GPU where LibTorch finds one");
+      "vector that is classified: that of [CLS], or the mean over the tokens; auto: the recipe's, "
+      "or the mean for causal mixers, where [CLS] sees no other token");
+    v("seed", self.seed, Range{0, 1LL << 53}, "seed of the new weights, the order and dropout");
+    v("schedule", self.schedule, "schedule of the learning rate");
+    v("device", self.device, Choices{"auto", "cpu", "cuda"}, "auto: a GPU if LibTorch finds one");
     v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
-      "of matrix products; weights are float32; auto: bfloat16 on a GPU");
+      "type of matrix products; weights are float32; auto: bfloat16 on a GPU");
     v("timeout", self.timeout, Range{1.0, 1e6}, "seconds to wait for another rank");
   }
 };
@@ -80,31 +78,32 @@ struct FinetuneOptions {
 struct FinetuneResult {
   Trainer::End end = Trainer::End::kDone;
   // {"task", "seed", "parameters", "steps", "seconds": of this call, "metrics": {"loss", ...,
-  // "score"}}; null when interrupted, and on other ranks than the first.
+  // "score"}}; null when interrupted, and on all ranks but the first.
   nlohmann::ordered_json result;
 };
 
-// What the recipe says where nothing was asked for. UsageError for what no recipe could have.
+// The options with unset values taken from the recipe. Throws UsageError for invalid options.
 FinetuneOptions completed(FinetuneOptions options);
 
-// What finetune() would throw, found before anything is trained.
+// The checks of finetune(), which throw before anything is trained.
 //
-// Reads every file of the task; fingerprints of those that it learns from, by name.
+// Reads every file of the task. Returns the fingerprints of the training and dev files, by name.
 nlohmann::ordered_json check_task_files(const SentenceTask& task,
                                         const std::filesystem::path& data);
-// What a run starts from.
+// The model and tokenizer that a run starts from.
 struct StartInfo {
   BertOptions encoder;
   nlohmann::ordered_json fingerprints;  // {"model", "tokenizer"}
 };
 StartInfo start_info(const std::string& model);
-// That the encoder fits the options, and these the number of ranks.
+// Throws unless the encoder fits the options and these fit the number of ranks.
 void check_start(const FinetuneOptions& options, const BertOptions& encoder, int64_t ranks);
-// That OUT holds no run of other options, or with other data (some of its fingerprints).
+// Throws if OUT holds a run with other options or with other data. `data` may have only some of the
+// fingerprints.
 void check_out(const FinetuneOptions& options, const nlohmann::ordered_json& data);
 
 FinetuneResult finetune(const FinetuneOptions& options, const TrainEvents& events = {});
-// The same among ranks that exist already; `device` is theirs.
+// The same for existing ranks; `device` is the device of this one.
 FinetuneResult finetune(const FinetuneOptions& options, Communicator& communicator,
                         torch::Device device, const TrainEvents& events = {});
 

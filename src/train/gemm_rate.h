@@ -7,8 +7,9 @@
 
 namespace hydramix {
 
-// Floating-point operations a second that large matrix products reach on this device: the yardstick
-// for the rate of a training run. On the CPU it is the rate of ops/product_rate.h, in float32.
+// Floating-point operations per second that large matrix products reach on this device: the
+// yardstick for the rate of a training run. On the CPU it is the rate of ops/product_rate.h, in
+// float32.
 double gemm_rate(torch::Device device, torch::ScalarType type);
 
 }  // namespace hydramix

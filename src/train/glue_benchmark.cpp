@@ -25,10 +25,10 @@ bool starts_from_first(const SentenceTask& task) {
   return task.name == "RTE" || task.name == "MRPC" || task.name == "STS-B";
 }
 
-// What will be done, found possible before any of it is.
+// The runs of a call, checked before any of them starts.
 struct BenchmarkPlan {
   std::vector<const SentenceTask*> tasks;  // MNLI first
-  std::vector<Json> files;                 // fingerprints of each task's
+  std::vector<Json> files;                 // fingerprints of each task's files
   std::vector<std::string> skipped, missing_files;
   std::vector<int64_t> seeds;
   bool from_mnli = false;
@@ -50,7 +50,7 @@ std::vector<const SentenceTask*> tasks_asked_for(const GlueOptions& options) {
   return tasks;
 }
 
-// The first file of the task that is not there; empty: it has all it needs.
+// The first missing file of the task; empty if none is missing.
 fs::path missing_file(const SentenceTask& task, const fs::path& data) {
   std::vector<std::string> parts{"train"};
   parts.insert(parts.end(), task.dev.begin(), task.dev.end());
@@ -115,7 +115,7 @@ BenchmarkPlan make_plan(const GlueOptions& options) {
   plan.from_mnli =
       options.start == "mnli" && std::any_of(plan.tasks.begin(), plan.tasks.end(),
                                              [](const auto* t) { return starts_from_first(*t); });
-  // Its classifiers are made by this call, or were by another.
+  // This call or an earlier one makes its classifiers.
   const bool made =
       plan.makes_mnli() || std::all_of(plan.seeds.begin(), plan.seeds.end(), [&](int64_t seed) {
         return fs::exists(run_folder(options, kFirstTask, seed) / "result.json");
@@ -129,14 +129,14 @@ BenchmarkPlan make_plan(const GlueOptions& options) {
   return plan;
 }
 
-// Whether the folder holds a run of fine-tuning that began from this very model.
+// Whether the folder holds a fine-tuning run that started from this model.
 bool began_from(const fs::path& folder, const StartInfo& start) {
   const auto data = data_of_run(folder);
   return data.contains("model") && data["model"] == start.fingerprints.at("model");
 }
 
-// Throws what would come up only when it is a task's turn: a model that does not fit it, a folder
-// that holds another run, an MNLI classifier that was made in another way.
+// Finds errors that would otherwise occur only at a task's turn: a model that does not fit the
+// task, a folder that holds another run, an MNLI classifier made with other options.
 void check_runs(const GlueOptions& options, const BenchmarkPlan& plan, const std::string& model,
                 const StartInfo& start) {
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
@@ -160,7 +160,7 @@ void check_runs(const GlueOptions& options, const BenchmarkPlan& plan, const std
                 start.fingerprints);
 }
 
-// Whether a rank got a signal: then all of them stop.
+// Whether any rank got a signal; then all ranks stop.
 bool any_signal(Communicator& communicator, torch::Device device) {
   auto signals = torch::full({1}, Interrupt::signal() != 0 ? 1.0 : 0.0, torch::kFloat64).to(device);
   communicator.sum(signals);
@@ -171,7 +171,7 @@ bool any_signal(Communicator& communicator, torch::Device device) {
 
 GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
   validate(options);
-  const Interrupt interrupt;  // a signal between two runs is not lost either
+  const Interrupt interrupt;  // so that a signal between two runs is not lost
   const BenchmarkPlan plan = make_plan(options);
   if (launch_environment().rank == 0 && events.message)
     for (std::size_t i = 0; i < plan.skipped.size(); ++i)

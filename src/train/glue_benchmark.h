@@ -28,29 +28,28 @@ struct GlueOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("model", self.model,
-      "folder of a pretrained model or run; the recipe tiny makes one where none is given");
+      "folder of a pretrained model or run; by default the recipe tiny pretrains one");
     v("data", self.data, "folder of GLUE: a folder for each task");
-    v("out", self.out, "folder of the runs and of results.json; what is there is continued");
+    v("out", self.out, "folder of the runs and of results.json; existing runs are continued");
     v("recipe", self.recipe, Required{},
       "rates, epochs and lengths of each task: hydra, m2, train_bert, table2, small, tiny, or a "
       "file like recipes/glue/hydra.yaml");
-    v("tasks", self.tasks, "which tasks; none named: the eight of the paper");
+    v("tasks", self.tasks, "tasks to run; by default the eight of the paper");
     v("seeds", self.seeds, Range{0, 1000},
       "runs of each task; 0: five, as in the paper, and one of the recipe tiny");
-    v("seed", self.seed, Range{0, 1LL << 53}, "of the first run; the next has the next number");
+    v("seed", self.seed, Range{0, 1LL << 53}, "seed of the first run; each further run adds 1");
     v("start", self.start, Choices{"mnli", "pretrained"},
-      "what RTE, MRPC and STS-B start from: the MNLI classifier of the same seed, or the model");
-    v("skip_missing", self.skip_missing, "leave out tasks whose files are not there");
+      "start of RTE, MRPC and STS-B: the MNLI classifier of the same seed, or the model");
+    v("skip_missing", self.skip_missing, "skip tasks with missing files");
     v("pooling", self.pooling, Choices{"auto", "cls", "mean"},
-      "what a sequence is classified by: [CLS], or the mean of its tokens; auto: the recipe's, or "
-      "the mean for causal mixers, whose [CLS] sees nothing");
+      "vector that is classified: that of [CLS], or the mean over the tokens; auto: the recipe's, "
+      "or the mean for causal mixers, where [CLS] sees no other token");
     v("max_length", self.max_length, Range{0, 1 << 24},
       "tokens of an example, with [CLS] and [SEP]; 0: the recipe's");
-    v("micro_batch", self.micro_batch, Range{1, 1 << 20}, "examples that a rank takes at once");
-    v("device", self.device, Choices{"auto", "cpu", "cuda"},
-      "auto: a GPU where LibTorch finds one");
+    v("micro_batch", self.micro_batch, Range{1, 1 << 20}, "examples that a rank processes at once");
+    v("device", self.device, Choices{"auto", "cpu", "cuda"}, "auto: a GPU if LibTorch finds one");
     v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
-      "of matrix products; weights are float32; auto: bfloat16 on a GPU");
+      "type of matrix products; weights are float32; auto: bfloat16 on a GPU");
     v("timeout", self.timeout, Range{1.0, 1e6}, "seconds to wait for another rank");
   }
 };
@@ -58,15 +57,15 @@ struct GlueOptions {
 // A run of the benchmark; rank 0 only.
 struct GlueEvents {
   std::function<void(const std::string& message)> message;
-  // Before each run, and for the model that the recipe tiny makes ("pretrain"): what it is called,
-  // and which of how many. The events that it gives are told of the run.
+  // Called before each run with the run's name and its number out of a total; also before
+  // pretraining the model of the recipe tiny ("pretrain"). Returns the events for that run.
   std::function<TrainEvents(const std::string& name, int64_t number, int64_t of)> run;
   std::function<void(const std::string& name, const nlohmann::ordered_json& result)> finished;
 };
 
 struct GlueResult {
   Trainer::End end = Trainer::End::kDone;
-  // What results.json holds, with the tasks of earlier calls with the same options; null when
+  // The contents of results.json, including tasks of earlier calls with the same options; null when
   // interrupted: {"model", "fingerprint" of its weights, "recipe", "parameters", "seeds", other
   // options, "tasks": {name: {"heading", "mean", "deviation", "runs": [{"seed", metrics}]}},
   // "average" of the paper's tasks or null, "skipped": [names]}

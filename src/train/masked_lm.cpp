@@ -19,10 +19,10 @@ torch::Tensor int64_tensor(const std::vector<int64_t>& values) {
 
 }  // namespace
 
-// Recordings that are kept: each holds what the layers of a step compute.
-constexpr std::size_t kRecordings = 2;
-// Masked places of a recorded step are rounded up to a multiple of this.
-constexpr int64_t kPlaces = 512;
+// The number of captured steps kept; each holds the activations of all layers.
+constexpr std::size_t kMaxCapturedSteps = 2;
+// The number of masked places of a captured step is rounded up to a multiple of this.
+constexpr int64_t kPlacesMultiple = 512;
 
 struct MaskedLm::Tensors {
   torch::Tensor ids;                 // (1, n)
@@ -32,8 +32,8 @@ struct MaskedLm::Tensors {
   std::vector<int64_t> offsets;
 };
 
-// A step whose lengths are these, with tensors of its own to read from.
-struct MaskedLm::Recording {
+// A captured step for fixed sequence lengths, with its own input tensors.
+struct MaskedLm::CapturedStep {
   Tensors inputs;
   MaskedLoss loss;
   std::shared_ptr<Graph> graph;
@@ -57,9 +57,9 @@ MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
       validation_(validation),
       validation_batches_(validation_batches),
       settings_(settings),
-      records_(settings.graphs) {
-  // Two operations a weight and token forward, four backward. Embeddings are looked up, not
-  // multiplied, but for the head, which works on masked places.
+      captures_(settings.graphs) {
+  // Two operations per weight and token forward, four backward. Embeddings are looked up, not
+  // multiplied, except in the head, which runs on masked places.
   for (const auto& item : model_->named_parameters())
     if (item.value().dim() == 2 && item.key().find("encoder") != std::string::npos)
       flops_per_token_ += 6.0 * static_cast<double>(item.value().numel());
@@ -76,7 +76,8 @@ MaskedLm::Tensors MaskedLm::upload(const MaskedBatch& batch, bool rounded_up) co
   const auto& device = settings_.device;
   auto positions = batch.positions, targets = batch.targets;
   if (rounded_up) {
-    const auto rounded = (positions.size() + kPlaces - 1) / kPlaces * kPlaces;
+    const auto rounded =
+        (positions.size() + kPlacesMultiple - 1) / kPlacesMultiple * kPlacesMultiple;
     positions.resize(rounded, 0);
     targets.resize(rounded, -1);
   }
@@ -95,37 +96,37 @@ MaskedLoss MaskedLm::gradients(const Tensors& t) {
   return {loss.sum.detach(), loss.correct};
 }
 
-// Lengths that came twice in a row are likely to come again: fixed-length sequences, packed.
-MaskedLoss MaskedLm::recorded_gradients(const Tensors& t) {
-  const auto found = std::find_if(recordings_.begin(), recordings_.end(),
-                                  [&](const auto& recording) { return recording->fits(t); });
-  if (found != recordings_.end()) {
-    std::rotate(found, found + 1, recordings_.end());
-    recordings_.back()->take(t);
-    recordings_.back()->graph->replay();
-    return recordings_.back()->loss;
+// Lengths that occur twice in a row are likely to recur, as with packed sequences of fixed length.
+MaskedLoss MaskedLm::captured_gradients(const Tensors& t) {
+  const auto found = std::find_if(captured_steps_.begin(), captured_steps_.end(),
+                                  [&](const auto& captured) { return captured->fits(t); });
+  if (found != captured_steps_.end()) {
+    std::rotate(found, found + 1, captured_steps_.end());
+    captured_steps_.back()->take(t);
+    captured_steps_.back()->graph->replay();
+    return captured_steps_.back()->loss;
   }
   if (seen_offsets_ == t.offsets) {
-    if (recordings_.size() == kRecordings) recordings_.erase(recordings_.begin());
-    auto recording = std::make_shared<Recording>();
-    recording->inputs = t;
+    if (captured_steps_.size() == kMaxCapturedSteps) captured_steps_.erase(captured_steps_.begin());
+    auto captured = std::make_shared<CapturedStep>();
+    captured->inputs = t;
     make_table(t.layout.sequences(1, t.ids.size(1)), t.ids.device());
     try {
-      recording->graph =
-          std::make_shared<Graph>([&] { recording->loss = gradients(recording->inputs); });
+      captured->graph =
+          std::make_shared<Graph>([&] { captured->loss = gradients(captured->inputs); });
     } catch (const std::exception& error) {
-      // Not enough memory for it, as a rule: steps go on as they did, to the same bits.
-      recordings_.clear();
-      records_ = false;
+      // Usually out of memory. Training continues without captures, with the same results.
+      captured_steps_.clear();
+      captures_ = false;
       const std::string reason = error.what();
       if (settings_.message)
         settings_.message("a step could not be captured, and none will be: " +
                           reason.substr(0, reason.find('\n')));
       return gradients(t);
     }
-    recordings_.push_back(recording);
-    recording->graph->replay();
-    return recording->loss;
+    captured_steps_.push_back(captured);
+    captured->graph->replay();
+    return captured->loss;
   }
   seen_offsets_ = t.offsets;
   return gradients(t);
@@ -152,10 +153,10 @@ Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
   totals.tokens = static_cast<double>(masked.ids.size());
   totals.terms = static_cast<double>(masked.positions.size());
   totals.flops = totals.tokens * flops_per_token_ + totals.terms * flops_per_place_;
-  if (masked.positions.empty()) return totals;  // few and short sequences: nothing was chosen
+  if (masked.positions.empty()) return totals;  // in few and short sequences no token may be chosen
   const auto t = upload(masked, settings_.graphs);
   model_->train();
-  const auto loss = records_ ? recorded_gradients(t) : gradients(t);
+  const auto loss = captures_ ? captured_gradients(t) : gradients(t);
   totals.loss = loss.sum.item<double>();
   totals.correct = loss.correct.item<double>();
   return totals;
@@ -180,15 +181,15 @@ void MaskedLm::evaluate(const MaskedBatch& batch, std::vector<double>& sums) {
   for (const char hit : right) sums[2] += hit;
   if (validation_.kinds().empty()) return;
 
-  // Kinds are asked for where [MASK] stands: a word that was left, or replaced, says something of
-  // itself. What was replaced cannot be seen either.
+  // Kinds are counted only at [MASK], because an unchanged or replaced word gives information about
+  // itself. Replaced words are hidden from the model as well.
   std::size_t place = 0;
   for (std::size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
     const int64_t first = batch.offsets[s] + 1, end = batch.offsets[s + 1] - 1;
     const int64_t begin = batch.begins[s], document = batch.documents[s];
     const std::size_t place_of_sequence = place;
     std::vector<char> hidden_words(static_cast<std::size_t>(validation_.length(document)), 1);
-    std::fill_n(hidden_words.begin() + begin, end - first, 0);  // the rest was cut off
+    std::fill_n(hidden_words.begin() + begin, end - first, 0);  // the rest was truncated
     for (; place < batch.positions.size() && batch.positions[place] < end; ++place)
       if (batch.ids[static_cast<std::size_t>(batch.positions[place])] != batch.targets[place])
         hidden_words[static_cast<std::size_t>(begin + batch.positions[place] - first)] = 1;
@@ -213,7 +214,7 @@ std::vector<double> MaskedLm::evaluate(int64_t rank, int64_t ranks) {
                                 ? std::min(settings_.evaluation_documents, validation_.size())
                                 : validation_.size();
   std::vector<double> sums(3 + 3 * validation_.kinds().size());
-  // Batches, not documents, are dealt out, so that each holds the same on any number of ranks.
+  // Ranks share out batches, not documents, so that a batch is the same on any number of ranks.
   for (int64_t i = rank; i * settings_.micro_batch < documents; i += ranks) {
     const int64_t first = i * settings_.micro_batch;
     evaluate(
@@ -254,7 +255,7 @@ std::string MaskedLm::find_fault(Slice slice) {
     if (!torch::isfinite(x).all().item<bool>() && layer >= 0) {
       where = layer == 0 ? std::string("the embedding's output is not finite")
                          : concat("the output of layer ", layer - 1, " is the first not finite");
-      layer = -1;  // the first is enough
+      layer = -1;  // report only the first
     }
     if (layer >= 0) ++layer;
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masked-language modelling as a task: packed batches through the encoder, the head on masked
-// places only, the loss summed over them.
+// Masked-language modelling as a task. Packed batches go through the encoder; the head runs on
+// masked places only, and the loss is summed over them.
 #pragma once
 
 #include <future>
@@ -12,33 +12,34 @@
 namespace hydramix {
 
 struct MaskedLmSettings {
-  int64_t micro_batch = 32;          // sequences at once in evaluation
+  int64_t micro_batch = 32;          // sequences per evaluation batch
   int64_t evaluation_documents = 0;  // at most; 0: all
   int64_t seed = 0;                  // of dropout
   torch::Device device = torch::kCPU;
-  bool graphs = false;  // on a GPU, in bfloat16: steps whose lengths come again are captured
-  std::function<void(const std::string&)> message = {};  // told when they cannot be
+  bool graphs = false;  // with bfloat16 on a GPU: capture steps with recurring lengths
+  std::function<void(const std::string&)> message = {};  // called if a capture fails
 };
 
 class MaskedLm : public Task {
  public:
-  // `validation` may be the same object as `training`, with other documents as a rule.
+  // `validation` may be the same object as `training`; it usually has other documents.
   MaskedLm(BertForMaskedLM model, const MaskedBatches& training, const Documents& validation,
            const MaskedBatches& validation_batches, const MaskedLmSettings& settings);
 
   torch::nn::Module& model() override { return *model_; }
   Totals accumulate(Slice slice, std::optional<Slice> next) override;
-  // [loss, places, right], then for every kind of dependency [places, right, achievable].
+  // [loss, places, correct], then for every kind of dependency [places, correct, achievable].
   std::vector<double> evaluate(int64_t rank, int64_t ranks) override;
   nlohmann::ordered_json summary(const std::vector<double>& sums) const override;
   std::string find_fault(Slice slice) override;
 
  private:
   struct Tensors;
-  struct Recording;
+  struct CapturedStep;
   MaskedLoss gradients(const Tensors& t);
-  MaskedLoss recorded_gradients(const Tensors& t);
-  // `rounded_up`: with places that do not count, so that there are only few numbers of them.
+  MaskedLoss captured_gradients(const Tensors& t);
+  // `rounded_up` pads the masked places with ignored ones, so that their number has few different
+  // values.
   Tensors upload(const MaskedBatch& batch, bool rounded_up = false) const;
   MaskedBatch batch(Slice slice);
   void evaluate(const MaskedBatch& batch, std::vector<double>& sums);
@@ -48,10 +49,10 @@ class MaskedLm : public Task {
   const Documents& validation_;
   const MaskedBatches& validation_batches_;
   const MaskedLmSettings settings_;
-  bool records_;  // settings_.graphs, as long as there is memory for it
+  bool captures_;  // settings_.graphs, until a capture fails
   double flops_per_token_ = 0, flops_per_place_ = 0;
-  std::vector<std::shared_ptr<Recording>> recordings_;  // the one last used last
-  std::vector<int64_t> seen_offsets_;                   // of the step before
+  std::vector<std::shared_ptr<CapturedStep>> captured_steps_;  // most recently used last
+  std::vector<int64_t> seen_offsets_;                          // of the previous step
   Slice coming_;
   std::future<MaskedBatch> coming_batch_;
 };

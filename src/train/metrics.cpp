@@ -35,7 +35,7 @@ Metrics::~Metrics() { close(descriptor_); }
 
 void Metrics::add(const nlohmann::ordered_json& line) {
   const std::string text = line.dump() + "\n";
-  // One call a line, so that a reader that follows the file sees whole lines.
+  // One write per line, so that a reader that follows the file sees whole lines.
   const ssize_t written = ::write(descriptor_, text.data(), text.size());
   HYDRAMIX_CHECK(written == static_cast<ssize_t>(text.size()), path_.string(),
                  ": cannot be written: ", std::strerror(errno), ". Is the disk full?");

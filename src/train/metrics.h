@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics.jsonl: one JSON object a line, written during training. A run that continues from step s
-// first removes the lines of later steps, so that every step appears once.
+// metrics.jsonl: one JSON object per line, written during training. A run that continues from step
+// s first removes the lines of later steps, so that every step appears once.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ namespace hydramix {
 
 class Metrics {
  public:
-  // Keeps the lines of `path` whose "step" is at most `step`.
+  // Removes the lines of `path` with a "step" above `step`.
   Metrics(std::filesystem::path path, int64_t step);
   ~Metrics();
   Metrics(const Metrics&) = delete;

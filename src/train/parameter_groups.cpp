@@ -62,10 +62,10 @@ GroupText parsed_group(const std::string& text) {
   return group;
 }
 
-// The groups that were asked for, and which of them fitted a weight so far.
-class AskedGroups {
+// The groups in the options, and which of them have matched a weight so far.
+class RequestedGroups {
  public:
-  explicit AskedGroups(const std::vector<std::string>& texts) {
+  explicit RequestedGroups(const std::vector<std::string>& texts) {
     for (const auto& text : texts) groups_.push_back(parsed_group(text));
   }
 
@@ -84,7 +84,7 @@ class AskedGroups {
     return own;
   }
 
-  // To be called when of() has seen all weights.
+  // Call after of() has seen all weights.
   void check_used() const {
     for (const auto& group : groups_)
       HYDRAMIX_CHECK_USAGE(group.used, "optimizer.groups: ", in_quotes(group.text),
@@ -102,25 +102,25 @@ class AskedGroups {
 
 ParameterGroups parameter_groups(const FlatParameters& parameters, ParameterGroup common,
                                  const std::vector<std::string>& texts) {
-  AskedGroups asked(texts);
+  RequestedGroups requested(texts);
   ParameterGroups result;
   auto& groups = result.groups;
   for (const auto& range : parameters.ranges()) {
-    const auto own = asked.of(range.name, range.parameter, common);
+    const auto own = requested.of(range.name, range.parameter, common);
     auto found = std::find(groups.begin(), groups.end(), own);
     if (found == groups.end()) found = groups.insert(groups.end(), own);
-    result.of_range.push_back(static_cast<uint8_t>(found - groups.begin()));
+    result.group_of_range.push_back(static_cast<uint8_t>(found - groups.begin()));
   }
   HYDRAMIX_CHECK_USAGE(groups.size() <= 256, "optimizer.groups: ", groups.size(),
                        " different pairs of rate and decay; expected 256 at most. State fewer.");
-  asked.check_used();
+  requested.check_used();
   return result;
 }
 
 void check_parameter_groups(const torch::nn::Module& model, const std::vector<std::string>& texts) {
-  AskedGroups asked(texts);
-  for (const auto& [name, weight] : named_weights(model)) asked.of(name, weight, {0, 0});
-  asked.check_used();
+  RequestedGroups requested(texts);
+  for (const auto& [name, weight] : named_weights(model)) requested.of(name, weight, {0, 0});
+  requested.check_used();
 }
 
 }  // namespace hydramix

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights that an optimizer treats alike. A text "PATTERN rate=1e-3 decay=0.1" gives the weights in
-// whose name the regular expression is found a peak rate and a decay of their own; what it does not
-// state is as for all others. A stated decay holds for every weight of the group, norms and biases
-// too.
+// Groups of weights with their own rate and decay. A text "PATTERN rate=1e-3 decay=0.1" sets the
+// peak rate and the decay of all weights with a name that matches the regular expression. Values
+// that it omits are those of the other weights. A decay in a group also applies to norms and
+// biases.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ struct ParameterGroup {
 };
 
 struct ParameterGroups {
-  std::vector<ParameterGroup> groups;  // no two alike
-  std::vector<uint8_t> of_range;       // for each range of the parameters the number of its group
+  std::vector<ParameterGroup> groups;   // no two alike
+  std::vector<uint8_t> group_of_range;  // index of the group, for each range of the parameters
 };
 
-// `common` is what weights have by default; of them only those that decays() names decay.
-// UsageError for a text that cannot be read, and for a pattern that fits no weight.
+// `common` is the default; with it only the weights that decays() names decay. Throws UsageError
+// for an invalid text and for a pattern that matches no weight.
 ParameterGroups parameter_groups(const FlatParameters& parameters, ParameterGroup common,
                                  const std::vector<std::string>& texts);
-// Throws what parameter_groups() would for this model, before a run has a folder.
+// Throws the errors of parameter_groups() for this model, before a run creates its folder.
 void check_parameter_groups(const torch::nn::Module& model, const std::vector<std::string>& texts);
 
 }  // namespace hydramix

@@ -67,7 +67,8 @@ std::unique_ptr<Documents> open_documents(const std::string& name, const DataOpt
   return sequence_documents(std::move(documents), data.sequences, tokenizer);
 }
 
-// What may differ between a run and its continuation: nothing that changes what is computed.
+// Options that may differ between a run and its continuation: only those that do not change the
+// results.
 const RunRules& pretrain_rules() {
   static const RunRules rules{
       {"out", "device", "train.micro_batch", "train.log_every", "train.checkpoint_every",
@@ -80,8 +81,8 @@ const RunRules& pretrain_rules() {
   return rules;
 }
 
-// Whether a step of the same lengths is the same work without the host: mixers that work on rows
-// upload where those are.
+// Whether steps with equal sequence lengths can be captured. Mixers that work on rows copy row
+// indices from the host, so theirs cannot.
 bool can_be_captured(const BlockOptions& block) {
   return mixer_info(block.mixer).packed && !block.mixer_options.learn_initial_states;
 }
@@ -97,7 +98,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
                        " ranks. Choose a batch that is a multiple of the number of ranks.");
   const auto device = choose_device(options.device, launch.local_rank);
   const auto precision = choose_precision(options.precision, device);
-  // Steps that are captured need a stream of their own, from the first tensor on.
+  // Captured steps need a separate stream, from the first tensor on.
   const OwnStream stream(device);
   const auto tokenizer = open_tokenizer(options.data);
   HYDRAMIX_CHECK_USAGE(tokenizer.size() <= options.model.vocab,

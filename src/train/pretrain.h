@@ -6,7 +6,7 @@
 //                     data.json       fingerprints of the data
 //                     tokenizer.json  the tokenizer
 //                     metrics.jsonl   losses and rates, step by step
-//                     checkpoints/    the state; the same call again continues from it
+//                     checkpoints/    the state; the same call continues from it
 //                     model/          the trained model, its tokenizer beside it
 #pragma once
 
@@ -37,7 +37,7 @@ struct DataOptions {
       "vocab.txt or tokenizer.json that the shards were made with; the language has its own");
     v("cased", self.cased, "vocab.txt is of a cased tokenizer");
     v("evaluation_documents", self.evaluation_documents, Range{0, 1LL << 40},
-      "documents of an evaluation, at most; 0: all that there are, of the built-in language 2000");
+      "maximum documents of an evaluation; 0: all, or 2000 of the built-in language");
     v("language_documents", self.language_documents, Range{1, 1LL << 40},
       "documents of the built-in language in an epoch");
     v("language", self.language, "the built-in language");
@@ -56,8 +56,7 @@ struct PretrainOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("out", self.out, Required{}, "folder of the run; an existing run is continued");
-    v("device", self.device, Choices{"auto", "cpu", "cuda"},
-      "auto: a GPU where LibTorch finds one");
+    v("device", self.device, Choices{"auto", "cpu", "cuda"}, "auto: a GPU if LibTorch finds one");
     v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
       "type of matrix products; weights are float32; auto: bfloat16 on a GPU");
     v("model", self.model, "the encoder");

@@ -62,8 +62,7 @@ RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
   descriptor_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   HYDRAMIX_CHECK(descriptor_ >= 0, lock.string(),
                  ": cannot be opened. Check that the folder is writable.");
-  // The lock goes with the process, however it ends. A file system without locks is no reason to
-  // refuse.
+  // The system releases the lock when the process ends. A file system without locks is accepted.
   if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   close(descriptor_);
   throw Error(path.string() +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder of a training run: its own as long as the run goes on, with what the run was asked for
-// (config.json) and what it learns from (data.json), so that only the same run is continued in it.
+// The folder of a training run. The run locks it. config.json holds the options and data.json the
+// fingerprints of the data, so that only the same run can be continued in it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,16 +11,16 @@
 
 namespace hydramix {
 
-// In what a run may differ from its continuation.
+// The differences that are allowed between a run and its continuation.
 struct RunRules {
   std::vector<std::string> free;  // keys that may change: "train.keep"
-  // Options that runs of earlier versions had not, with the values that these runs acted by.
+  // Options that earlier versions did not have, with the values that those versions implied.
   nlohmann::ordered_json older = nlohmann::ordered_json::object();
 };
 
 class RunFolder {
  public:
-  // Makes the folder where there is none. Error when another process is writing into it.
+  // Creates the folder if necessary. Throws an Error if another process holds its lock.
   explicit RunFolder(const std::filesystem::path& path);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -35,11 +35,11 @@ class RunFolder {
   int descriptor_;
 };
 
-// The fingerprints in data.json; an empty object where there is none.
+// The fingerprints in data.json; an empty object if the file does not exist.
 nlohmann::ordered_json data_of_run(const std::filesystem::path& folder);
 
-// Throws where the folder holds a run that was asked for something else, within the rules, or that
-// learns from other data: fingerprints by name, of which only those given are compared.
+// Throws if the folder holds a run with other options, beyond those that the rules allow, or with
+// other data. `data` holds fingerprints by name; only these names are compared.
 void check_same_run(const std::filesystem::path& folder, const nlohmann::ordered_json& config,
                     const RunRules& rules, const nlohmann::ordered_json& data);
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learning rate over time, as a share of its peak: linear warm-up, then down to `final`.
+// The learning rate over time, as a share of its peak: linear warm-up, then a decrease to `final`.
 //
-//   linear    1 - (1 - final) g               g = share of the steps after the warm-up that are
-//   done cosine    final + (1 - final) (1 + cos(pi g)) / 2 constant  1
+//   linear    1 - (1 - final) g
+//   cosine    final + (1 - final) (1 + cos(pi g)) / 2
+//   constant  1
+//
+// g is the share of the steps after the warm-up that are done.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +26,9 @@ struct ScheduleOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("warmup", self.warmup, Range{0.0, 1.0}, "share of the steps in which the rate rises");
-    v("final", self.final, Range{0.0, 1.0}, "the rate at the last step over its peak");
+    v("final", self.final, Range{0.0, 1.0}, "rate at the last step, as a share of the peak");
     v("shape", self.shape, Choices{"linear", "cosine", "constant"},
-      "how the rate falls after the warm-up; constant: not at all, whatever final is");
+      "decrease of the rate after the warm-up; constant: none, and final is ignored");
   }
 };
 

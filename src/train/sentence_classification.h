@@ -45,7 +45,7 @@ class SentenceClassification : public Task {
                          std::vector<EncodedSentence> training, std::vector<SentencePart> parts,
                          const SentenceSettings& settings);
 
-  // Steps of `batch` examples after which every example was seen `epochs` times.
+  // The number of steps of `batch` examples in `epochs` epochs.
   int64_t steps(int64_t batch) const;
 
   torch::nn::Module& model() override { return *model_; }

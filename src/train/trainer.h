@@ -46,8 +46,10 @@ struct TrainOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("steps", self.steps, Range{1, 1LL << 40}, "steps of the optimizer");
-    v("batch", self.batch, Range{1, 1 << 24}, "sequences a step, over all ranks and accumulations");
-    v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences that a rank takes at once");
+    v("batch", self.batch, Range{1, 1 << 24},
+      "sequences per step, over all ranks and accumulations");
+    v("micro_batch", self.micro_batch, Range{1, 1 << 24},
+      "sequences that a rank processes at once");
     v("seed", self.seed, Range{0, 1LL << 53},
       "seed of weights, order of the data, masks and dropout");
     v("optimizer", self.optimizer, "AdamW");

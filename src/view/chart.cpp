@@ -26,7 +26,7 @@ using page_parts::kMuted;
 constexpr double kLeft = 64, kTop = 76, kBottom = 56, kGap = 72;
 constexpr double kFont = 13, kTitleFont = 18;
 constexpr double kRow = 20, kSwatch = 34, kNoteColumn = 84;
-constexpr std::size_t kMostDots = 40;  // a line of more points is drawn without dots
+constexpr std::size_t kMaxDots = 40;  // a line of more points is drawn without dots
 constexpr Rgb kGrid{236, 238, 241};
 
 struct Axis {
@@ -223,7 +223,7 @@ std::string line_elements(const ChartDrawing& d, const ChartLine& line, double l
   for (const auto& [px, py] : line.points) {
     const double x = left + d.x.place(px), y = d.place_y(py);
     points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ", x, y);
-    if (line.points.size() <= kMostDots)
+    if (line.points.size() <= kMaxDots)
       dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.4\" fill=\"{}\"/>\n", x, y,
                           hex(group_colour(d.group(line), d.groups.size())));
   }

@@ -14,7 +14,7 @@ namespace hydramix {
 struct ChartLine {
   std::string name;                               // the same in every panel
   std::string group;                              // decides the colour; empty: a group of its own
-  std::string note;                               // in the legend, one column a panel
+  std::string note;                               // in the legend, one column per panel
   std::vector<std::pair<double, double>> points;  // (x, y), by growing x
 };
 
@@ -34,7 +34,7 @@ struct ChartOptions {
 // logarithmic axis gets a number that is not positive.
 std::string chart(const std::vector<ChartPanel>& panels, const ChartOptions& options);
 
-// The same as a file, which appears whole or not at all.
+// Writes the same to a file, atomically.
 void write_chart(const std::filesystem::path& path, const std::vector<ChartPanel>& panels,
                  const ChartOptions& options);
 

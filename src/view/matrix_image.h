@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix as an image, one pixel an entry, coloured on the symmetric scale [-m, m] with
-// m = max |value| unless the picture sets another. A matrix that is too large is averaged over
-// square blocks; m remains that of the entries. A block with an entry that is not finite has the
-// colour of such an entry.
+// A matrix as an image, one pixel per entry, coloured on the symmetric scale [-m, m] with m = max
+// |value| unless the picture sets another. A matrix that is too large is averaged over square
+// blocks; m remains that of the entries. A block with an entry that is not finite has the colour of
+// such an entry.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@
 
 namespace hydramix {
 
-inline constexpr int64_t kLargestPage = 20000;  // pixels a side
+inline constexpr int64_t kLargestPage = 20000;  // pixels per side
 
 struct PageOptions {
   std::string title;        // of the page; none if empty

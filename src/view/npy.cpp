@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entries are written as they lie in memory, without a copy: matrices may be large.
+// The entries are written directly from memory, without a copy, because matrices may be large.
 #include "view/npy.h"
 
 #include <bit>

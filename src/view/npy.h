@@ -12,7 +12,7 @@
 namespace hydramix {
 
 // '<f8' and '<f4'. The product of the shape must be the number of values; an empty shape is a
-// scalar. The file appears whole or not at all.
+// scalar. The file is written atomically.
 void write_npy(const std::filesystem::path& path, const std::vector<int64_t>& shape,
                std::span<const double> values);
 void write_npy(const std::filesystem::path& path, const std::vector<int64_t>& shape,

@@ -23,7 +23,7 @@ inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // The size that a picture should have.
 struct Target {
   int64_t side;          // pixels, roughly: an entry takes a whole number
-  int64_t most_entries;  // a side; more are averaged
+  int64_t most_entries;  // per side; more are averaged
 };
 
 struct Size {

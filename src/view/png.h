@@ -14,7 +14,7 @@ namespace hydramix {
 // The bytes of an eight-bit RGB PNG.
 std::string encode_png(const Canvas& canvas);
 
-// The file appears whole or not at all.
+// Writes the file atomically.
 void write_png(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,
                const PageOptions& options = {});
 

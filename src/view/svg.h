@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labelled pages of matrices as SVG (layout_page). Each matrix is one embedded PNG: a rectangle an
-// entry would take ten times the bytes. The PNG has the page's resolution, not a pixel an entry,
-// because some renderers blur what they enlarge.
+// Labelled pages of matrices as SVG (layout_page). Each matrix is one embedded PNG: a rectangle per
+// entry would take ten times the bytes. The PNG has the page's resolution, not one pixel per entry,
+// because some renderers blur enlarged images.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace hydramix {
 // The page as an SVG element, to be embedded in HTML.
 std::string svg_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options = {});
 
-// Writes the page; the file appears whole or not at all.
+// Writes the page to a file, atomically.
 void write_svg(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,
                const PageOptions& options = {});
 

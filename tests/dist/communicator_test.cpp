@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as real processes: the program dist_rank (rank.cpp), started once a rank with a launcher's
-// environment and the name of a part to play. Its output and exit code are what the tests check.
+// Ranks as real processes: the program dist_rank (rank.cpp), started once per rank with a
+// launcher's environment and the name of a part to play. Its output and exit code are what the
+// tests check.
 #include "dist/communicator.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each launcher leaves in the environment, and every way in which that can be wrong.
+// The environment that each launcher sets, and every way in which it can be wrong.
 #include "dist/launch_environment.h"
 
 #include <map>
@@ -43,7 +43,7 @@ TEST(LaunchEnvironment, IsAloneWithoutALauncher) {
   EXPECT_EQ(alone.size, 1);
   EXPECT_EQ(alone.rank, 0);
   EXPECT_EQ(alone.launcher, "");
-  // Left in many shells, and no sign of a launcher.
+  // Set in many shells, and no evidence of a launcher.
   EXPECT_EQ(read({{"MASTER_ADDR", "node3"}, {"MASTER_PORT", "1"}}).size, 1);
   EXPECT_EQ(read({{"RANK", ""}, {"WORLD_SIZE", ""}}).size, 1);
 }
@@ -97,7 +97,7 @@ TEST(LaunchEnvironment, ReadsOpenMpiOnOneMachine) {
   EXPECT_EQ(launched.master_address, "127.0.0.1");
   EXPECT_EQ(launched.master_port, 29500);
   EXPECT_EQ(read(with(mpi, {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "7"}})).master_port, 7);
-  // On several machines somebody must say where rank 0 is.
+  // On several machines the address of rank 0 must be given.
   EXPECT_THROW_WITH(read(with(mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}})), UsageError,
                     "MASTER_ADDR");
   EXPECT_THROW_WITH(read(without(mpi, "OMPI_COMM_WORLD_SIZE")), UsageError, "OMPI_COMM_WORLD_SIZE");
@@ -117,7 +117,7 @@ TEST(LaunchEnvironment, RefusesTwoLaunchersThatContradictEachOther) {
   EXPECT_THROW_WITH(read(with(torchrun(), mpi)), UsageError,
                     "RANK=5 contradicts OMPI_COMM_WORLD_RANK=1");
   EXPECT_EQ(read(with(with(torchrun(), mpi), {{"OMPI_COMM_WORLD_RANK", "5"}})).rank, 5);
-  // mpirun started torchrun, once a machine.
+  // mpirun started torchrun, once per machine.
   EXPECT_EQ(read(with(with(torchrun(), mpi), {{"TORCHELASTIC_RUN_ID", "x"}})).rank, 5);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program that communicator_test starts once a rank.
+// The program that communicator_test starts once per rank.
 //
 //   dist_rank PART TIMEOUT    plays a part ("killed 1": rank 1 is killed) and prints "done", or the
 //                             error that ended it
@@ -80,7 +80,7 @@ struct Net : torch::nn::Module {
   torch::Tensor unused;
 };
 
-// Three micro-batches a rank, two steps; compared with the sum of all ranks' gradients, computed
+// Three micro-batches per rank, two steps; compared with the sum of all ranks' gradients, computed
 // here.
 void reduces(Communicator& comm) {
   constexpr int64_t kMicroBatches = 3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks of GLUE: who they are, and how they are found by name.
+// The tasks of GLUE, and how they are found by name.
 #include "glue/sentence_task.h"
 
 #include "hydramix/error.h"
@@ -37,7 +37,7 @@ TEST(SentenceTask, KnowsWhatItAsksAndHowItIsScored) {
   }
 }
 
-// Two tables that must agree: what is generated, and what is read.
+// The generated files and the reader must agree.
 TEST(SentenceTask, HasTheLabelsOfTheGeneratedTask) {
   for (const auto& generated : glue_task_list()) {
     const auto& task = sentence_task(generated.name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Official files as they are, and what is said about those that are wrong.
+// Reading unmodified official files, and the errors for malformed ones.
 #include "glue/sentences.h"
 
 #include <algorithm>
@@ -152,7 +152,7 @@ TEST_F(Sentences, FewTornRowsOfQqpAreLeftOutAndReported) {
   EXPECT_THROW_WITH(read("QQP", text + "7\t1\t2\tIs\n"), Error, "line 502: has 3 columns");
   EXPECT_THROW_WITH(read("QQP", text + "7\t1\t2\tIs\tIt\tso\t1\n"), Error,
                     "line 1003: has 7 columns; expected 6 columns");
-  // Every row of a file without labels wants an answer.
+  // Every row of a file without labels needs an answer.
   std::string test = "id\tquestion1\tquestion2\n";
   for (int i = 0; i < 1000; ++i) test += std::to_string(i) + "\tIs it?\tIs it not?\n";
   for (const auto labels : {Labels::kNone, Labels::kIfThere})
@@ -205,7 +205,7 @@ TEST_F(Sentences, FingerprintIsOfTheBytes) {
   EXPECT_NE(first, read("SST-2", "sentence\tlabel\r\nfine\t1\n").fingerprint);
 }
 
-// What make-data writes is what is read.
+// The reader accepts the files that make-data writes.
 TEST_F(Sentences, EveryGeneratedFileIsRead) {
   std::size_t read_files = 0;
   for (const auto& name : glue_tasks()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is handed in to the GLUE site.
+// Files for the GLUE site.
 #include "glue/submission.h"
 
 #include <cmath>

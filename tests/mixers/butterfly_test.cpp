@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Butterfly and Monarch matrices: what they are by definition, which matrices they hold, and the
-// lengths at which their fast products have several stages.
+// Butterfly and Monarch matrices: their definitions, the matrices they can represent, and lengths
+// at which their fast products have several stages.
 #include <bit>
 
 #include "support/tensors.h"
@@ -86,7 +86,7 @@ TEST(Butterfly, KaleidoscopeIsAButterflyTimesATransposedOne) {
                  1e-14, "kaleidoscope");
 }
 
-// Walsh transforms on both sides of a diagonal: M_ij = t_{i xor j}, which no butterfly is.
+// Walsh transforms on both sides of a diagonal: M_ij = t_{i xor j}, which is not a butterfly.
 TEST(Butterfly, KaleidoscopeHoldsConvolutionsOverXor) {
   const int64_t n = 16;
   const auto c = random_case("kaleidoscope", sizes(n, n, {1, 2}), torch::kFloat64, 4);
@@ -94,7 +94,7 @@ TEST(Butterfly, KaleidoscopeHoldsConvolutionsOverXor) {
   left.copy_(hadamard_blocks(left));
   right.copy_(hadamard_blocks(right));
   const auto spectrum = torch::randn({n}, torch::kFloat64);
-  // The diagonal goes into the factor that is applied next: columns of left's F_0.
+  // The diagonal is multiplied into the columns of left's F_0, the next factor.
   left[0][0].copy_(left[0][0] * spectrum.view({n / 2, 1, 2}));
   const auto M = matrix(c)[0].contiguous();
   const auto m = M.accessor<double, 2>();
@@ -111,9 +111,9 @@ TEST(Butterfly, StartsOrthogonalAndNearTheIdentityAtEveryLength) {
       const auto M = mixer->materialize(torch::zeros({1, n, 0}), n)[0].detach();
       expect_close(torch::matmul(M, M.transpose(1, 2)), torch::eye(n).expand({2, n, n}), 1e-5,
                    name);
-      const double kept = M.diagonal(0, 1, 2).square().mean().item<double>();
-      EXPECT_GT(kept, 0.25) << name << " " << n;  // 1/e in expectation
-      EXPECT_LT(kept, 0.55) << name << " " << n;
+      const double energy = M.diagonal(0, 1, 2).square().mean().item<double>();
+      EXPECT_GT(energy, 0.25) << name << " " << n;  // 1/e in expectation
+      EXPECT_LT(energy, 0.55) << name << " " << n;
     }
 }
 
@@ -146,7 +146,7 @@ TEST(Monarch, HasRankOneFromEachRunToEachSetOfEquals) {
   for (int64_t i_2 = 0; i_2 < b; ++i_2)
     for (int64_t j_1 = 0; j_1 < a; ++j_1)
       EXPECT_LT(second_singular_value(M.select(1, i_2).select(1, j_1)), 1e-14);
-  // Other blocks of that size are of full rank.
+  // Other blocks of that size have full rank.
   EXPECT_GT(second_singular_value(M.select(0, 1).select(1, 2)), 0.05);
 }
 

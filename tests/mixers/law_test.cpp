@@ -74,7 +74,7 @@ TEST_P(MixerLaw, EqualSeedsGiveEqualBits) {
   EXPECT_TRUE(torch::equal(a.mixer->mix(a.x, a.params), b.mixer->mix(b.x, b.params)));
 }
 
-TEST_P(MixerLaw, BatchRowsDoNotMeet) {
+TEST_P(MixerLaw, BatchRowsAreIndependent) {
   const auto c = random_case(GetParam(), {.B = 3, .L = 20}, torch::kFloat64, 13);
   auto x = c.x.clone(), params = c.params.clone();
   x[1].fill_(std::nan(""));

@@ -51,8 +51,8 @@ TEST(Registry, EveryMixerIsDescribed) {
   }
 }
 
-// Kernels of TNN and S4 are generated, and Linformer projects keys and values along the sequence:
-// what the paper compares as `di` is learned entry by entry, and its own.
+// TNN and S4 generate their kernels, and Linformer projects keys and values along the sequence. The
+// paper's `di` mixers learn every entry, so their source is the paper itself.
 TEST(Registry, DataIndependentVariantsAreCreditedToThePaper) {
   for (const auto* name : {"toeplitz_di", "toeplitz_dd", "low_rank_di", "low_rank_dd"})
     EXPECT_TRUE(mixer_info(name).source.starts_with("Hydra, Hwang et al. 2024")) << name;

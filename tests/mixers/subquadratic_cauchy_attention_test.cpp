@@ -127,7 +127,7 @@ TEST_P(SubquadraticPositive, ExtremeParametersStayFiniteAndExact) {
     c.params *= scale;
     expect_law(c, {}, 1e-10, GetParam() + " with parameters times " + std::to_string(scale));
   }
-  // Beyond, every softmax has one key only, and its gradient is the rounding of a zero.
+  // Beyond this every softmax has only one key, and its gradient is a rounded zero.
   auto c = positive_case(GetParam(), rows_of(1, 1300), torch::kFloat64, 37);
   c.params *= 600;
   expect_finite_and_close(c, 1e-10, GetParam());

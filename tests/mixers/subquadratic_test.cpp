@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixers that apply their matrix without building it, at lengths where they do: against the matrix
-// built, in float64, with gradients; and float32 against float64.
+// Mixers that apply their matrix without building it, at lengths where they do so: compared with
+// the built matrix in float64, with gradients; and float32 compared with float64.
 #include "support/tensors.h"
 
 namespace hydramix {
@@ -15,7 +15,7 @@ struct Family {
   int64_t max_length;
 };
 
-// A DFT of a period far longer than the sequence takes another way.
+// A DFT with a period far longer than the sequence uses another algorithm.
 const std::vector<Family> kFamilies{
     {"fnet", "fnet", 1600},
     {"toeplitz_dd", "toeplitz_dd", 1600},

@@ -64,7 +64,7 @@ TEST(Theory, QuasiseparableBlocksOffTheDiagonalHaveRankNAndTheDiagonalIsFree) {
       const auto ranks = lower_ranks(triangle, /*overlap=*/0);
       EXPECT_EQ(ranks.largest, 5);
       EXPECT_EQ(ranks.of_the_middle, 5);
-      // With the diagonal the bound fails: that is what "quasi" buys.
+      // With the diagonal the bound fails, which is the point of "quasi".
       EXPECT_GT(lower_ranks(triangle, /*overlap=*/1).largest, 5);
     }
   }
@@ -83,7 +83,7 @@ TEST(Theory, LowRankMixersHaveRankD) {
 
 // ---- Hydra built by hand ----
 
-// A Hydra with one group per head, whose scans have decays and steps chosen by the test.
+// A Hydra with one group per head, with decays and steps chosen by the test.
 struct HandMadeHydra {
   HandMadeHydra(int64_t H, int64_t N, int64_t L)
       : mixer(make_mixer("hydra", {H, 2}, {.d_state = N, .groups = H})) {
@@ -111,7 +111,7 @@ struct HandMadeHydra {
   torch::Tensor dt_f, dt_b, delta;   // (L, H)
 };
 
-// t moved by one place, zero at the end that is left open: result[i] = t[i + step].
+// t shifted by one place, filled with zero: result[i] = t[i + step].
 torch::Tensor moved(const torch::Tensor& t, int64_t step) {
   auto result = torch::zeros_like(t);
   const int64_t L = t.size(0);
@@ -286,7 +286,8 @@ torch::Tensor without_diagonal(const torch::Tensor& M) {
   return M - torch::diag_embed(M.diagonal(0, -2, -1));
 }
 
-// Off the diagonal, where the residual is not; rows up to their normaliser where the mixer has one.
+// Only entries off the diagonal, because of the residual; rows up to their normaliser if the mixer
+// has one.
 torch::Tensor comparable(const torch::Tensor& M, const MixerInfo& info) {
   const auto off = without_diagonal(M.detach());
   return info.row_normalized ? off / off.sum(-1, /*keepdim=*/true) : off;
@@ -294,8 +295,8 @@ torch::Tensor comparable(const torch::Tensor& M, const MixerInfo& info) {
 
 class Alignment : public ::testing::TestWithParam<std::string> {};
 
-// Definition 2.2 as an experiment: the leading block is made from the tokens before it (changing
-// them changes it) and from no others (neither changing nor adding later ones does).
+// Definition 2.2 as an experiment: the leading block depends on its own tokens (changing them
+// changes it) and on no others (neither changing nor adding later ones does).
 TEST_P(Alignment, HoldsExactlyForMixersRegisteredAsAligned) {
   const auto& info = mixer_info(GetParam());
   const int64_t L = 18, prefix = 11;

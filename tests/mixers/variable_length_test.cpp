@@ -10,7 +10,7 @@ namespace {
 using test::expect_close;
 using test::random_case;
 
-// Outputs differ by the order of summation in larger products only.
+// Outputs may differ only by the order of summation in larger products.
 constexpr double kLayoutTolerance = 1e-12;
 
 const std::vector<int64_t> kLengths{13, 1, 0, 20, 2};
@@ -50,7 +50,7 @@ Arranged packed(const std::vector<torch::Tensor>& sequences) {
 
 class VariableLength : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(VariableLength, MixerGivesTheSameAloneAndInCompany) {
+TEST_P(VariableLength, MixerGivesTheSameAloneAndInABatch) {
   auto c = random_case(GetParam(), {.B = 1, .L = 1}, torch::kFloat64, 21);
   const int64_t H = c.mixer->heads().H, P = c.mixer->heads().P, W = c.mixer->params_width();
   std::vector<torch::Tensor> sequences;  // x and params side by side
@@ -81,7 +81,7 @@ TEST_P(VariableLength, MixerGivesTheSameAloneAndInCompany) {
                    torch::autograd::grad({expected}, {alone}, {upstream})[0][0], kLayoutTolerance,
                    what + ", gradient");
     }
-    // Nothing is written to padding, and no gradient comes from it.
+    // Padding is zero in the output and gets no gradient.
     const auto outside = torch::ones({y.size(0), y.size(1)}, torch::kBool);
     for (std::size_t s = 0; s < sequences.size(); ++s)
       outside[arranged.at[s].first]
@@ -92,7 +92,7 @@ TEST_P(VariableLength, MixerGivesTheSameAloneAndInCompany) {
   }
 }
 
-TEST_P(VariableLength, BlockGivesTheSameAloneAndInCompany) {
+TEST_P(VariableLength, BlockGivesTheSameAloneAndInABatch) {
   for (const int64_t d_conv : {7, 4}) {
     torch::manual_seed(22);
     BlockOptions options;
@@ -100,7 +100,7 @@ TEST_P(VariableLength, BlockGivesTheSameAloneAndInCompany) {
     options.d_model = 6;
     options.headdim = 3;
     options.d_conv = d_conv;
-    options.bias = true;  // a bias of in_proj fills padding, and must not reach a token
+    options.bias = true;  // a bias of in_proj makes padding nonzero, which must not reach a token
     options.mixer_options = {.qk_dim = 2,
                              .d_state = 3,
                              .groups = 2,
@@ -117,7 +117,7 @@ TEST_P(VariableLength, BlockGivesTheSameAloneAndInCompany) {
     for (const int64_t length : kLengths)
       sequences.push_back(torch::randn({length, 6}, torch::kFloat64));
     const auto weights = block->parameters();
-    const auto upstream = [](int64_t length) {  // the same for a sequence wherever it stands
+    const auto upstream = [](int64_t length) {  // depends on the sequence, not on its position
       return torch::cos(torch::arange(length * 6, torch::kFloat64)).view({length, 6});
     };
 

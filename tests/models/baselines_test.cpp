@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that the paper compares with are configurations: each against its formula, written out
-// with LibTorch's own functions.
+// The models that the paper compares with are configurations. Each is compared with its formula,
+// written with LibTorch's own functions.
 #include <functional>
 
 #include "hydramix/bert.h"
@@ -147,9 +147,8 @@ TEST(Baselines, PreNormAndDropoutAreTheirFormulas) {
   auto x = w.at("bert.embeddings.word_embeddings.weight").index_select(0, ids) +
            w.at("bert.embeddings.token_type_embeddings.weight")[0] +
            w.at("bert.embeddings.position_embeddings.weight").narrow(0, 0, 9);
-  const auto kept =
-      kept_channels({5, torch::full({9}, 77, torch::kInt64), torch::arange(9)}, 8, 0.4);
-  x = norm(w, "bert.embeddings.LayerNorm", x, 1e-12) * kept / 0.6;
+  const auto mask = keep_mask({5, torch::full({9}, 77, torch::kInt64), torch::arange(9)}, 8, 0.4);
+  x = norm(w, "bert.embeddings.LayerNorm", x, 1e-12) * mask / 0.6;
   for (const std::string i : {"0", "1"}) {
     const auto layer = "bert.encoder.layer." + i + ".";
     const auto M = w.at(layer + "layer.mixer.matrix_mixer.M").narrow(0, 0, 9).narrow(1, 0, 9);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sequence gives the same bits whatever is batched with it: what a server promises. Products
-// (ops/product_test), scan, convolution and norms each keep their part of it.
+// The output of a sequence has the same bits whatever is batched with it, which servers rely on.
+// Products (ops/product_test), scan, convolution and norms each guarantee their part.
 #include "hydramix/bert.h"
 #include "ops/projection.h"
 #include "support/expect.h"

@@ -27,7 +27,7 @@ BertOptions with_everything(const std::string& norm, const std::string& mlp) {
   return options;
 }
 
-// Away from the initial zeros, so that nothing is hidden.
+// Moves weights away from their initial zeros, so that every term counts.
 BertForMaskedLM disturbed(const BertOptions& options, uint64_t seed) {
   torch::manual_seed(seed);
   BertForMaskedLM model(options);
@@ -83,7 +83,7 @@ TEST(BertTraining, GradientsAreThoseOfFiniteDifferences) {
       const DropoutKey key{9, torch::tensor({4, 5, 6, 7})};
       std::vector<std::pair<std::string, torch::Tensor>> inputs;
       for (const auto& [name, weight] : named_weights(*model))
-        // One layer stands for both.
+        // One layer represents both.
         if (name.find("layer.1.") == std::string::npos) inputs.emplace_back(name, weight);
       test::expect_gradients(
           [&] {
@@ -111,7 +111,7 @@ TEST(BertTraining, MaskedLossIsThePlainLossOfTheMaskedPlaces) {
   const auto theirs = torch::autograd::grad({plain}, parameters, {}, true, false, true);
   for (std::size_t i = 0; i < parameters.size(); ++i)
     expect_close(ours[i], theirs[i], 1e-11, concat("gradient of ", parameters[i].sizes()));
-  // Batches too are counted over all places.
+  // Batches are also counted over all places.
   const auto batch = torch::stack({hidden[0], hidden[0]});
   expect_close(model->masked_loss(batch, places + 33, targets).sum, result.sum, 1e-13, "batch");
 }
@@ -129,7 +129,7 @@ TEST(BertTraining, TheHeadsMemoryDoesNotGrowWithTheNumberOfWords) {
   };
   peak(8);  // from now on the weights have gradients
   const int64_t one = peak(8), row = 16 * 4;
-  // A masked place takes a few rows of channels, not one of logits, which is 187 times as wide.
+  // A masked place needs a few rows of channels, but no row of logits, which is 187 times as wide.
   EXPECT_LE(peak(1008) - one, 1000 * row * 16);
 }
 
@@ -140,19 +140,19 @@ TEST(BertTraining, RecomputingChangesNoBitOfTheGradients) {
       options.block.mixer = mixer;
       options.dropout = 0.1;
       torch::manual_seed(5);
-      BertForMaskedLM kept(options);
+      BertForMaskedLM saving(options);
       options.recompute = true;
-      BertForMaskedLM anew(options);
-      load_weights(*anew, named_weights(*kept));
+      BertForMaskedLM recomputing(options);
+      load_weights(*recomputing, named_weights(*saving));
       const auto ids = some_ids();
       const auto places = torch::tensor({2, 9, 30}), targets = torch::tensor({1, 29, 7});
       const DropoutKey key{1, torch::tensor({0, 1, 2, 3})};
-      for (int step = 0; step < 2; ++step)  // the second adds to gradients that are there
-        for (const auto& model : {kept, anew})
+      for (int step = 0; step < 2; ++step)  // the second adds to existing gradients
+        for (const auto& model : {saving, recomputing})
           model->masked_loss(model->encode(ids, {}, packing(), key), places, targets)
               .sum.backward();
-      const auto gradients = named_weights(*anew);
-      for (const auto& [name, weight] : named_weights(*kept)) {
+      const auto gradients = named_weights(*recomputing);
+      for (const auto& [name, weight] : named_weights(*saving)) {
         ASSERT_EQ(weight.grad().defined(), gradients.at(name).grad().defined()) << name;
         if (!weight.grad().defined()) continue;
         EXPECT_TRUE(torch::equal(weight.grad(), gradients.at(name).grad())) << mixer << name;
@@ -171,7 +171,7 @@ TEST(BertTraining, RecomputingKeepsALayersInputAlone) {
     return test::count_memory([&] { hidden = model->encode(ids, {}); })->now();
   };
   const int64_t input = 4 * 256 * 16;
-  // A layer's input is the output of the one before. Beside those: what the embedding keeps.
+  // A layer's input is the output of the previous one. Besides these, the embedding saves tensors.
   EXPECT_LE(kept_by(true), (6 + 6) * input);
   EXPECT_GE(kept_by(false), 6 * 6 * input) << "or the test shows nothing";
 }
@@ -201,7 +201,7 @@ TEST(BertTraining, DropoutDoesNotDependOnTheBatch) {
   EXPECT_GT(test::relative_error(still, whole), 1e-2);
 }
 
-// Runs where there is a GPU: there the backward pass has a thread of its own, without our guards.
+// Runs on a GPU only, where the backward pass has its own thread, without our guards.
 TEST(BertTraining, TrainsInBfloat16OnAGpu) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
   auto options = with_everything("pre", "glu");
@@ -226,10 +226,10 @@ TEST(BertTraining, TrainsInBfloat16OnAGpu) {
   };
   const auto cpu = gradients(torch::kCPU, false, torch::kFloat32);
   expect_close(gradients(torch::kCUDA, false, torch::kFloat32), cpu, 1e-3, "float32");
-  const auto kept = gradients(torch::kCUDA, false, torch::kBFloat16);
-  expect_close(kept, cpu, 0.1, "bfloat16");
-  EXPECT_GT(test::relative_error(kept, cpu), 1e-4) << "it was not bfloat16";
-  expect_close(gradients(torch::kCUDA, true, torch::kBFloat16), kept, 1e-5, "recomputed");
+  const auto bfloat16 = gradients(torch::kCUDA, false, torch::kBFloat16);
+  expect_close(bfloat16, cpu, 0.1, "bfloat16");
+  EXPECT_GT(test::relative_error(bfloat16, cpu), 1e-4) << "it was not bfloat16";
+  expect_close(gradients(torch::kCUDA, true, torch::kBFloat16), bfloat16, 1e-5, "recomputed");
 }
 
 TEST(BertTraining, StartsAsBertDoes) {
@@ -256,7 +256,7 @@ TEST(BertTraining, StartsAsBertDoes) {
   }
   // 3 embeddings, 2 layers of in_proj, out_proj, fc_D, wi and wo, pooler, transform.
   EXPECT_EQ(normal, 3 + 2 * 5 + 2);
-  // Padding has an embedding like any other word.
+  // [PAD] has an embedding like any other token.
   EXPECT_GT(named_weights(*model)
                 .at("bert.embeddings.word_embeddings.weight")[0]
                 .abs()

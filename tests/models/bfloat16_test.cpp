@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// bfloat16 on the CPU. LibTorch hands products of it to oneDNN, and Debian 12's version of that
-// dies with SIGILL on CPUs with AMX: nothing of ours may get there. CTest runs this file with
-// DNNL_VERBOSE=1 and fails when oneDNN says that it computed with bfloat16, so that other CPUs with
-// AVX-512 find a way there as well.
+// bfloat16 on the CPU. LibTorch computes bfloat16 products with oneDNN, and Debian 12's version
+// crashes with SIGILL on CPUs with AMX, so our code must not use them. CTest runs this file with
+// DNNL_VERBOSE=1 and fails if oneDNN reports a computation in bfloat16. So the test also works on
+// CPUs with AVX-512 but without AMX.
 #include "hydramix/bert.h"
 #include "hydramix/block.h"
 #include "hydramix/error.h"
@@ -25,7 +25,7 @@ TEST_P(Bfloat16, BlocksForwardBackwardAndTheirMatrices) {
     const auto narrow = u.to(torch::kBFloat16).requires_grad_();
     const auto y = block->forward(narrow);
     ASSERT_EQ(y.scalar_type(), torch::kBFloat16);
-    // Eight bits a value, through two projections and a mixer.
+    // Eight bits per value, through two projections and a mixer.
     const double error = (y.detach().to(torch::kFloat32) - exact).norm().item<double>() /
                          exact.norm().item<double>();
     EXPECT_LT(error, 0.1) << (converted ? "weights in bfloat16" : "weights in float32");

@@ -60,7 +60,7 @@ TEST_P(AnyBlock, CausalMixersMakeCausalBlocks) {
   EXPECT_EQ(same, mixer_info(GetParam()).causal);
 }
 
-// The block written out with LibTorch's own functions and the matrix that materialize() gives.
+// The block written with LibTorch's own functions and the matrix of materialize().
 TEST_P(AnyBlock, AppliesTheMatrixThatItMaterializes) {
   torch::manual_seed(4);
   auto options = small(GetParam());
@@ -154,14 +154,14 @@ TEST(Block, ASequenceGivesInABatchWhatItGivesAlone) {
     const auto u = torch::randn({1, 33, 8}, torch::kFloat64);
     const auto y = block->forward(u, Layout::packed(torch::tensor({0, 7, 7, 8, 25, 33})));
     for (const auto& [begin, L] : {std::pair{0, 7}, {7, 1}, {8, 17}, {25, 8}})
-      // Not to the bit: a matrix product's order of summation depends on its number of rows.
+      // Not bit for bit: the order of summation in a matrix product depends on its number of rows.
       expect_close(y.narrow(1, begin, L), block->forward(u.narrow(1, begin, L)), 1e-13, name);
   }
 }
 
-// The most memory that a step of training takes beyond weights, their gradients, the input and the
-// output's gradient: what is kept for the backward pass, and what is passed along in it. In floats
-// per channel of d_inner and token.
+// Peak memory of a training step beyond the weights, their gradients, the input and the output's
+// gradient: tensors saved for the backward pass and its temporaries. In floats per channel of
+// d_inner and token.
 double peak_of_training(const Layout& layout, int64_t n) {
   const BlockOptions options;  // d_model 768, d_inner 1536
   Block block(options);

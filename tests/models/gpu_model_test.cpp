@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks, models and optimizer steps on a GPU against the same on the CPU; the same bits every
-// time, launched one by one or recorded.
+// Blocks, models and optimizer steps on a GPU compared with the CPU; deterministic, launched
+// directly or as a captured graph.
 #include "hydramix/bert.h"
 #include "ops/graph.h"
 #include "ops/hydra_inner.h"
@@ -22,13 +22,13 @@ class GpuBlock : public test::OnGpu {};
 class GpuModel : public test::OnGpu {};
 class GpuMixer : public test::OnGpu, public ::testing::WithParamInterface<std::string> {};
 
-// Away from the initial zeros, so that no term is hidden.
+// Moves weights away from their initial zeros, so that every term counts.
 void disturb(torch::nn::Module& module, double deviation) {
   const torch::NoGradGuard no_grad;
   for (auto& p : module.parameters()) p.add_(deviation * torch::randn_like(p));
 }
 
-// Another module of the same options with the same weights, elsewhere.
+// A copy of a module on another device.
 template <class Model>
 Model twin(const Model& model, torch::Device device, torch::ScalarType type) {
   Model other(model->options());
@@ -76,7 +76,7 @@ std::vector<Places> layouts() {
           {"packed", all, Layout::packed(torch::tensor(offsets))}};
 }
 
-// NaN where there is no token: it must not be looked at.
+// NaN at padding, which must not be read.
 Tensor random_input(const Places& places, int64_t d_model) {
   const auto u = torch::randn({places.holds_token.size(0), places.holds_token.size(1), d_model});
   return u.masked_fill(~places.holds_token.unsqueeze(2), std::numeric_limits<double>::quiet_NaN());
@@ -103,7 +103,7 @@ void expect_close_to_float64(const Block& block, const std::string& what) {
     EXPECT_EQ(a[0].value.scalar_type(), torch::kBFloat16);
     for (std::size_t i = 0; i < a.size(); ++i) {
       const auto name = what + ", " + places.name + ": " + a[i].name;
-      // Some ten tensors on the way are rounded, each by 2^-9 in the mean.
+      // About ten intermediate tensors are rounded, each by 2^-9 on average.
       EXPECT_LE(norm_error(a[i].value, b[i].value), is_few(a[i].value) ? 6e-2 : 2e-2) << name;
       EXPECT_TRUE(torch::equal(a[i].value, again[i].value)) << name << ": other bits";
     }
@@ -138,7 +138,7 @@ TEST_F(GpuBlock, AnyOptionInBfloat16IsCloseToFloat64) {
   expect_close_to_float64(other, "biases and limits");
 
   options = hydra(1);
-  options.headdim = 16;  // tensor cores want 32
+  options.headdim = 16;  // the tensor-core kernels need 32
   options.mixer_options.d_state = 12;
   Block odd(options);
   disturb(*odd, 0.1);
@@ -150,7 +150,7 @@ TEST_F(GpuBlock, HydraIsOneOperationWhereTensorCoresFit) {
     const auto& mixer = options.mixer_options;
     const HydraShape shape{
         options.heads().H, options.heads().P, mixer.groups, mixer.d_state, 3, 1e-5, {}};
-    return hydra_inner_takes(torch::randn({10, shape.columns()}).to(kGpu, type), shape);
+    return hydra_inner_supports(torch::randn({10, shape.columns()}).to(kGpu, type), shape);
   };
   EXPECT_TRUE(is_one(hydra(1), torch::kBFloat16));
   EXPECT_TRUE(is_one(hydra(2), torch::kBFloat16));
@@ -312,7 +312,7 @@ TEST_F(GpuModel, RoundedWeightsFollowTheWeights) {
   }
 }
 
-TEST_F(GpuModel, ARecordedStepGivesTheSameBits) {
+TEST_F(GpuModel, ACapturedStepGivesTheSameBits) {
   const OwnStream stream(kGpu);
   Training training(kGpu);
   training.model->set_precision(torch::kBFloat16);

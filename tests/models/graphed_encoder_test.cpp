@@ -23,7 +23,7 @@ BertOptions small_bert(const std::string& mixer) {
 
 using GraphedEncoderTest = test::OnGpu;
 
-// Requests of many lengths share a recording, of one size; each sequence is what it is alone.
+// Requests of many lengths share one captured graph; each sequence gives the same output as alone.
 TEST_F(GraphedEncoderTest, IsTheEncoder) {
   torch::manual_seed(1);
   BertForMaskedLM model(small_bert("hydra"));
@@ -58,7 +58,7 @@ TEST_F(GraphedEncoderTest, IsTheEncoder) {
   EXPECT_THROW(graphed.encode({{1, 101}}), Error) << "an id beyond the vocabulary";
 }
 
-TEST_F(GraphedEncoderTest, RefusesWhatItCannotRecord) {
+TEST_F(GraphedEncoderTest, RefusesModelsThatCannotBeCaptured) {
   BertForMaskedLM attention(small_bert("attention"));
   attention->to(torch::kCUDA);
   attention->eval();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recipes are the models of the paper's tables: their parameters are counted.
+// The recipes have the parameter counts of the models in the paper's tables.
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -131,7 +131,7 @@ TEST(Recipes, EachFileIsARowOfATable) {
 }
 
 TEST(Recipes, TakeASequenceOfThePretrainingLength) {
-  // The models of the tables with few channels and words, and all else as it is.
+  // The models of the tables with few channels and words, otherwise unchanged.
   for (const auto& row : kPaper) {
     auto options = recipe(row.recipe);
     options.layers = 1;

@@ -140,7 +140,7 @@ TEST(SequenceClassifier, PoolsTheFirstTokenOrTheMean) {
   }
 }
 
-// All pooled channels 1 and as many outputs as channels, each its own: the logits are the mask.
+// All pooled channels are 1 and output c reads channel c, so the logits are the mask.
 SequenceClassifier mask_shower(double dropout) {
   SequenceClassifier model(tiny_bert("hydra"),
                            ClassifierOptions{.outputs = 16, .dropout = dropout});
@@ -160,14 +160,14 @@ TEST(SequenceClassifier, DropoutIsAFunctionOfSeedAndSequenceAlone) {
   const auto masks = sequences.packed(model, key);
   EXPECT_TRUE(torch::equal(sequences.alone(model, key), masks)) << "depends on the batch";
   const auto expected =
-      kept_channels({7, key.sequences, torch::full({40}, -1, torch::kInt64)}, 16, 0.5);
+      keep_mask({7, key.sequences, torch::full({40}, -1, torch::kInt64)}, 16, 0.5);
   EXPECT_TRUE(torch::equal(masks, 2 * expected.to(torch::kFloat32)));
   // 640 coin tosses: five deviations of 0.02.
   EXPECT_NEAR((masks > 0).to(torch::kFloat64).mean().item<double>(), 0.5, 0.1);
   EXPECT_FALSE(torch::equal(sequences.packed(model, {8, key.sequences}), masks));
   EXPECT_FALSE(torch::equal(sequences.packed(model, {7, key.sequences + 1}), masks));
   const auto first_tokens = torch::zeros({40}, torch::kInt64);
-  EXPECT_FALSE(torch::equal(kept_channels({7, key.sequences, first_tokens}, 16, 0.5), expected))
+  EXPECT_FALSE(torch::equal(keep_mask({7, key.sequences, first_tokens}, 16, 0.5), expected))
       << "the embedding drops the same channels";
 
   EXPECT_THROW_WITH(sequences.packed(model), Error, "a number for each of the 40 sequences");
@@ -237,7 +237,7 @@ TEST(SequenceClassifier, TakesTheEncoderOfAMaskedLm) {
       << "shares memory";
 
   options.pooler = true;
-  options.dropout = 0.2;  // of training: may differ
+  options.dropout = 0.2;  // a training option, which may differ
   const BertForMaskedLM with_pooler(options);
   model->take_encoder(*with_pooler);
   EXPECT_TRUE(torch::equal(ours.at("bert.pooler.dense.weight"),

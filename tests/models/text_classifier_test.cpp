@@ -19,7 +19,7 @@ using test::small_tokenizer;
 using Text = TextClassifier::Text;
 using Answer = TextClassifier::Answer;
 
-// So many words, which differ from text to text.
+// This many words, different in each text.
 std::string words(int64_t count, int64_t first) {
   std::string text;
   for (int64_t i = 0; i < count; ++i)
@@ -94,7 +94,7 @@ TEST(TextClassifier, LongTextsAreCut) {
   EXPECT_EQ(classifier.max_length(), 8);
   expect_same(classifier.classify({"w1 w2 w3 w4 w5 w6 w7 w8 w9"}),
               classifier.classify({"w1 w2 w3 w4 w5 w6"}), "cut to 8");
-  // A model of eight places asks for no more than these.
+  // A model with eight positions gets at most eight tokens.
   auto options = lively_classifier(2)->encoder_options();
   options.positions = 8;
   save_classifier(folder.path(), SequenceClassifier(options, ClassifierOptions{}), "task",

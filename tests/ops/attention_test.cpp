@@ -29,7 +29,8 @@ AttentionCase random_heads(const AttentionSizes& n, torch::ScalarType dtype) {
   };
   AttentionCase c{head(), head(), torch::randn({n.S, n.L, n.H, n.P}, exact).to(dtype), {}};
   if (n.padded) {
-    // Row 0 full, row 1 with a single token that is the last of all: no running maximum until then.
+    // Row 0 is full; row 1 has a single token, the last one, so there is no running maximum before
+    // it.
     c.valid = torch::ones({n.S, n.L}, torch::kBool);
     if (n.S > 1) c.valid[1].narrow(0, 0, n.L - 1).fill_(false);
   }
@@ -45,7 +46,7 @@ torch::Tensor dense(const AttentionCase& c) {
 
 torch::Tensor fast(const AttentionCase& c) { return softmax_attention(c.q, c.k, c.x, c.valid); }
 
-// On the CPU pieces are 256 queries and 512 keys.
+// On the CPU tiles have 256 queries and 512 keys.
 const std::vector<int64_t> kLengths{1, 2, 31, 255, 256, 257, 511, 512, 513, 1031};
 
 TEST(SoftmaxAttention, EqualsTheMatrixWithGradientsAtEveryLength) {
@@ -64,7 +65,7 @@ TEST(SoftmaxAttention, EqualsTheMatrixWithGradientsAtEveryLength) {
         const auto g = torch::autograd::grad({y}, inputs, {dy});
         const auto e = torch::autograd::grad({expected}, inputs, {dy});
         for (std::size_t i = 0; i < inputs.size(); ++i) {
-          // With one key the softmax is constant and its gradient zero but for rounding.
+          // With one key the softmax is constant, and its gradient is zero up to rounding.
           if (L == 1 && i < 2)
             EXPECT_LE(g[i].abs().max().item<double>(), 1e-14) << what;
           else

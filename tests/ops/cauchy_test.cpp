@@ -2,7 +2,7 @@
 #include "ops/cauchy.h"
 
 #include "hydramix/error.h"
-#include "ops/items.h"
+#include "ops/head_batch.h"
 #include "support/expect.h"
 #include "support/tensors.h"
 
@@ -71,7 +71,7 @@ TEST(CauchyProduct, EqualsTheMatrixWithGradientsAtEveryLength) {
       const std::vector<torch::Tensor> inputs{c.a, c.b, c.x};
       const auto fast = cauchy_product(c.a, c.b, c.x, c.sum);
       const auto dense = dense_apply(matrix(c.a, c.b), c.x);
-      // A few roundings of terms of one size; the gradients sum as many.
+      // A few roundings of terms of similar size; the gradients sum as many terms.
       expect_close(fast, dense, 1e-13, what);
       const auto dy = torch::randn_like(dense);
       const auto g = torch::autograd::grad({fast}, inputs, {dy});
@@ -81,7 +81,7 @@ TEST(CauchyProduct, EqualsTheMatrixWithGradientsAtEveryLength) {
     }
 }
 
-TEST(CauchyProduct, GivesOnlyTheGradientsThatAreWanted) {
+TEST(CauchyProduct, ComputesOnlyNeededGradients) {
   torch::manual_seed(2);
   auto c = random_nodes({.L = 40}, torch::kFloat64);
   c.b.requires_grad_();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The convolution's definition, and its kernels against that in float64, on every instruction set.
+// The definition of the convolution, and the kernels compared with it in float64, on every
+// instruction set.
 #include "ops/depthwise_conv.h"
 
 #include <cmath>
@@ -37,7 +38,7 @@ TEST(DepthwiseConv, FollowsItsDefinitionForEveryWidth) {
       }
 }
 
-TEST(DepthwiseConv, OddWidthsAreWhatLibTorchComputes) {
+TEST(DepthwiseConv, OddWidthsEqualLibTorch) {
   torch::manual_seed(1);
   const auto w = torch::randn({2, 11, 4}, torch::kFloat64),
              weight = torch::randn({4, 1, 7}, torch::kFloat64);
@@ -194,13 +195,14 @@ TEST_P(Conv, Bfloat16IsStorageOnly) {
   for (const int i : {2, 3}) EXPECT_TRUE(torch::equal(a[i], b[i])) << i;
 }
 
-TEST_P(Conv, ReadsRowsThatAreFarApartOrMisaligned) {
+TEST_P(Conv, ReadsStridedAndMisalignedRows) {
   for (const auto type : {torch::kFloat32, torch::kBFloat16}) {
     auto c = random_conv({150, 3}, {.C = 37, .silu = 20}, 3).to(torch::kFloat32);
     c.x = c.x.to(type);
     const auto dy = torch::randn_like(c.x);
     const auto plain = everything_of_conv(c, dy);
-    // One value further into a wider buffer, with NaN around: no row starts at a vector's boundary.
+    // Shifted by one value in a wider buffer with NaN around it, so that no row is aligned to a
+    // vector.
     const auto wider = torch::full({1, 153, 40}, NAN, c.x.options());
     wider.narrow(2, 1, 37).copy_(c.x);
     c.x = wider.narrow(2, 1, 37).requires_grad_();
@@ -216,7 +218,7 @@ TEST_P(Conv, ReadsRowsThatAreFarApartOrMisaligned) {
   }
 }
 
-TEST_P(Conv, TakesGradientsThatAreOneNumber) {
+TEST_P(Conv, AcceptsExpandedGradients) {
   auto c = random_conv({140, 2}, {}, 4);
   const auto ones = everything_of_conv(c, torch::ones_like(c.x));
   c.x.requires_grad_();
@@ -248,7 +250,7 @@ TEST_P(Conv, ANanStaysInItsSequence) {
   for (const int i : {0, 1})
     for (const auto& [begin, L] : {std::pair{0, 133}, {273, 40}})
       EXPECT_TRUE(torch::equal(dirty[i].narrow(1, begin, L), clean[i].narrow(1, begin, L))) << i;
-  // Everything that read it is NaN, SiLU or not: outputs 199 .. 202 for K = 4.
+  // All outputs that read it are NaN, with or without SiLU: 199 .. 202 for K = 4.
   EXPECT_TRUE(torch::isnan(dirty[0].narrow(1, 199, 4)).all().item<bool>());
   EXPECT_TRUE(torch::isfinite(dirty[0].narrow(1, 133, 66)).all().item<bool>());
 }
@@ -278,17 +280,17 @@ TEST_P(Conv, SiluTakesLargeValues) {
 INSTANTIATE_TEST_SUITE_P(All, Conv, ::testing::ValuesIn(kernels::instruction_sets()),
                          test::parameter_name);
 
-TEST(ConvGradients, AreGivenToThoseWhoAsk) {
+TEST(ConvGradients, AreComputedOnlyForInputsThatNeedThem) {
   auto c = random_conv({140, 2}, {}, 7);
   const auto dy = torch::randn_like(c.x);
   const auto all = everything_of_conv(c, dy);
   for (std::size_t i = 0; i < 3; ++i) {
     auto one = c;
     for (auto& [name, t] : one.inputs()) *t = t->detach().clone();
-    auto* asked = one.inputs()[i].second;
-    asked->requires_grad_();
+    auto* leaf = one.inputs()[i].second;
+    leaf->requires_grad_();
     one.run().backward(dy);
-    EXPECT_TRUE(torch::equal(asked->grad(), all[i + 1])) << one.inputs()[i].first;
+    EXPECT_TRUE(torch::equal(leaf->grad(), all[i + 1])) << one.inputs()[i].first;
   }
 }
 

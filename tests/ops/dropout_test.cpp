@@ -12,17 +12,17 @@ TokenNumbers some_tokens(int64_t seed, int64_t n) {
   return {seed, torch::arange(n).div(16, "floor") * 1000003, torch::arange(n).remainder(16)};
 }
 
-TEST(Dropout, KeepsTheShareItIsTold) {
+TEST(Dropout, KeepsTheRequestedShare) {
   for (const double share : {0.0, 0.1, 0.5, 0.9}) {
     const int64_t n = 4096, channels = 64;
-    const auto kept = kept_channels(some_tokens(3, n), channels, share).to(torch::kFloat64);
+    const auto mask = keep_mask(some_tokens(3, n), channels, share).to(torch::kFloat64);
     // Six standard deviations of a mean of independent bits, over all, a channel and a token.
     const auto bound = [&](int64_t bits) {
       return 6 * std::sqrt(share * (1 - share) / static_cast<double>(bits)) + 1e-12;
     };
-    EXPECT_NEAR(kept.mean().item<double>(), 1 - share, bound(n * channels));
-    EXPECT_LE((kept.mean(0) - (1 - share)).abs().max().item<double>(), bound(n));
-    EXPECT_LE((kept.mean(1) - (1 - share)).abs().max().item<double>(), bound(channels));
+    EXPECT_NEAR(mask.mean().item<double>(), 1 - share, bound(n * channels));
+    EXPECT_LE((mask.mean(0) - (1 - share)).abs().max().item<double>(), bound(n));
+    EXPECT_LE((mask.mean(1) - (1 - share)).abs().max().item<double>(), bound(channels));
   }
 }
 
@@ -30,7 +30,7 @@ TEST(Dropout, NeighboursAreIndependent) {
   // Correlations of masks one token, one sequence, one seed and one channel apart.
   const int64_t n = 4096;
   const auto mask = [&](int64_t seed) {
-    return kept_channels(some_tokens(seed, n), 64, 0.5).to(torch::kFloat64) * 2 - 1;
+    return keep_mask(some_tokens(seed, n), 64, 0.5).to(torch::kFloat64) * 2 - 1;
   };
   const auto a = mask(7), b = mask(8);
   const double bound = 6 / std::sqrt(static_cast<double>((n - 16) * 63));
@@ -43,29 +43,27 @@ TEST(Dropout, NeighboursAreIndependent) {
 }
 
 TEST(Dropout, IsAPureFunctionOfTheTokensNumbers) {
-  // More tokens than are hashed at a time; also in another order, and on their own.
+  // More tokens than one chunk of hashes; also in another order, and alone.
   const auto tokens = some_tokens(-5, 20000);
-  const auto all = kept_channels(tokens, 8, 0.3);
+  const auto all = keep_mask(tokens, 8, 0.3);
   const auto order = torch::randperm(20000);
-  const auto shuffled = kept_channels(
+  const auto shuffled = keep_mask(
       {tokens.seed, tokens.sequence.index_select(0, order), tokens.place.index_select(0, order)}, 8,
       0.3);
   EXPECT_TRUE(torch::equal(shuffled, all.index_select(0, order)));
-  // Seeds and sequences count with all their 64 bits.
+  // All 64 bits of seeds and sequence numbers count.
   const int64_t high = int64_t{1} << 40;
-  EXPECT_FALSE(
-      torch::equal(all, kept_channels({-5 + high, tokens.sequence, tokens.place}, 8, 0.3)));
-  EXPECT_FALSE(
-      torch::equal(all, kept_channels({-5, tokens.sequence + high, tokens.place}, 8, 0.3)));
-  EXPECT_EQ(kept_channels(some_tokens(1, 0), 8, 0.3).sizes(), (std::vector<int64_t>{0, 8}));
+  EXPECT_FALSE(torch::equal(all, keep_mask({-5 + high, tokens.sequence, tokens.place}, 8, 0.3)));
+  EXPECT_FALSE(torch::equal(all, keep_mask({-5, tokens.sequence + high, tokens.place}, 8, 0.3)));
+  EXPECT_EQ(keep_mask(some_tokens(1, 0), 8, 0.3).sizes(), (std::vector<int64_t>{0, 8}));
 }
 
 TEST(Dropout, TheMaskNeverChanges) {
-  // Computed apart, in whole numbers: other machines and later versions must drop the same
-  // channels.
-  const auto kept = kept_channels({42, torch::tensor({0, 5}), torch::tensor({0, 3})}, 16, 0.5);
+  // The expected bits were computed separately in integers: other machines and later versions must
+  // drop the same channels.
+  const auto mask = keep_mask({42, torch::tensor({0, 5}), torch::tensor({0, 3})}, 16, 0.5);
   int64_t bits = 0;
-  for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + kept.flatten()[i].item<bool>();
+  for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + mask.flatten()[i].item<bool>();
   EXPECT_EQ(bits, 0x6529ce75);
 }
 

@@ -69,7 +69,7 @@ TEST(FourierTransform, ThreadsDoNotChangeABit) {
   torch::set_num_threads(threads);
 }
 
-// A transform of prime length that went through all pairs would take 10^10 steps here.
+// An O(L^2) transform of prime length would take 10^10 steps here.
 TEST(FourierTransform, AcceptsLargePrimes) {
   const int64_t n = 99991;
   const auto x = torch::zeros({1, n, 1, 1}, torch::kFloat64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that have kernels on a GPU, but for the scan, through LibTorch: outputs,
-// gradients, memory that is not dense, and the same bits every time.
+// The operations with GPU kernels, except the scan, through LibTorch: outputs, gradients, strided
+// tensors, determinism.
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -182,7 +182,7 @@ TEST_F(GpuProjection, ColumnsOfWiderTensors) {
     expect_exact_in_both(projection({67, 96}, 40, true, false), "columns", memory);
 }
 
-TEST_F(GpuProjection, IsBfloat16WhereAskedFor) {
+TEST_F(GpuProjection, IsBfloat16OnRequest) {
   auto op = projection({129, 128}, 96, true, false);
   op.in_bfloat16 = true;
   op.run = [](const Tensors& in) { return project(in[0], in[1], in[2], RoundedCopy(), kBf16); };
@@ -224,7 +224,7 @@ TEST_F(GpuCrossEntropy, AwkwardShapes) {
     expect_exact_in_both(cross_entropy(m, d, V, false), described({m, d, V}));
 }
 
-TEST_F(GpuCrossEntropy, ATargetBelowZeroDoesNotCount) {
+TEST_F(GpuCrossEntropy, TargetsBelowZeroAreIgnored) {
   for (const int64_t m : {3, 129, 16384 + 129})
     expect_exact(cross_entropy(m, 24, 101, true), kBf16, described({m}));
   auto op = cross_entropy(129, 24, 101, true);
@@ -238,7 +238,7 @@ TEST_F(GpuCrossEntropy, ColumnsOfWiderTensors) {
     expect_exact_in_both(cross_entropy(67, 24, 101, false), "columns", memory);
 }
 
-TEST_F(GpuCrossEntropy, CountsWhatIsRight) {
+TEST_F(GpuCrossEntropy, CountsCorrectPredictions) {
   torch::manual_seed(9);
   const int64_t m = 300, V = 1009;
   const auto weight = torch::randn({V, 64});
@@ -261,7 +261,7 @@ TEST_F(GpuEmbedding, AwkwardShapes) {
            {1, 1, 1}, {127, 3, 37}, {4001, 101, 64}, {2000, 30522, 96}})
     for (const auto memory : {Memory::kDense, Memory::kColumns}) {
       torch::manual_seed(10);
-      // Few numbers are drawn often.
+      // A few ids occur often.
       const auto ids = (torch::rand({2, n}).pow(4) * static_cast<double>(V)).to(torch::kInt64);
       Operation op;
       op.inputs = {{"table", normal({V, C})}};
@@ -320,7 +320,7 @@ TEST_F(GpuAttention, AwkwardSizes) {
       }
 }
 
-// Long enough for many blocks of keys, whose sums a GPU could add up in any order.
+// Long enough for many blocks of keys; a GPU could add their sums in any order.
 TEST_F(GpuAttention, TheSameBitsEveryTime) {
   for (const bool padded : {false, true}) {
     torch::manual_seed(10);

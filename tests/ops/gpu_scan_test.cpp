@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scan on a GPU through LibTorch, on tensor cores and without: outputs, gradients, memory that
-// is not dense, and the same bits every time.
+// The scan on a GPU through LibTorch, with and without tensor cores: outputs, gradients, strided
+// tensors, determinism.
 #include "ops/scan.h"
 
 #include "hydramix/mixer.h"
@@ -51,7 +51,7 @@ struct ScanArguments {
   }
 };
 
-// Matrices in the storage of x, from decays that are computed in float32.
+// Matrices in the dtype of x, from decays computed in float32.
 Tensor naive_scan(const ScanSizes& z, const ScanArguments& a) {
   const auto type = a.x.scalar_type();
   Tensors each;
@@ -117,8 +117,8 @@ TEST_F(GpuScan, SequencesEndToEnd) {
     expect_exact_in_both(scan({.lengths = lengths}), described(lengths));
 }
 
-// Tensor cores take heads of multiples of 32 channels with 16, 32, 64 or 128 states; other sizes go
-// without.
+// The tensor-core kernels support heads of a multiple of 32 channels with 16, 32, 64 or 128 states;
+// other sizes use the plain kernels.
 TEST_F(GpuScan, AnySizes) {
   for (const int64_t P : {32, 64, 96})
     for (const int64_t N : {16, 32, 128})
@@ -150,14 +150,14 @@ TEST_F(GpuScan, EveryKind) {
                              described({shift, directions, per_token}));
 }
 
-// Through autograd: a sequence that is not finite leaves the others of its batch as they are.
-TEST_F(GpuScan, WhatIsNotFiniteStaysInItsSequence) {
+// Through autograd: a sequence that is not finite does not affect the others of its batch.
+TEST_F(GpuScan, NonFiniteValuesStayInTheirSequence) {
   const std::vector<int64_t> lengths{30, 50, 200, 20};
   const auto op = scan({.lengths = lengths});
   const auto offsets = offsets_of(lengths);
   for (const auto type : {torch::kBFloat16, torch::kFloat32})
     for (std::size_t s = 0; s < lengths.size(); ++s) {
-      // The output, and gradients of what has a row for each token, without the rows of sequence s.
+      // The output and the gradients that have a row per token, without the rows of sequence s.
       const auto others = [&](bool spoilt) {
         Tensors in, results;
         for (const auto& input : op.inputs) {
@@ -190,8 +190,8 @@ TEST_F(GpuScan, LimitsOfDt) {
 }
 
 #ifdef HYDRAMIX_GPU
-// With as much shared memory as an A100 has, inference is the same as with more, bit for bit; what
-// has gradients goes without tensor cores.
+// With the shared memory of an A100, inference gives the same bits as with more; calls with
+// gradients use the plain kernels.
 TEST_F(GpuScan, SmallerGpus) {
   const auto op = scan({.lengths = {300, 20}});
   Tensors in;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one stream makes and another reads: copies of weights, tables of sequences, recordings.
+// Results that one stream writes and another reads: rounded weights, tables of sequences, captured
+// graphs.
 #include <future>
 #include <thread>
 
@@ -20,8 +21,8 @@ using torch::Tensor;
 
 class GpuStreams : public test::OnGpu {
  protected:
-  // `write` on one stream after a tenth of a second of work, `read` on another as soon as that is
-  // queued, by two threads; what `read` gives.
+  // Runs `write` on one thread and stream, queued after 0.1 s of work, and `read` on another as
+  // soon as the write is queued. Returns the result of `read`.
   static Tensor read_after(const std::function<void()>& write,
                            const std::function<Tensor()>& read) {
     std::promise<void> queued, done;
@@ -31,7 +32,7 @@ class GpuStreams : public test::OnGpu {
       for (int i = 0; i < 40; ++i) a = a.mm(a).div_(100);
       write();
       queued.set_value();
-      done.get_future().wait();  // the default stream waits for this one when it goes
+      done.get_future().wait();  // the end of this stream would synchronize the default stream
     });
     queued.get_future().wait();
     Tensor result;
@@ -51,7 +52,7 @@ TEST_F(GpuStreams, ARoundedWeightIsReadAfterItsRounding) {
   const RoundedCopy copy;
   const auto got = read_after([&] { copy.of(weight); }, [&] { return copy.of(weight).clone(); });
   EXPECT_TRUE(torch::equal(got, expected));
-  // Written anew: the copy is too, where it was.
+  // After a write to the weight, the copy is updated in place.
   const auto again = read_after(
       [&] {
         const torch::NoGradGuard no_grad;
@@ -62,7 +63,7 @@ TEST_F(GpuStreams, ARoundedWeightIsReadAfterItsRounding) {
   EXPECT_TRUE(torch::equal(again, weight.detach().cpu().to(torch::kBFloat16)));
 }
 
-TEST_F(GpuStreams, ATableServesOtherStreams) {
+TEST_F(GpuStreams, OtherStreamsCanReadATable) {
   const std::vector<int64_t> offsets{0, 3, 70000, 70001, 200000};
   const Sequences sequences(offsets);
   const auto got = read_after([&] { make_table(sequences, kGpu); },
@@ -74,8 +75,8 @@ TEST_F(GpuStreams, ATableServesOtherStreams) {
 }
 
 #ifdef HYDRAMIX_GPU
-// What a stream made serves others when that stream is no more.
-TEST_F(GpuStreams, AStreamMayGoBeforeWhatItMade) {
+// Other streams can use results of a stream that no longer exists.
+TEST_F(GpuStreams, ResultsOutliveTheirStream) {
   const Sequences sequences({0, 5, 90000});
   const RoundedCopy copy;
   const auto weight = torch::randn({512, 512}, kGpu).requires_grad_();
@@ -95,8 +96,8 @@ TEST_F(GpuStreams, AStreamMayGoBeforeWhatItMade) {
 }
 #endif
 
-// Each thread records and replays on a stream of its own while the others do.
-TEST_F(GpuStreams, ThreadsRecordBesideOneAnother) {
+// Each thread captures and replays graphs on its own stream, concurrently with the others.
+TEST_F(GpuStreams, ThreadsCaptureConcurrently) {
   const auto work = [](double factor) {
     const OwnStream stream(kGpu);
     const auto x = torch::ones({1000}, kGpu);

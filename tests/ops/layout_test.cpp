@@ -41,12 +41,12 @@ TEST(Layout, AMaskWithoutPaddingIsFull) {
   EXPECT_FALSE(Layout::packed(torch::tensor({0, 3})).is_full());
 }
 
-TEST(Layout, WhatStandsInPaddingIsNeverRead) {
+TEST(Layout, PaddingIsNeverRead) {
   const auto layout = Layout::padded(mask_of({{0, 1}, {1, 1}}));
   auto t = torch::tensor({{std::nan(""), 1.}, {2., 3.}}, torch::kFloat64).requires_grad_();
   const auto rows = layout.to_rows(t);
   EXPECT_TRUE(torch::isfinite(rows).all().item<bool>());
-  EXPECT_TRUE(torch::isfinite(layout.of_rows().to_rows(rows)).all().item<bool>());
+  EXPECT_TRUE(torch::isfinite(layout.row_layout().to_rows(rows)).all().item<bool>());
   const auto g = torch::autograd::grad({rows.sum()}, {t})[0];
   EXPECT_TRUE(torch::equal(g, torch::tensor({{0., 1.}, {1., 1.}}, torch::kFloat64)));
 }
@@ -112,7 +112,7 @@ TEST(Layout, TensorsOfAnotherShapeAreRefused) {
   EXPECT_EQ(Layout::padded(torch::ones({2, 5}, torch::kBool)).longest(5), 5);
 }
 
-// (B, L, 2) whose entries are all different and none is zero.
+// (B, L, 2) with different nonzero entries.
 torch::Tensor numbered(int64_t B, int64_t L) {
   return (torch::arange(B * L * 2, torch::kFloat64) + 1).view({B, L, 2});
 }
@@ -129,7 +129,7 @@ std::vector<TokenCase> token_cases() {
   const auto left = mask_of({{0, 0, 1}, {0, 1, 1}}), right = mask_of({{1, 1, 0}, {1, 0, 0}});
   const auto both = mask_of({{0, 1, 1, 0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0, 0, 0, 1}});
   const auto packed = Layout::packed(torch::tensor({0, 0, 2, 2, 5, 5}));
-  const auto rows = Layout::padded(both).of_rows();  // (3, 4), lengths 2, 4, 1
+  const auto rows = Layout::padded(both).row_layout();  // (3, 4), lengths 2, 4, 1
   const std::vector<int64_t> five{0, 1, 2, 3, 4}, six{0, 1, 2, 3, 4, 5};
   return {
       {"full", Layout(), 2, 3, six, {0, 3, 6}},
@@ -140,7 +140,7 @@ std::vector<TokenCase> token_cases() {
       {"packed", packed, 1, 5, five, {0, 2, 5}},
       {"rows", rows, 3, 4, {0, 1, 4, 5, 6, 7, 8}, {0, 2, 6, 7}},
       {"rows without padding",
-       Layout::packed(torch::tensor({0, 3, 6})).of_rows(),
+       Layout::packed(torch::tensor({0, 3, 6})).row_layout(),
        2,
        3,
        six,
@@ -182,7 +182,7 @@ TEST(LayoutTokens, GoBackToTheirPlacesWithZerosBetween) {
 TEST(LayoutTokens, HaveALayoutOfTheSameSequences) {
   for (const auto& c : token_cases()) {
     const auto t = numbered(c.B, c.L), tokens = c.layout.to_tokens(t);
-    const auto inner = c.layout.of_tokens();
+    const auto inner = c.layout.token_layout();
     EXPECT_NO_THROW(inner.check(c.name, tokens.size(0), tokens.size(1)));
     EXPECT_EQ(inner.sequences(tokens.size(0), tokens.size(1)).offsets(), c.offsets) << c.name;
     EXPECT_TRUE(inner.to_tokens(tokens).is_same(tokens)) << c.name << ": no padding is left";

@@ -75,7 +75,7 @@ TEST(LinearCrossEntropy, NoRowsGiveZero) {
   EXPECT_EQ(c.weight.grad().count_nonzero().item<int64_t>(), 0);
 }
 
-// Beyond the gradients that are its result and a copy of each, scaled.
+// Memory beyond the resulting gradients and one scaled copy of each.
 TEST(LinearCrossEntropy, MemoryIsBoundedByTheChunk) {
   const int64_t d = 8, V = 2000, chunk = 16;
   const auto peak = [&](int64_t m) {

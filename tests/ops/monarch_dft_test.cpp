@@ -28,7 +28,7 @@ TEST(MonarchDft, IsTheDft) {
   }
 }
 
-TEST(MonarchDft, PlacesThatAreMissingAreZerosAndThoseNotAskedForAreLeftOut) {
+TEST(MonarchDft, ShortInputsAreZeroPaddedAndOutputsCanBeTruncated) {
   const MonarchDft dft(200, torch::kFloat64);
   const auto v = torch::randn({1, 77, 2}, torch::kFloat64);
   const auto spectrum = dft.forward(v);

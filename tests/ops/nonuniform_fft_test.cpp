@@ -44,8 +44,8 @@ torch::Tensor product(const CosineCase& c, bool transposed) {
                     : cosine_product(c.angle, c.x, c.step);
 }
 
-// max |a - b| relative to d times the largest sum_j |x_j| of a channel: what one rounding of every
-// term could make.
+// max |a - b| relative to d times the largest sum_j |x_j| of a channel, which bounds the effect of
+// one rounding of every term.
 void expect_near(const torch::Tensor& a, const torch::Tensor& b, const CosineCase& c,
                  double tolerance, const std::string& what) {
   const double sum =
@@ -54,7 +54,7 @@ void expect_near(const torch::Tensor& a, const torch::Tensor& b, const CosineCas
   EXPECT_LE((a.to(kDouble) - b).abs().max().item<double>(), tolerance * sum) << what;
 }
 
-// Ten times less than what the header promises: the window is chosen with that in hand.
+// A tenth of the error that the header promises: the window is chosen with that margin.
 double tolerance(torch::ScalarType type) { return type == kDouble ? 1e-13 : 3e-7; }
 
 TEST(NonuniformFft, EqualsTheDirectSumAtAnyLength) {
@@ -123,7 +123,7 @@ TEST(NonuniformFft, GradientsEqualThoseOfTheMatrix) {
           const auto a = torch::autograd::grad({product(c, transposed)}, {c.angle, c.x}, {c.r});
           const auto b = torch::autograd::grad({truth}, {c.angle, c.x}, {c.r.to(kDouble)});
           const auto what = concat("L ", L, ", transposed ", transposed, ", shared ", shared);
-          // Every sum by an angle has terms up to 2 pi L |x| |r|, of which few add up.
+          // A gradient by an angle sums terms up to 2 pi L |x| |r|, most of which cancel.
           const double slope = 2 * M_PI * static_cast<double>(L) * 0.7 *
                                c.x.abs().sum(1).max().item<double>() *
                                c.r.abs().max().item<double>();
@@ -132,7 +132,7 @@ TEST(NonuniformFft, GradientsEqualThoseOfTheMatrix) {
         }
 }
 
-TEST(NonuniformFft, GivesOnlyTheGradientsThatAreAskedFor) {
+TEST(NonuniformFft, ComputesOnlyNeededGradients) {
   for (const bool transposed : {false, true}) {
     auto c = random_cosines(40, 2, 3, kDouble);
     c.angle.requires_grad_();
@@ -172,7 +172,7 @@ TEST(NonuniformFft, NonContiguousInputsGiveTheSame) {
     EXPECT_TRUE(torch::equal(product(other, transposed), product(c, transposed)));
 }
 
-TEST(NonuniformFft, AFrequencyThatIsNotFiniteSpoilsItsOwnHeadOnly) {
+TEST(NonuniformFft, ANonFiniteFrequencyAffectsOnlyItsOwnHead) {
   for (const double bad : {std::nan(""), HUGE_VAL}) {
     const auto c = random_cosines(40, 2, 3, torch::kFloat32);
     auto spoiled = c;

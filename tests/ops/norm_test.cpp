@@ -25,14 +25,14 @@ TEST(GatedRmsNorm, NormalizesThenGates) {
   const double scale = 1 / std::sqrt(12.5 + 1e-5);
   EXPECT_DOUBLE_EQ(out[0][0][0].item<double>(), 0);
   EXPECT_NEAR(out[0][0][1].item<double>(), 4 * scale * 7 * 2 / (1 + std::exp(-2.0)), 1e-12);
-  // No division by zero for a place that mixes to nothing.
+  // No division by zero for a place with zero output.
   EXPECT_TRUE(torch::isfinite(
                   gated_rms_norm(torch::zeros_like(y), z, torch::ones({2}, torch::kFloat64), 1e-5))
                   .all()
                   .item<bool>());
 }
 
-// A call of either norm: two tensors of rows and its weights.
+// A call of either norm: two tensors of rows and the weights.
 struct NormCase {
   bool gated;
   std::vector<Tensor> in;  // y (n, C), z (n, Z), weight; or a, b (n, C), weight, bias
@@ -100,7 +100,7 @@ TEST_P(Norm, EqualsItsDefinitionForAnyRowsAndChannels) {
       if (C == 1536 && n > 129) continue;
       // One channel's LayerNorm is zero, and its gradient rounding error.
       if (C == 1 && !gated()) continue;
-      // One channel's RMS norm is its sign up to eps = 1e-5: so much is left of its gradient.
+      // One channel's RMS norm is its sign up to eps = 1e-5, so its gradient is of that order.
       expect_norm_equals_reference(random({n, C, C}, C + n), C == 1 ? 1e-9 : 1e-12,
                                    "C " + std::to_string(C) + ", n " + std::to_string(n));
     }
@@ -130,7 +130,7 @@ TEST_P(Norm, Bfloat16IsStorageOnly) {
   EXPECT_EQ(a[3].scalar_type(), torch::kFloat32);
 }
 
-TEST_P(Norm, ReadsRowsThatAreFarApartOrMisaligned) {
+TEST_P(Norm, ReadsStridedAndMisalignedRows) {
   auto c = random({140, 37, 37}, 3).to(torch::kFloat32);
   const auto dy = torch::randn_like(c.in[0]);
   const auto plain = everything_of_norm(c, dy);
@@ -161,7 +161,7 @@ TEST_P(Norm, LeadingDimensionsAreRows) {
   expect_close(c.run(), c.reference(), 1e-12, "expanded");
 }
 
-TEST_P(Norm, TakesGradientsThatAreOneNumber) {
+TEST_P(Norm, AcceptsExpandedGradients) {
   const auto c = random({140, 7, 7}, 5);
   const auto ones = everything_of_norm(c, torch::ones_like(c.in[0]));
   auto x = c.in[0].clone().requires_grad_();
@@ -179,8 +179,8 @@ TEST_P(Norm, GivesTheSameBitsForAnyThreadsAndAnyRows) {
   for (const int i : {0, 1, 2}) EXPECT_TRUE(torch::equal(alone[i], one[i].narrow(0, 130, 9))) << i;
 }
 
-TEST_P(Norm, TakesRowsOfZerosHugeAndTinyOnes) {
-  // 1e18 squared is 1e36: seventeen of those are a float32 still.
+TEST_P(Norm, AcceptsRowsOfZeroHugeAndTinyValues) {
+  // 1e18 squared is 1e36; the sum of seventeen of these still fits in float32.
   for (const double scale : {0.0, 1e-30, 1e-18, 1e9, 1e18}) {
     auto c = random({4, 17, 17}, 7).to(torch::kFloat32).to(torch::kFloat64);
     c.in[0] = (c.in[0] * scale).to(torch::kFloat32).to(torch::kFloat64);
@@ -194,7 +194,7 @@ TEST_P(Norm, TakesRowsOfZerosHugeAndTinyOnes) {
   }
 }
 
-TEST_P(Norm, TakesTheMeanOffBeforeItSquares) {
+TEST_P(Norm, SubtractsTheMeanBeforeSquaring) {
   if (gated()) return;
   auto c = random({4, 100, 100}, 8).to(torch::kFloat32);
   c.in[0] += 1e4;
@@ -227,7 +227,7 @@ TEST_P(Norm, NoRowsGiveZeroGradientsOfTheWeights) {
     EXPECT_TRUE(torch::equal(all[i], torch::zeros({6}, torch::kFloat64))) << i;
 }
 
-TEST_P(Norm, GradientsAreGivenToThoseWhoAsk) {
+TEST_P(Norm, GradientsAreComputedOnlyForInputsThatNeedThem) {
   const auto c = random({140, 7, 7}, 11);
   const auto dy = torch::randn_like(c.in[0]);
   const auto all = everything_of_norm(c, dy);

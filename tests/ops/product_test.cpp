@@ -21,7 +21,8 @@ std::string sizes(int64_t m, int64_t n, int64_t k) {
   return std::to_string(m) + " x " + std::to_string(k) + " x " + std::to_string(n);
 }
 
-// max |a - b| over the sum of |terms|: what rounding can do, whether or not the terms cancel.
+// max |a - b| relative to the sum of |terms|, which bounds rounding errors whether or not the terms
+// cancel.
 void expect_product(const Tensor& c, const Tensor& a, const Tensor& b, const std::string& what) {
   const auto wide = [](const Tensor& t) { return t.detach().to(torch::kFloat64); };
   const auto expected = torch::matmul(wide(a), wide(b));
@@ -41,7 +42,7 @@ class Product : public ::testing::TestWithParam<std::string> {
 };
 
 // Sizes on both sides of a tile, a panel, a run and a group of runs.
-TEST_P(Product, EqualsTheObviousOneAtAwkwardSizes) {
+TEST_P(Product, EqualsTheNaiveProductAtAwkwardSizes) {
   torch::manual_seed(1);
   for (const auto type : {torch::kFloat32, torch::kFloat64})
     for (const int64_t m : {0, 1, 5, 6, 7, 13, 14, 15, 29, 100})
@@ -65,7 +66,7 @@ TEST_P(Product, ManyRunsAndManyRows) {
   }
 }
 
-TEST_P(Product, OperandsMayLieInAnyWay) {
+TEST_P(Product, OperandsMayHaveAnyStrides) {
   torch::manual_seed(3);
   for (const auto type : {torch::kFloat32, torch::kFloat64}) {
     const auto options = torch::TensorOptions(type);
@@ -93,7 +94,7 @@ TEST_P(Product, OperandsMayLieInAnyWay) {
   }
 }
 
-// What a server relies on: whoever else is in the batch, an answer has the same bits.
+// The bits of a row do not depend on the rest of the batch. Servers rely on this.
 TEST_P(Product, ARowHasTheSameBitsWhateverTheOtherRowsAre) {
   torch::manual_seed(4);
   const auto x = torch::randn({1500, 770}), w = torch::randn({105, 770}),
@@ -143,7 +144,7 @@ TEST_P(Product, MatricesAreBroadcast) {
 INSTANTIATE_TEST_SUITE_P(All, Product, ::testing::ValuesIn(kernels::instruction_sets()),
                          test::parameter_name);
 
-TEST(Matmul, IntoAnotherAndOnTopOfIt) {
+TEST(Matmul, WritesOrAddsIntoAnExistingTensor) {
   torch::manual_seed(7);
   const auto a = torch::randn({2, 40, 300}), b = torch::randn({2, 300, 50});
   const auto holder = torch::randn({2, 42, 60}), c = holder.narrow(1, 1, 40).narrow(2, 5, 50);
@@ -191,7 +192,7 @@ TEST(Matmul, GradientsOfAnyOrder) {
   compare("one on the right", {a, one}, matrix_product(a, one), torch::matmul(a, one));
 }
 
-TEST(Matmul, OnlyWantedGradientsAreComputed) {
+TEST(Matmul, OnlyNeededGradientsAreComputed) {
   const auto x = torch::randn({3, 4}), w = torch::randn({5, 4}).requires_grad_();
   const auto y = linear_map(x, w);
   y.sum().backward();
@@ -218,7 +219,7 @@ TEST(Matmul, BadShapesAreNamed) {
   EXPECT_THROW_WITH(linear_map(torch::zeros({2, 3}), torch::zeros({5, 4})), Error, "got [2, 3]");
 }
 
-TEST(ProductRates, ASlowProductIsAWarningThatNamesTheRemedy) {
+TEST(ProductRates, ASlowProductGivesAWarningWithAdvice) {
   EXPECT_TRUE(product_warnings({.fma_peak = 100, .ours = 80, .libtorch = 75}).empty());
   const auto slow = product_warnings({.fma_peak = 100, .ours = 49, .libtorch = 75});
   ASSERT_EQ(slow.size(), 1u);
@@ -238,7 +239,7 @@ TEST(ProductRates, AreMeasured) {
   EXPECT_GT(rates.fma_peak, 0);
   EXPECT_GT(rates.ours, 0);
   EXPECT_GT(rates.libtorch, 0);
-  EXPECT_LT(rates.ours, 1.2 * rates.fma_peak);  // a peak that is passed is none
+  EXPECT_LT(rates.ours, 1.2 * rates.fma_peak);  // a rate above the peak would mean a wrong peak
 }
 
 }  // namespace

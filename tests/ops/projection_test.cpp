@@ -34,7 +34,7 @@ TEST(Precision, ReachesTheProductsOfTheModel) {
   const auto ids = torch::randint(30, {1, 6}, torch::kInt64), places = torch::tensor({1, 2});
   const auto hidden = model->encode(ids, {});
   model->set_precision(torch::kBFloat16);
-  // On the CPU the error is the proof that the precision is seen.
+  // On the CPU the error shows that the precision reached the product.
   EXPECT_THROW_WITH(model->encode(ids, {}), Error, "on the CPU");
   EXPECT_THROW_WITH(model->predict(hidden), Error, "on the CPU");
   EXPECT_THROW_WITH(model->masked_loss(hidden, places, places), Error, "on the CPU");
@@ -43,7 +43,7 @@ TEST(Precision, ReachesTheProductsOfTheModel) {
   EXPECT_TRUE(torch::equal(model->encode(ids, {}), hidden));
 }
 
-// Runs where there is a GPU.
+// Runs on a GPU only.
 TEST(Precision, IsBfloat16OnAGpu) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
   const auto x = torch::randn({64, 96}).cuda(), weight = torch::randn({32, 96}).cuda();

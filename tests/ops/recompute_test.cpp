@@ -11,7 +11,7 @@ namespace {
 
 torch::Tensor leaf(std::vector<int64_t> shape) { return torch::randn(shape).requires_grad_(); }
 
-TEST(Recompute, GradientsAreTheSameToTheBitAndAccumulate) {
+TEST(Recompute, GradientsAreBitExactAndAccumulate) {
   torch::manual_seed(3);
   const auto w = leaf({5, 5}), unused = leaf({2}), fixed = torch::randn({5});
   const auto x = leaf({4, 5});

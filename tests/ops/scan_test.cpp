@@ -104,7 +104,7 @@ void expect_equals_dense(ScanCase c, double tolerance, const std::string& what) 
   const auto fast = c.run(), dense = dense_scan(c);
   expect_close(fast, dense, tolerance, what);
   {
-    torch::NoGradGuard no_grad;  // states are not kept
+    torch::NoGradGuard no_grad;  // states are not saved
     EXPECT_TRUE(torch::equal(c.run(), fast)) << what;
   }
   const auto dy = torch::randn_like(dense);
@@ -164,7 +164,7 @@ TEST_P(Scan, TakesAnyChunkLength) {
   }
 }
 
-TEST_P(Scan, KeepsToItsLimitsOfDt) {
+TEST_P(Scan, RespectsTheLimitsOfDt) {
   auto c = random_scan({50}, {}, 5);
   c.settings.dt_low = 0.4;
   c.settings.dt_high = 1.1;
@@ -172,12 +172,12 @@ TEST_P(Scan, KeepsToItsLimitsOfDt) {
 }
 
 TEST_P(Scan, TakesExtremeStepsAndDecays) {
-  // Steps of zero, of 1e30, and both in one sequence; a huge step must not swallow those behind it.
+  // Steps of zero, of 1e30, and both in one sequence; a huge step must not absorb later ones.
   for (const double extreme : {-800.0, 60.0, 1e30}) {
     auto c = random_scan({70}, {}, 6);
     for (auto* d : {&c.forward, &c.backward}) d->dt.index_put_({torch::arange(0, 70, 7)}, extreme);
     ASSERT_TRUE(torch::isfinite(c.run()).all().item<bool>());
-    // A step of 1e30 times x is not comparable in one relative error; the output scale is.
+    // Errors are relative to the scale of the output, which a step of 1e30 makes huge.
     expect_close(c.run(), dense_scan(c), 1e-12, "dt " + std::to_string(extreme));
     const auto single = c.to(torch::kFloat32).run();
     ASSERT_TRUE(torch::isfinite(single).all().item<bool>());
@@ -229,10 +229,10 @@ TEST_P(Scan, Bfloat16IsStorageOnly) {
   EXPECT_TRUE(torch::equal(rounded.backward.dt.grad(), wide.backward.dt.grad()));
 }
 
-TEST_P(Scan, ReadsRowsThatAreFarApartOrMisaligned) {
+TEST_P(Scan, ReadsStridedAndMisalignedRows) {
   const auto c = random_scan({45}, {}, 10).to(torch::kFloat32);
   auto strided = c;
-  // One value further into a wider buffer: no row starts at a vector's boundary.
+  // Shifted by one value in a wider buffer, so that no row is aligned to a vector.
   const auto inside = [](const Tensor& t) {
     const auto flat = t.flatten(1);
     return torch::cat({torch::full({t.size(0), 1}, NAN), flat, torch::full({t.size(0), 2}, NAN)}, 1)
@@ -248,7 +248,7 @@ TEST_P(Scan, ReadsRowsThatAreFarApartOrMisaligned) {
   EXPECT_TRUE(torch::equal(strided.run(), c.run()));
 }
 
-// All gradients that belong to tokens, and the output.
+// The output, and all gradients that have a row per token.
 std::vector<Tensor> everything_of_scan(ScanCase c, const Tensor& dy) {
   for (auto& [name, t] : c.inputs()) *t = t->detach().clone().requires_grad_();
   const auto y = c.run();
@@ -270,7 +270,7 @@ TEST_P(Scan, GivesTheSameBitsForAnyThreadsAndAnyBatch) {
   alone.offsets = {0, 7};
   for (auto& [name, t] : alone.inputs())
     if (t->size(0) == c.x.size(0)) *t = t->narrow(0, 130, 7);
-  // Shorter than a chunk, and with buffers of its own size.
+  // Shorter than a chunk, with smaller buffers.
   const auto single = everything_of_scan(alone, dy.narrow(0, 130, 7));
   for (std::size_t i = 0; i < one.size(); ++i)
     EXPECT_TRUE(torch::equal(single[i], one[i].narrow(0, 130, 7))) << i;
@@ -292,7 +292,7 @@ TEST_P(Scan, ANanStaysInItsSequence) {
   }
 }
 
-TEST_P(Scan, TakesGradientsThatAreOneNumber) {
+TEST_P(Scan, AcceptsExpandedGradients) {
   auto c = random_scan({45}, {}, 14);
   const auto ones = everything_of_scan(c, torch::ones_like(c.x));
   c.x.requires_grad_();
@@ -326,8 +326,8 @@ TEST(ScanSizes, NoTokensGiveZeroGradientsOfTheWeights) {
   }
 }
 
-// The state of a slow decay is carried over many chunks: the end is that of the recurrence in
-// closed form for constant inputs, dt (1 - a^L) / (1 - a) with x = b = c = 1.
+// With a slow decay the state is carried over many chunks. For constant inputs x = b = c = 1 the
+// last output has the closed form dt (1 - a^L) / (1 - a).
 TEST(ScanSizes, HoldsOverAHundredThousandPlaces) {
   const int64_t L = 100000;
   const double dt = 0.01, A = -0.02, a = std::exp(dt * A);
@@ -341,7 +341,7 @@ TEST(ScanSizes, HoldsOverAHundredThousandPlaces) {
   EXPECT_NEAR(end, dt * (1 - std::pow(a, static_cast<double>(L))) / (1 - a), 1e-9 * end);
 }
 
-TEST(GradientsOfTheScan, AreGivenToThoseWhoAsk) {
+TEST(GradientsOfTheScan, AreComputedOnlyForInputsThatNeedThem) {
   auto c = random_scan({40, 3}, {}, 18);
   const auto dy = torch::randn_like(c.x);
   auto all = c;
@@ -349,10 +349,10 @@ TEST(GradientsOfTheScan, AreGivenToThoseWhoAsk) {
   all.run().backward(dy);
   for (std::size_t i = 0; i < c.inputs().size(); ++i) {
     auto one = c;
-    const auto [name, asked] = one.inputs()[i];
-    *asked = asked->clone().requires_grad_();
+    const auto [name, leaf] = one.inputs()[i];
+    *leaf = leaf->clone().requires_grad_();
     one.run().backward(dy);
-    EXPECT_TRUE(torch::equal(asked->grad(), all.inputs()[i].second->grad())) << name;
+    EXPECT_TRUE(torch::equal(leaf->grad(), all.inputs()[i].second->grad())) << name;
   }
 }
 

@@ -33,7 +33,7 @@ TEST(SemiseparableMatrix, IsTheRecurrence) {
 }
 
 TEST(SemiseparableMatrix, SurvivesStepsFromZeroToHuge) {
-  // One huge step forgets all before it and must not blur what comes after.
+  // One huge step forgets everything before it and must not affect what follows.
   auto c = random_states(1, 40, 2, 2, 1, 3, 7);
   for (const double huge : {0.0, 1e-300, 1e3, 1e8, 1e30}) {
     c.params.dt.select(1, 9).fill_(huge);

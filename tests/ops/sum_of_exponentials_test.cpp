@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kSingle = std::numeric_limits<float>::epsilon();
 constexpr double kDoubleEpsilon = std::numeric_limits<double>::epsilon();
-// t and w are rounded to double: that alone moves the sum by a few of these.
+// t and w are rounded to double, which alone changes the sum by a few of these.
 constexpr double kRounding = 16 * kDoubleEpsilon;
 
 struct Interval {
@@ -46,14 +46,14 @@ Errors errors(const Exponentials& sum, const Interval& range) {
   return worst;
 }
 
-TEST(SumOfExponentials, ItAndItsDerivativeMeetTheTolerance) {
+TEST(SumOfExponentials, SumAndDerivativeMeetTheTolerance) {
   for (const double tolerance : {1e-2, 1e-3, 1e-5, kSingle, 1e-10, 1e-13, kDoubleEpsilon}) {
     const ReciprocalRule rule(tolerance);
     for (const auto& range : kRanges) {
       const auto e = errors(rule.on(range.low, range.high), range);
       EXPECT_LE(e.value, tolerance + kRounding) << range.low << ", " << range.high;
       EXPECT_LE(e.derivative, tolerance + kRounding) << range.low << ", " << range.high;
-      // A rule far better than asked for has terms that it does not need.
+      // A rule far more accurate than requested has superfluous terms.
       if (tolerance > 1e-14) {
         EXPECT_GE(e.derivative, tolerance / 100) << range.low << ", " << range.high;
       }
@@ -102,7 +102,7 @@ TEST(SumOfExponentials, RankIsThatOfTheFormula) {
   EXPECT_EQ(ReciprocalRule(kDoubleEpsilon).rank(1, 200), 42);
 }
 
-TEST(SumOfExponentials, RefusesWhatItCannotDo) {
+TEST(SumOfExponentials, RefusesBadTolerancesAndIntervals) {
   EXPECT_THROW_WITH(ReciprocalRule(1e-20), Error, "got 1e-20");
   const ReciprocalRule rule(1e-7);
   EXPECT_THROW_WITH(rule.on(0, 1), Error, "must be positive and finite; got [0, 1]");

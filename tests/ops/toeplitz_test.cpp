@@ -9,7 +9,7 @@ namespace {
 
 using test::expect_close;
 
-TEST(Toeplitz, LagsStandWhereTheyBelong) {
+TEST(Toeplitz, LagsAreOnTheirDiagonals) {
   const auto t = torch::arange(5, torch::kFloat64).view({1, 1, 5});  // lags -2 .. 2
   EXPECT_TRUE(
       torch::equal(toeplitz_matrix(t)[0][0],
@@ -31,7 +31,7 @@ TEST(Toeplitz, ProductEqualsMatrixAtAnyLength) {
 
 TEST(Toeplitz, GradientsEqualThoseOfTheMatrix) {
   for (const int64_t L : {1, 2, 17, 130})
-    for (const int64_t kernels : {1, 2}) {  // shared by the sequences, or one each
+    for (const int64_t kernels : {1, 2}) {  // one for all sequences, or one per sequence
       torch::manual_seed(L);
       const auto t = torch::randn({kernels, 3, 2 * L - 1}, torch::kFloat64).requires_grad_(),
                  x = torch::randn({2, L, 3, 5}, torch::kFloat64).requires_grad_();
@@ -66,7 +66,7 @@ TEST(Toeplitz, Float32IsExactAtLongLengths) {
     };
     const auto T = wide(t), X = wide(x);
     const auto y = toeplitz_product(t, x), truth = toeplitz_product(T, X);
-    // An FFT rounds about log2(n) times: 17 times 6e-8 of the root mean square, at its worst place.
+    // An FFT rounds about log2(n) times: 17 times 6e-8 of the root mean square, at the worst place.
     expect_close(y, truth, 2e-6, "L " + std::to_string(L));
     const auto single = torch::autograd::grad({y}, {t, x}, {dy}),
                exact = torch::autograd::grad({truth}, {T, X}, {wide(dy)});

@@ -170,7 +170,7 @@ TEST_P(AdamWStep, GroupsHaveTheirOwnRateAndDecay) {
   }
 }
 
-TEST(ParameterGroupsTest, TextsThatCannotBeMeantAreErrors) {
+TEST(ParameterGroupsTest, InvalidTextsAreErrors) {
   TwoLayers model;
   FlatParameters flat(*model);
   const auto made = [&](const std::string& text) { return parameter_groups(flat, {1, 1}, {text}); };

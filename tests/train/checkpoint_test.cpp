@@ -36,7 +36,7 @@ void expect_same(const Checkpoint& a, const Checkpoint& b) {
     EXPECT_TRUE(torch::equal(tensor, b.tensors.at(name))) << name;
 }
 
-TEST(CheckpointFile, ComesBackBitForBit) {
+TEST(CheckpointFile, RoundTripIsBitExact) {
   test::TemporaryFolder folder;
   write_checkpoint(folder / "c.safetensors", example(7));
   expect_same(read_checkpoint(folder / "c.safetensors"), example(7));
@@ -78,7 +78,7 @@ TEST(CheckpointFolderTest, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(files, 3u);
 }
 
-TEST(CheckpointFolderTest, ADamagedNewestIsPassedOverAndSaid) {
+TEST(CheckpointFolderTest, ADamagedNewestIsSkippedAndReported) {
   test::TemporaryFolder folder;
   CheckpointFolder checkpoints(folder.path(), 3);
   for (const int64_t step : {1, 2, 3}) checkpoints.save(example(step), false);
@@ -90,7 +90,7 @@ TEST(CheckpointFolderTest, ADamagedNewestIsPassedOverAndSaid) {
   EXPECT_NE(said[0].find("step-0000000003.safetensors"), std::string::npos) << said[0];
 }
 
-TEST(CheckpointFolderTest, WhatIsWrittenLaterOutranksWhatWasDamaged) {
+TEST(CheckpointFolderTest, NewFilesOutrankDamagedOnes) {
   test::TemporaryFolder folder;
   CheckpointFolder checkpoints(folder.path(), 1);
   checkpoints.save(example(9), true);
@@ -117,7 +117,7 @@ TEST(CheckpointFolderTest, TheBestIsTheLastResort) {
   expect_same(*checkpoints.newest([](const std::string&) {}), example(3));
 }
 
-TEST(CheckpointFolderTest, WhatAKilledWriterLeftIsRemoved) {
+TEST(CheckpointFolderTest, LeftoversOfAKilledWriterAreRemoved) {
   test::TemporaryFolder folder;
   std::ofstream(folder / "step-0000000003.safetensors.tmp.123.0") << "half";
   const CheckpointFolder checkpoints(folder.path(), 3);

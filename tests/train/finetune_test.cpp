@@ -40,7 +40,7 @@ struct FinetuneTest : ::testing::Test {
     const auto text = read_file(path);
     return std::count(text.begin(), text.end(), '\n');
   }
-  // Replaces what stands in a file, which must be there.
+  // Replaces text in a file, which must contain it.
   static void change(const fs::path& path, const std::string& from, const std::string& to) {
     auto text = read_file(path);
     const auto at = text.find(from);
@@ -49,7 +49,7 @@ struct FinetuneTest : ::testing::Test {
   }
 };
 
-// The results without what depends on the clock.
+// The results without timings.
 Json timeless(Json result) {
   result.erase("seconds");
   return result;
@@ -116,7 +116,7 @@ TEST_F(FinetuneTest, AStoppedRunContinuesToTheSameBitsAndACompleteOneIsShown) {
   EXPECT_THROW_WITH(finetune(other), UsageError, "rate was");
 }
 
-TEST_F(FinetuneTest, TheRecipeFillsWhatWasNotAskedFor) {
+TEST_F(FinetuneTest, TheRecipeFillsUnsetOptions) {
   FinetuneOptions o;
   o.task = "sst2";
   const auto all = completed(o);
@@ -145,7 +145,8 @@ TEST_F(FinetuneTest, TheRecipeFillsWhatWasNotAskedFor) {
   EXPECT_EQ(to_json(completed(o))["max_length"], 99);
 }
 
-// What the decay of a recipe alone leaves of a weight after all steps of a task, by our optimizer.
+// The share of a weight that remains after all steps of a task if only the recipe's decay acts,
+// computed by our optimizer.
 double kept_by_decay(const FinetuneOptions& options, int64_t examples) {
   torch::nn::Linear model(4, 4);
   model->to(torch::kFloat64);
@@ -162,7 +163,7 @@ double kept_by_decay(const FinetuneOptions& options, int64_t examples) {
   return model->weight[0][0].item<double>();
 }
 
-// M2's decays of 1e-2 are for torch's AdamW: decoupled they would leave nothing to fine-tune.
+// M2's decays of 1e-2 are for torch's AdamW; as decoupled decays they would erase the weights.
 TEST_F(FinetuneTest, TheDecayOfARecipeLeavesTheWeights) {
   const std::vector<std::pair<std::string, int64_t>> examples{
       {"RTE", 2490}, {"MRPC", 3668}, {"STS-B", 5749}, {"CoLA", 8551}};
@@ -252,7 +253,7 @@ TEST_F(FinetuneTest, CausalMixersArePooledByTheMean) {
   EXPECT_EQ(load_classifier(folder / "out/model").model->options().pooling, "mean");
 }
 
-TEST_F(FinetuneTest, WhatIsWrongIsSaidBeforeTraining) {
+TEST_F(FinetuneTest, ErrorsAreReportedBeforeTraining) {
   prepare({"RTE", "STS-B", "CoLA"});
   TrainEvents events;
   events.step = [](const StepReport&) { ADD_FAILURE() << "a step was taken"; };
@@ -291,7 +292,7 @@ TEST_F(FinetuneTest, LengthsMustFitTheModel) {
   EXPECT_THROW_WITH(finetune(options("RTE")), UsageError, "--max-length 16");
 }
 
-// ---- the task behind it ----
+// ---- the task ----
 
 struct Examples {
   const SentenceTask& task = sentence_task("STS-B");
@@ -335,7 +336,7 @@ TEST(SentenceClassificationTest, AnEpochSeesEveryExampleOnceHoweverItIsCut) {
     Totals totals;
     for (int64_t first = 0; first < 20; first += at_once)
       totals.add(task.accumulate({first, at_once}, std::nullopt));
-    EXPECT_EQ(totals.terms, 14);  // those behind the last epoch do not count
+    EXPECT_EQ(totals.terms, 14);  // those after the last epoch do not count
     std::vector<torch::Tensor> parts;
     for (const auto& p : task.model().parameters()) parts.push_back(p.grad().flatten());
     return torch::cat(parts);

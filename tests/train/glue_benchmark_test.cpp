@@ -36,7 +36,7 @@ struct GlueBenchmarkTest : ::testing::Test {
     o.max_length = 32;
     return o;
   }
-  // The options of a call with this task alone, which has been made; `ran` is empty again.
+  // Runs the benchmark with this task alone, clears `ran`, and returns the options.
   GlueOptions after(const std::string& task) {
     test::write_glue(folder / "glue", {task}, {16, 8, 4});
     auto o = options();
@@ -63,11 +63,11 @@ TEST_F(GlueBenchmarkTest, RunsTasksAndSeedsOnceAndAveragesThem) {
       (rte.at("mean").get<double>() + results.at("tasks").at("MNLI").at("mean").get<double>()) / 2);
   EXPECT_EQ(nlohmann::ordered_json::parse(read_file(folder / "out/results.json")), results);
 
-  // RTE learned from MNLI's encoder: of the same seed.
+  // RTE starts from MNLI's encoder of the same seed.
   const auto config = nlohmann::json::parse(read_file(folder / "out/RTE/seed-18/config.json"));
   EXPECT_EQ(config.at("model"), (folder / "out/MNLI/seed-18").string());
 
-  // One result lost: that run alone is repeated.
+  // If one result is lost, only that run is repeated.
   ran.clear();
   fs::remove(folder / "out/RTE/seed-18/result.json");
   EXPECT_EQ(run_glue(o, events).results.at("average"), results.at("average"));
@@ -132,7 +132,7 @@ TEST_F(GlueBenchmarkTest, WithoutMnliTheOthersNeedAnotherStart) {
   o.start = "pretrained";
   EXPECT_EQ(run_glue(o, events).results.at("tasks").size(), 1u);
 
-  // MNLI's classifier of an earlier call will do; its own results do not mix with these.
+  // MNLI's classifier of an earlier call is reused; its own results are not mixed with these.
   test::write_glue(folder / "glue", {"MNLI"}, {16, 8, 4});
   o.start = "mnli";
   o.out = (folder / "later").string();

@@ -36,7 +36,7 @@ class GpuMaskedLm : public test::OnGpu {
 // Repeats one batch: the first step runs directly, the second is captured, the third replayed, and
 // another batch in between runs directly too. With dropout, which depends on the numbers of the
 // sequences.
-TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
+TEST_F(GpuMaskedLm, ACapturedStepEqualsADirectOne) {
   const OwnStream stream(test::kGpu);
   const auto gradients = [&](bool graphs) {
     auto model = make_model();
@@ -50,20 +50,20 @@ TEST_F(GpuMaskedLm, ARecordedStepIsTheStep) {
     }
     return all;
   };
-  const auto direct = gradients(false), recorded = gradients(true);
+  const auto direct = gradients(false), captured = gradients(true);
   EXPECT_FALSE(torch::equal(direct[0].first, direct[3].first));
   for (std::size_t i = 0; i < direct.size(); ++i) {
-    // Places that do not count change how sums are cut, no more.
-    EXPECT_NEAR(recorded[i].second, direct[i].second, 1e-6 * direct[i].second) << i;
-    EXPECT_LE(test::norm_error(recorded[i].first, direct[i].first), 1e-4) << i;
+    // Ignored places only change how sums are split.
+    EXPECT_NEAR(captured[i].second, direct[i].second, 1e-6 * direct[i].second) << i;
+    EXPECT_LE(test::norm_error(captured[i].first, direct[i].first), 1e-4) << i;
   }
   for (const std::size_t i : {1, 2, 4, 5})
-    EXPECT_TRUE(torch::equal(recorded[i].first, recorded[0].first)) << i;
+    EXPECT_TRUE(torch::equal(captured[i].first, captured[0].first)) << i;
 }
 
 // Captured within the first step, before the optimizer has written any weight. Later steps must see
 // the weights that it writes.
-TEST_F(GpuMaskedLm, RecordedStepsFollowTheWeights) {
+TEST_F(GpuMaskedLm, CapturedStepsFollowTheWeights) {
   const OwnStream stream(test::kGpu);
   const auto weights = [&](bool graphs) {
     auto model = make_model();

@@ -8,7 +8,7 @@
 namespace hydramix {
 namespace {
 
-TEST(RunFolderTest, RunsOfEarlierVersionsActedByWhatIsSaidOfThem) {
+TEST(RunFolderTest, RunsOfEarlierVersionsGetTheirImpliedOptions) {
   const test::TemporaryFolder folder;
   write_file(folder / "config.json", R"({"train": {"rate": 1, "schedule": {"warmup": 0.1}}})");
   const RunRules rules{{}, nlohmann::ordered_json::parse(R"({"train": {"clip": 1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trainer on a task small enough to be checked in every step: least squares in float64.
+// The trainer on a task small enough to check every step: least squares in float64.
 #include "train/trainer.h"
 
 #include <csignal>
@@ -93,7 +93,7 @@ Run train(LeastSquares& task, const TrainOptions& options, const std::filesystem
   return run;
 }
 
-TEST(TrainerTest, TakesEverySequenceOnceInOrderAndLearns) {
+TEST(TrainerTest, ReadsEverySequenceOnceInOrderAndLearns) {
   test::TemporaryFolder folder;
   LeastSquares task;
   auto options = quick_options();
@@ -147,7 +147,7 @@ TEST(TrainerTest, ContinuesToTheSameBitsFromEveryStep) {
   }
 }
 
-TEST(TrainerTest, ADamagedCheckpointIsSaidAndTheOneBeforeGivesTheSameBits) {
+TEST(TrainerTest, ADamagedCheckpointIsReportedAndThePreviousOneGivesTheSameBits) {
   test::TemporaryFolder whole, folder;
   LeastSquares reference, first, second;
   const auto options = quick_options();

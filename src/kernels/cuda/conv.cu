@@ -326,13 +326,14 @@ bool is_shape(const ConvShape& s) {
          s.K < kMostTokens && s.centre >= 0 && s.centre < s.K && s.silu >= 0 && s.silu <= s.C;
 }
 
-template <typename S>
-Arguments<S> arguments(const ConvShape& s, const int2* bounds, const S* x, int64_t x_row,
-                       const float* weight, const float* bias) {
-  Arguments<S> p{};
+// The fields that both passes have.
+template <typename Pass>
+auto arguments(const Pass& pass, const int2* bounds) {
+  const ConvShape& s = pass.shape;
+  Arguments<std::remove_const_t<std::remove_pointer_t<decltype(pass.x.data)>>> p{};
   p.n = static_cast<int>(s.n), p.K = static_cast<int>(s.K), p.centre = static_cast<int>(s.centre);
   p.C = static_cast<int>(s.C), p.silu = static_cast<int>(s.silu), p.bounds = bounds;
-  p.weight = weight, p.bias = bias, p.x = x, p.x_row = x_row;
+  p.weight = pass.weight, p.bias = pass.bias, p.x = pass.x.data, p.x_row = pass.x.stride;
   return p;
 }
 
@@ -341,23 +342,26 @@ template <typename S>
 bool is_wide(const ConvShape& s) {
   return s.C % kWide<S> == 0 && s.silu % kWide<S> == 0;
 }
+template <typename T>
+bool is_wide(const kernels::StridedRows<T>& rows) {
+  return cuda::is_wide(rows.data, rows.stride);
+}
 
 }  // namespace
 
 template <typename S>
-cudaError_t conv_forward(const ConvShape& shape, const int2* bounds, const S* x, int64_t x_row,
-                         const float* weight, const float* bias, S* y, int64_t y_row,
-                         cudaStream_t stream) {
+cudaError_t conv_forward(const ConvForward<S>& pass, const int2* bounds, cudaStream_t stream) {
+  const ConvShape& shape = pass.shape;
   if (!is_shape(shape)) return cudaErrorInvalidValue;
   if (shape.n == 0 || shape.C == 0) return cudaSuccess;
-  auto p = arguments(shape, bounds, x, x_row, weight, bias);
-  p.y = y, p.y_row = y_row;
+  auto p = arguments(pass, bounds);
+  p.y = pass.y.data, p.y_row = pass.y.stride;
   if (shape.K > kWidest) {
     const dim3 grid(ceil_div<int64_t>(shape.n, kAnyTokens), ceil_div<int64_t>(shape.C, 32));
     any_forward_kernel<<<grid, dim3(32, kAnyTokens), 0, stream>>>(p);
     return cudaGetLastError();
   }
-  const bool wide = is_wide<S>(shape) && is_wide(x, x_row) && is_wide(y, y_row);
+  const bool wide = is_wide<S>(shape) && is_wide(pass.x) && is_wide(pass.y);
   return with_width(shape.K, [&](auto K) {
     return wide ? launch_forward<K, kForwardValues<K, S>>(shape, p, stream)
                 : launch_forward<K, 1>(shape, p, stream);
@@ -371,21 +375,19 @@ int64_t conv_backward_workspace(const ConvShape& shape) {
 }
 
 template <typename S>
-cudaError_t conv_backward(const ConvShape& shape, const int2* bounds, const S* x, int64_t x_row,
-                          const float* weight, const float* bias, const S* dy, int64_t dy_row,
-                          S* dx, int64_t dx_row, float* dweight, float* dbias, float* workspace,
-                          cudaStream_t stream) {
+cudaError_t conv_backward(const ConvBackward<S>& pass, const int2* bounds, cudaStream_t stream) {
+  const ConvShape& shape = pass.shape;
   if (!is_shape(shape)) return cudaErrorInvalidValue;
   if (shape.C == 0) return cudaSuccess;
-  int64_t parts = 0;  // of no tokens the sums are zero, and written too
+  int64_t parts = 0;  // without tokens the sums are zero, and are written too
   if (shape.n > 0) {
-    auto p = arguments(shape, bounds, x, x_row, weight, bias);
-    p.dy = dy, p.dy_row = dy_row, p.dx = dx, p.dx_row = dx_row;
+    auto p = arguments(pass, bounds);
+    p.dy = pass.dy.data, p.dy_row = pass.dy.stride;
+    p.dx = pass.dx.data, p.dx_row = pass.dx.stride;
     const Cut cut = cut_backward(shape);
-    parts = cut.parts, p.run = cut.run, p.partial = workspace;
-    p.g = workspace + parts * (shape.K + 1) * shape.C;
-    const bool wide =
-        is_wide<S>(shape) && is_wide(x, x_row) && is_wide(dy, dy_row) && is_wide(dx, dx_row);
+    parts = cut.parts, p.run = cut.run, p.partial = pass.workspace;
+    p.g = pass.workspace + parts * (shape.K + 1) * shape.C;
+    const bool wide = is_wide<S>(shape) && is_wide(pass.x) && is_wide(pass.dy) && is_wide(pass.dx);
     const cudaError_t error =
         shape.K > kWidest
             ? launch_any_backward(shape, p, parts, stream)
@@ -397,16 +399,13 @@ cudaError_t conv_backward(const ConvShape& shape, const int2* bounds, const S* x
   }
   const int64_t values = (shape.K + 1) * shape.C;
   sum_parts_kernel<<<ceil_div<int64_t>(values, 32), dim3(32, kSlices), 0, stream>>>(
-      workspace, static_cast<int>(parts), shape.K, shape.C, dweight, dbias);
+      pass.workspace, static_cast<int>(parts), shape.K, shape.C, pass.dweight, pass.dbias);
   return cudaGetLastError();
 }
 
-#define HYDRAMIX_CONV(S)                                                                       \
-  template cudaError_t conv_forward<S>(const ConvShape&, const int2*, const S*, int64_t,       \
-                                       const float*, const float*, S*, int64_t, cudaStream_t); \
-  template cudaError_t conv_backward<S>(const ConvShape&, const int2*, const S*, int64_t,      \
-                                        const float*, const float*, const S*, int64_t, S*,     \
-                                        int64_t, float*, float*, float*, cudaStream_t);
+#define HYDRAMIX_CONV(S)                                                                  \
+  template cudaError_t conv_forward<S>(const ConvForward<S>&, const int2*, cudaStream_t); \
+  template cudaError_t conv_backward<S>(const ConvBackward<S>&, const int2*, cudaStream_t);
 HYDRAMIX_CONV(float)
 HYDRAMIX_CONV(BFloat16)
 

@@ -26,10 +26,11 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const Problem<S> p) 
       looks[r] = i0 + r < s.rows ? look(p.layout, p.shape.shift, d, s.begin + i0 + r) : -1;
     __syncthreads();
     float acc[4][4] = {};
-    const auto looked = operand<true>(
-        [&](int r, int k) { return looks[r] >= 0 ? in.c[looks[r] * in.c_row + g * N + k] : S(); });
+    const auto looked = operand<true>([&](int r, int k) {
+      return looks[r] >= 0 ? in.c.data[looks[r] * in.c.stride + g * N + k] : S();
+    });
     const auto sources = operand<true>([&](int r, int k) {
-      return j0 + r < s.rows ? in.b[(s.begin + j0 + r) * in.b_row + g * N + k] : S();
+      return j0 + r < s.rows ? in.b.data[(s.begin + j0 + r) * in.b.stride + g * N + k] : S();
     });
     multiply(stages, N, looked, sources, acc);
 #pragma unroll
@@ -53,10 +54,9 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const Problem<S> p) 
 template <typename S>
 struct Arguments {
   Problem<S> p;
-  Rows<S> u;            // x, or dy
-  const float* states;  // coming in, or gradients of those that leave
-  S* to;                // y, or dx
-  int64_t to_row;
+  StridedRows<const S> u;  // x, or dy
+  const float* states;     // coming in, or gradients of those that leave
+  StridedRows<S> to;       // y, or dx
 };
 
 template <typename S, bool kTransposed>
@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
   for (int r = threadIdx.x; r < s.rows; r += kThreads) {
     const int t = s.begin + r;
     float sum = p.in.diagonal != nullptr ? p.in.diagonal[h] : 0.0f;
-    if (p.in.delta != nullptr)
-      sum += load_any(p.in.delta, t * p.in.delta_row + h, p.shape.delta_is_float);
+    if (p.in.delta.data != nullptr)
+      sum += load_any(p.in.delta.data, t * p.in.delta.stride + h, p.in.delta_is_float);
     for (int d = 0; d < 2; ++d) {
       if (!p.shape.on[d]) continue;
       const double* all = p.steps.sums_of(d, h);
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
         return product * decay(reaches[d][i], sums[d][j]) * dts[d][j];
       });
   const auto u = operand<false>([&](int c, int k) {
-    return p0 + c < P ? a.u.data[(s.begin + window.low + k) * a.u.row + h * P + p0 + c] : S();
+    return p0 + c < P ? a.u.data[(s.begin + window.low + k) * a.u.stride + h * P + p0 + c] : S();
   });
   float acc[4][4] = {}, sums_of_window[4][4];
   do {
@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
     const Window own = crossing(p.layout, kTransposed ? d : 1 - d, s).rows;
     if (own.low == own.high) continue;
     const auto& in = p.in.direction[d];
-    const S* rows = (kTransposed ? in.b : in.c) + g * N;
-    const int64_t row = kTransposed ? in.b_row : in.c_row;
+    const S* rows = (kTransposed ? in.b.data : in.c.data) + g * N;
+    const int64_t row = kTransposed ? in.b.stride : in.c.stride;
     const float* state =
         a.states + ((static_cast<int64_t>(d) * p.layout.tiles + tile) * p.shape.H + h) * P * N;
     const auto looked = operand<true>(
@@ -162,8 +162,9 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
 #pragma unroll
   for (int r = 0; r < 4; ++r)
     if (first + own_row(r) < s.rows)
-      store_four(a.to + (s.begin + first + own_row(r)) * a.to_row + h * P + p0 + own_column(0),
-                 acc[r], P - p0 - own_column(0));
+      store_four(
+          a.to.data + (s.begin + first + own_row(r)) * a.to.stride + h * P + p0 + own_column(0),
+          acc[r], P - p0 - own_column(0));
 }
 
 }  // namespace
@@ -175,9 +176,9 @@ cudaError_t multiply_rows(const Problem<S>& p, cudaStream_t stream) {
 }
 
 template <typename S>
-cudaError_t apply(const Problem<S>& p, bool transposed, Rows<S> u, const float* states, S* to,
-                  int64_t to_row, cudaStream_t stream) {
-  const Arguments<S> a{p, u, states, to, to_row};
+cudaError_t apply(const Problem<S>& p, bool transposed, StridedRows<const S> u, const float* states,
+                  StridedRows<S> to, cudaStream_t stream) {
+  const Arguments<S> a{p, u, states, to};
   const dim3 grid(2 * p.layout.tiles, p.shape.H, chunks(p.shape.P));
   if (transposed)
     apply_kernel<S, true><<<grid, kThreads, 0, stream>>>(a);
@@ -188,8 +189,8 @@ cudaError_t apply(const Problem<S>& p, bool transposed, Rows<S> u, const float* 
 
 #define HYDRAMIX_PLAIN_SCAN(S)                                                            \
   template cudaError_t multiply_rows(const Problem<S>&, cudaStream_t);                    \
-  template cudaError_t apply(const Problem<S>&, bool, Rows<S>, const float*, S*, int64_t, \
-                             cudaStream_t);
+  template cudaError_t apply(const Problem<S>&, bool, StridedRows<const S>, const float*, \
+                             StridedRows<S>, cudaStream_t);
 HYDRAMIX_PLAIN_SCAN(float)
 HYDRAMIX_PLAIN_SCAN(BFloat16)
 #undef HYDRAMIX_PLAIN_SCAN

@@ -255,18 +255,11 @@ __device__ __forceinline__ T half_warp_sum(T v) {
 
 template <typename S>
 struct Problem {
-  ScanShape shape;
+  DeviceShape shape;
   ScanLayout layout;
-  PlainScanInputs<S> in;
+  ScanInputs<S> in;
   Steps steps;
   Products products;
-};
-
-// Rows of tokens, and of b and c in either direction.
-template <typename S>
-struct Rows {
-  const S* data;
-  int64_t row;
 };
 
 inline int chunks(int width) { return ceil_div(width, kBlock); }
@@ -282,28 +275,28 @@ cudaError_t multiply_rows(const Problem<S>& p, cudaStream_t stream);
 
 // States that come into tiles, (2, tiles, H, P, N); or, from dy, gradients of those that leave.
 template <typename S>
-cudaError_t make_states(const Problem<S>& p, bool gradient, Rows<S> u, float* states,
+cudaError_t make_states(const Problem<S>& p, bool gradient, StridedRows<const S> u, float* states,
                         cudaStream_t stream);
 
 // y from x and states; or dx from dy and gradients of states, by the transposed matrix.
 template <typename S>
-cudaError_t apply(const Problem<S>& p, bool transposed, Rows<S> u, const float* states, S* to,
-                  int64_t to_row, cudaStream_t stream);
+cudaError_t apply(const Problem<S>& p, bool transposed, StridedRows<const S> u, const float* states,
+                  StridedRows<S> to, cudaStream_t stream);
 
 // How many runs to cut the heads of a group into.
-int gradient_runs(const ScanShape& shape, const ScanLayout& layout);
+int gradient_runs(const DeviceShape& shape, const ScanLayout& layout);
 // Of matrices, then of b and c; fills all of `gathered`.
 template <typename S>
-cudaError_t matrix_gradient(const Problem<S>& p, Rows<S> dy, const Gathered& gathered,
+cudaError_t matrix_gradient(const Problem<S>& p, StridedRows<const S> dy, const Gathered& gathered,
                             cudaStream_t stream);
 template <typename S>
-cudaError_t row_gradient(const Problem<S>& p, Rows<S> dy, const float* states, const float* dstates,
-                         const Gathered& gathered, const PlainScanGradients<S>& out,
-                         cudaStream_t stream);
+cudaError_t row_gradient(const Problem<S>& p, StridedRows<const S> dy, const float* states,
+                         const float* dstates, const Gathered& gathered,
+                         const ScanGradients<S>& out, cudaStream_t stream);
 
 // Of dt, delta, and sums over tokens. totals: (3, tiles, H), scratch.
 template <typename S>
 cudaError_t finish(const Problem<S>& p, const Gathered& gathered, double* totals,
-                   const PlainScanGradients<S>& out, cudaStream_t stream);
+                   const ScanGradients<S>& out, cudaStream_t stream);
 
 }  // namespace hydramix::cuda::plain

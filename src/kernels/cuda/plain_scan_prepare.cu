@@ -2,9 +2,8 @@
 // Before and behind the plain scan's products: dt becomes decays, summed up tile by tile, and what
 // was gathered for decays becomes gradients of dt, A and delta, all in float64. A warp takes one
 // direction of one head of a tile, four consecutive tokens a lane, in the order of the direction.
-#include <math.h>
-
 #include "kernels/cuda/plain_scan_parts.cuh"
+#include "kernels/cuda/softplus.cuh"
 
 namespace hydramix::cuda::plain {
 namespace {
@@ -22,17 +21,13 @@ struct Step {
 template <typename S>
 __device__ __forceinline__ Step step_of(const Problem<S>& p, int d, int h, int t) {
   const auto& in = p.in.direction[d];
-  const double raw = static_cast<double>(load_any(in.dt, t * in.dt_row + h, p.shape.dt_is_float)) +
-                     static_cast<double>(p.in.dt_bias[h]);
-  const double free = raw > 40.0 ? raw : log1p(exp(raw));
-  // A NaN stays one.
-  const double dt = free != free ? free
-                                 : fmin(fmax(free, static_cast<double>(p.shape.dt_low)),
-                                        static_cast<double>(p.shape.dt_high));
-  const double rate = p.in.A[h] * dt * kLog2e;
+  const double raw =
+      static_cast<double>(load_any(in.dt.data, t * in.dt.stride + h, p.in.dt_is_float)) +
+      static_cast<double>(p.in.dt_bias[h]);
+  const ClampedSoftplus<double> step(raw, p.shape.dt_low, p.shape.dt_high);
+  const double rate = p.in.A[h] * step.dt * kLog2e;
   const bool forgets = starts(p.layout, d, t) || !(rate > kForget);
-  return {dt, forgets ? kForget : rate, dt == free || free != free ? 1.0 / (1.0 + exp(-raw)) : 0.0,
-          forgets};
+  return {step.dt, forgets ? kForget : rate, step.slope, forgets};
 }
 
 // The place, on the way of direction d, where the sequence of token t begins in the tile.
@@ -105,7 +100,7 @@ struct Finish {
   Problem<S> p;
   Gathered gathered;
   double* totals;  // (3, tiles, H)
-  PlainScanGradients<S> out;
+  ScanGradients<S> out;
   int chunks;  // of N
 };
 
@@ -147,8 +142,8 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(const Finish<S> f) {
     const int t = s.begin + lane * kLaneTokens + i;
     if (t >= s.begin + s.rows) continue;
     delta_sum += diagonal[t];
-    if (f.out.delta != nullptr)
-      store_any(f.out.delta, t * f.out.delta_row + h, p.shape.delta_is_float, diagonal[t]);
+    if (f.out.delta.data != nullptr)
+      store_any(f.out.delta.data, t * f.out.delta.stride + h, p.in.delta_is_float, diagonal[t]);
   }
   for (int d = 0; d < 2; ++d) {
     if (!p.shape.on[d]) continue;
@@ -204,9 +199,9 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(const Finish<S> f) {
       const double draw = (entry[i] + da * p.in.A[h]) * step.slope;
       A_sum += da * step.dt;
       bias_sum += draw;
-      if (f.out.direction[d].dt != nullptr)
-        store_any(f.out.direction[d].dt, t * f.out.direction[d].dt_row + h, p.shape.dt_is_float,
-                  static_cast<float>(draw));
+      if (f.out.direction[d].dt.data != nullptr)
+        store_any(f.out.direction[d].dt.data, t * f.out.direction[d].dt.stride + h,
+                  p.in.dt_is_float, static_cast<float>(draw));
     }
   }
   bias_sum = warp_total(bias_sum);
@@ -247,7 +242,7 @@ cudaError_t prepare(const Problem<S>& p, cudaStream_t stream) {
 
 template <typename S>
 cudaError_t finish(const Problem<S>& p, const Gathered& gathered, double* totals,
-                   const PlainScanGradients<S>& out, cudaStream_t stream) {
+                   const ScanGradients<S>& out, cudaStream_t stream) {
   const Finish<S> f{p, gathered, totals, out, chunks(p.shape.N)};
   finish_kernel<<<dim3(p.layout.tiles, ceil_div(p.shape.H, kWarps)), kThreads, 0, stream>>>(f);
   if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
@@ -258,7 +253,7 @@ cudaError_t finish(const Problem<S>& p, const Gathered& gathered, double* totals
 #define HYDRAMIX_PLAIN_SCAN(S)                                             \
   template cudaError_t prepare(const Problem<S>&, cudaStream_t);           \
   template cudaError_t finish(const Problem<S>&, const Gathered&, double*, \
-                              const PlainScanGradients<S>&, cudaStream_t);
+                              const ScanGradients<S>&, cudaStream_t);
 HYDRAMIX_PLAIN_SCAN(float)
 HYDRAMIX_PLAIN_SCAN(BFloat16)
 #undef HYDRAMIX_PLAIN_SCAN

@@ -36,10 +36,10 @@ __global__ void __launch_bounds__(kThreads)
 template <typename S>
 struct RowArguments {
   Problem<S> p;
-  Rows<S> dy;
+  StridedRows<const S> dy;
   const float *states, *dstates;
   Gathered gathered;
-  PlainScanGradients<S> out;
+  ScanGradients<S> out;
 };
 
 // Gradients of b (kOfB) or of looked-at c: 64 rows and 64 columns, over all heads of a group.
@@ -70,11 +70,12 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
 
   // Of row r of the tile, column n0 + c.
   const auto b_at = [&](int r, int c) {
-    return r < s.rows && n0 + c < N ? in.b[(s.begin + r) * in.b_row + g * N + n0 + c] : S();
+    return r < s.rows && n0 + c < N ? in.b.data[(s.begin + r) * in.b.stride + g * N + n0 + c] : S();
   };
   const auto c_at = [&](int r, int c) {
-    return r < s.rows && n0 + c < N && looks[r] >= 0 ? in.c[looks[r] * in.c_row + g * N + n0 + c]
-                                                     : S();
+    return r < s.rows && n0 + c < N && looks[r] >= 0
+               ? in.c.data[looks[r] * in.c.stride + g * N + n0 + c]
+               : S();
   };
   const float* matrices = a.gathered.matrices + (static_cast<int64_t>(tile) * G + g) * kSquare;
   const int64_t run_size = static_cast<int64_t>(p.layout.tiles) * G * kSquare;
@@ -126,12 +127,12 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
       for (int c = 0; c < 4; ++c)
         own[r][c] = widen(kOfB ? b_at(first + own_row(r), own_column(c))
                                : c_at(first + own_row(r), own_column(c)));
-    const Rows<S> u = kOfB ? Rows<S>{p.in.x, p.in.x_row} : a.dy;
+    const StridedRows<const S> u = kOfB ? p.in.x : a.dy;
     for (int h = g * heads; h < (g + 1) * heads; ++h) {
       const float* state = (kOfB ? a.dstates : a.states) +
                            ((static_cast<int64_t>(d) * p.layout.tiles + tile) * H + h) * P * N;
       const auto rows = operand<true>([&](int r, int k) {
-        return first + r < s.rows ? u.data[(s.begin + first + r) * u.row + h * P + k] : S();
+        return first + r < s.rows ? u.data[(s.begin + first + r) * u.stride + h * P + k] : S();
       });
       const auto columns = operand<false>([&](int c, int k) {
         return n0 + c < N ? state[static_cast<int64_t>(k) * N + n0 + c] : 0.0f;
@@ -163,8 +164,8 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
     }
   }
 
-  S* to = kOfB ? a.out.direction[d].b : a.out.direction[d].c;
-  const int64_t to_row = kOfB ? a.out.direction[d].b_row : a.out.direction[d].c_row;
+  S* to = kOfB ? a.out.direction[d].b.data : a.out.direction[d].c.data;
+  const int64_t to_row = kOfB ? a.out.direction[d].b.stride : a.out.direction[d].c.stride;
   if (to == nullptr) return;
   const float nothing[4] = {};
   const int left = N - n0 - own_column(0);
@@ -184,9 +185,9 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
 }  // namespace
 
 template <typename S>
-cudaError_t row_gradient(const Problem<S>& p, Rows<S> dy, const float* states, const float* dstates,
-                         const Gathered& gathered, const PlainScanGradients<S>& out,
-                         cudaStream_t stream) {
+cudaError_t row_gradient(const Problem<S>& p, StridedRows<const S> dy, const float* states,
+                         const float* dstates, const Gathered& gathered,
+                         const ScanGradients<S>& out, cudaStream_t stream) {
   if (p.layout.states)
     whole_kernel<<<dim3(p.layout.tiles, p.shape.H, 2), kThreads, 0, stream>>>(p, states, dstates,
                                                                               gathered.wholes);
@@ -199,10 +200,11 @@ cudaError_t row_gradient(const Problem<S>& p, Rows<S> dy, const float* states, c
   return cudaGetLastError();
 }
 
-template cudaError_t row_gradient(const Problem<float>&, Rows<float>, const float*, const float*,
-                                  const Gathered&, const PlainScanGradients<float>&, cudaStream_t);
-template cudaError_t row_gradient(const Problem<BFloat16>&, Rows<BFloat16>, const float*,
-                                  const float*, const Gathered&,
-                                  const PlainScanGradients<BFloat16>&, cudaStream_t);
+template cudaError_t row_gradient(const Problem<float>&, StridedRows<const float>, const float*,
+                                  const float*, const Gathered&, const ScanGradients<float>&,
+                                  cudaStream_t);
+template cudaError_t row_gradient(const Problem<BFloat16>&, StridedRows<const BFloat16>,
+                                  const float*, const float*, const Gathered&,
+                                  const ScanGradients<BFloat16>&, cudaStream_t);
 
 }  // namespace hydramix::cuda::plain

@@ -18,7 +18,7 @@ template <typename S>
 struct Arguments {
   Problem<S> p;
   bool gradient;
-  Rows<S> u;  // x, or dy
+  StridedRows<const S> u;  // x, or dy
   float* states;
 };
 
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(kThreads) tile_states_kernel(const Arguments<S
   if (!p.shape.on[d]) return;
   const Span s = tile_span(p.layout, tile);
   const int g = h / (p.shape.H / p.shape.G);
-  const S* v = a.gradient ? p.in.direction[d].c : p.in.direction[d].b;
-  const int64_t v_row = a.gradient ? p.in.direction[d].c_row : p.in.direction[d].b_row;
+  const S* v = a.gradient ? p.in.direction[d].c.data : p.in.direction[d].b.data;
+  const int64_t v_row = a.gradient ? p.in.direction[d].c.stride : p.in.direction[d].b.stride;
 
   float acc[4][4] = {};
   // Only the rows of the sequence that goes on: others, even if they are not finite, must not touch
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads) tile_states_kernel(const Arguments<S
     __syncthreads();
     const auto u = operand<false>(
         [&](int r, int j) {
-          return p0 + r < P ? a.u.data[(s.begin + own.low + j) * a.u.row + h * P + p0 + r] : S();
+          return p0 + r < P ? a.u.data[(s.begin + own.low + j) * a.u.stride + h * P + p0 + r] : S();
         },
         [&](S loaded, int, int j) { return widen(loaded) * weights[own.low + j]; });
     const auto rows = operand<false>([&](int c, int j) {
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) walk_kernel(const Arguments<S> a) {
 }  // namespace
 
 template <typename S>
-cudaError_t make_states(const Problem<S>& p, bool gradient, Rows<S> u, float* states,
+cudaError_t make_states(const Problem<S>& p, bool gradient, StridedRows<const S> u, float* states,
                         cudaStream_t stream) {
   if (!p.layout.states) return cudaSuccess;
   const Arguments<S> a{p, gradient, u, states};
@@ -120,8 +120,9 @@ cudaError_t make_states(const Problem<S>& p, bool gradient, Rows<S> u, float* st
   return cudaGetLastError();
 }
 
-template cudaError_t make_states(const Problem<float>&, bool, Rows<float>, float*, cudaStream_t);
-template cudaError_t make_states(const Problem<BFloat16>&, bool, Rows<BFloat16>, float*,
+template cudaError_t make_states(const Problem<float>&, bool, StridedRows<const float>, float*,
                                  cudaStream_t);
+template cudaError_t make_states(const Problem<BFloat16>&, bool, StridedRows<const BFloat16>,
+                                 float*, cudaStream_t);
 
 }  // namespace hydramix::cuda::plain

@@ -8,6 +8,23 @@
 
 namespace hydramix::cuda {
 
+// ScanShape in the types that kernels compute with.
+struct DeviceShape {
+  int H, P, G, N, shift;
+  bool on[2];
+  float dt_low, dt_high;
+
+  explicit DeviceShape(const ScanShape& s)
+      : H(static_cast<int>(s.H)),
+        P(static_cast<int>(s.P)),
+        G(static_cast<int>(s.G)),
+        N(static_cast<int>(s.N)),
+        shift(static_cast<int>(s.shift)),
+        on{s.on[0], s.on[1]},
+        dt_low(static_cast<float>(s.dt_low)),
+        dt_high(static_cast<float>(s.dt_high)) {}
+};
+
 struct Span {
   int begin, rows;
 };

@@ -15,12 +15,11 @@ struct Arguments {
   ScanLayout layout;
   Decays decays;
   Parts parts;
-  ScanInputs in;
+  ScanInputs<BFloat16> in;
   const BFloat16* states;
-  BFloat16* y;
-  int64_t y_row;
+  StridedRows<BFloat16> y;
   int shift, runs;
-  bool on[2], delta_is_float;
+  bool on[2];
 };
 
 template <int P, int N, bool kStates>
@@ -65,10 +64,10 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
   for (int d = 0; d < 2; ++d) {
     const auto& in = a.in.direction[d];
     const bool on = a.on[d];
-    load_rows<N, kThreads>(base + d * Plan::kRows, on ? in.c + group * N : nullptr, in.c_row, s,
-                           redo.window, a.layout, a.shift == 1 ? d : -1, thread);
-    load_rows<N, kThreads>(stages + d * Plan::kRows, on ? in.b + group * N : nullptr, in.b_row, s,
-                           redo.window, a.layout, -1, thread);
+    load_rows<N, kThreads>(base + d * Plan::kRows, on ? in.c.data + group * N : nullptr,
+                           in.c.stride, s, redo.window, a.layout, a.shift == 1 ? d : -1, thread);
+    load_rows<N, kThreads>(stages + d * Plan::kRows, on ? in.b.data + group * N : nullptr,
+                           in.b.stride, s, redo.window, a.layout, -1, thread);
   }
   commit_copies();
   wait_copies<0>();
@@ -120,8 +119,8 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
 #pragma unroll
   for (int stage = 0; stage < 2; ++stage)
     logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-  const RowCopies<P, kThreads> copies(a.in.x_row, thread);
-  const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
+  const RowCopies<P, kThreads> copies(a.in.x.stride, thread);
+  const BFloat16* x_rows = a.in.x.data + s.begin * a.in.x.stride;
   const auto start_copies = [&](int part, int stage) {
     const int head = part / a.parts.per_head;
     logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
@@ -140,8 +139,7 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
     commit_copies();
   };
   const auto delta_of_part = [&](int part) {
-    return logs.d == 0 ? delta_of(a.in, a.delta_is_float, part / a.parts.per_head, s, logs.r)
-                       : 0.0f;
+    return logs.d == 0 ? delta_of(a.in, part / a.parts.per_head, s, logs.r) : 0.0f;
   };
   float next_delta;
   start_copies(first_part, 0);
@@ -225,7 +223,7 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
     __syncthreads();  // everybody has read x: its rows may be written
     uint32_t seen = 0;
     store_rows<P>(acc, shared + 2 * Plan::kRows + stage * Plan::kStage, 16 * warp,
-                  a.y + s.begin * a.y_row + part * P, a.y_row, redo.window, lane, seen);
+                  a.y.data + s.begin * a.y.stride + part * P, a.y.stride, redo.window, lane, seen);
     redo.add(seen);
   }
 }
@@ -253,26 +251,17 @@ int output_shared(const Parts& parts) {
   return bytes;
 }
 
-cudaError_t scan_output(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                        const Decays& decays, const BFloat16* states, BFloat16* y, int64_t y_row,
-                        cudaStream_t stream) {
+cudaError_t scan_output(const DeviceShape& shape, const ScanLayout& layout,
+                        const ScanInputs<BFloat16>& in, const Decays& decays,
+                        const BFloat16* states, StridedRows<BFloat16> y, cudaStream_t stream) {
   const Parts parts(shape);
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
     const int slots = multiprocessors() * (N <= 64 ? 2 : 1);
     const int runs = best_runs(static_cast<int64_t>(layout.tiles) * parts.G, parts.per_group, slots,
                                /*overhead=*/2);
-    const Arguments a{layout,
-                      decays,
-                      parts,
-                      in,
-                      states,
-                      y,
-                      y_row,
-                      shape.shift,
-                      runs,
-                      {shape.on[0], shape.on[1]},
-                      shape.delta_is_float};
+    const Arguments a{
+        layout, decays, parts, in, states, y, shape.shift, runs, {shape.on[0], shape.on[1]}};
     const auto launch = [&](auto* kernel, int bytes) {
       if (const auto e = allow_shared(kernel, bytes); e != cudaSuccess) return e;
       kernel<<<dim3(layout.tiles, parts.G * runs), 256, bytes, stream>>>(a);

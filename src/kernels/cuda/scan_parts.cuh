@@ -32,7 +32,7 @@ struct Parts {
   int per_head;   // parts of a head
   int per_group;  // parts of a group
 
-  explicit Parts(const ScanShape& s)
+  explicit Parts(const DeviceShape& s)
       : P(s.P % 64 == 0 ? 64 : 32),
         N(s.N),
         G(s.G),
@@ -236,11 +236,12 @@ struct DiagonalBlock {
 };
 
 // delta of a row, with what is the same for all rows.
-__device__ __forceinline__ float delta_of(const ScanInputs& in, bool is_float, int head,
-                                          const Span& s, int r) {
+__device__ __forceinline__ float delta_of(const ScanInputs<BFloat16>& in, int head, const Span& s,
+                                          int r) {
   if (r >= s.rows) return 0;
   float v = in.diagonal != nullptr ? in.diagonal[head] : 0.0f;
-  if (in.delta != nullptr) v += load_any(in.delta, (s.begin + r) * in.delta_row + head, is_float);
+  if (in.delta.data != nullptr)
+    v += load_any(in.delta.data, (s.begin + r) * in.delta.stride + head, in.delta_is_float);
   return v;
 }
 
@@ -353,16 +354,14 @@ cudaError_t with_sizes(const Parts& parts, const F& f) {
 
 // The passes, in the order of their files.
 
-cudaError_t scan_prepare(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                         const Decays& decays, cudaStream_t stream);
+cudaError_t scan_prepare(const DeviceShape& shape, const ScanLayout& layout,
+                         const ScanInputs<BFloat16>& in, const Decays& decays, cudaStream_t stream);
 
 // States at the borders of tiles: (2, tiles, parts, P N) bfloat16.
 struct StatePass {
-  bool gradient;      // of the states, from dy and c, walking the other way
-  const BFloat16* u;  // x, or dy
-  int64_t u_row;
-  const BFloat16* v[2];  // b, or c
-  int64_t v_row[2];
+  bool gradient;                     // of the states, from dy and c, walking the other way
+  StridedRows<const BFloat16> u;     // x, or dy
+  StridedRows<const BFloat16> v[2];  // b, or c
   BFloat16* states;
   // Only where layout.carries:
   float* ends;    // (2, segments, parts, P N)
@@ -370,13 +369,13 @@ struct StatePass {
   float* before;  // (2, tiles, parts): ... of what of a segment is before a tile
 };
 int states_shared(const Parts& parts);  // bytes of a block, here and below
-cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const Decays& decays,
+cudaError_t scan_states(const DeviceShape& shape, const ScanLayout& layout, const Decays& decays,
                         const StatePass& pass, cudaStream_t stream);
 
 int output_shared(const Parts& parts);
-cudaError_t scan_output(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                        const Decays& decays, const BFloat16* states, BFloat16* y, int64_t y_row,
-                        cudaStream_t stream);
+cudaError_t scan_output(const DeviceShape& shape, const ScanLayout& layout,
+                        const ScanInputs<BFloat16>& in, const Decays& decays,
+                        const BFloat16* states, StridedRows<BFloat16> y, cudaStream_t stream);
 
 // What the backward pass gathers before it becomes gradients.
 struct Gathered {
@@ -391,23 +390,27 @@ __host__ __device__ inline float* place(const Gathered& g, const Parts& parts, i
                                         int part) {
   return g.places + (static_cast<int64_t>(kind) * parts.count + part) * n;
 }
-int tile_gradient_runs(const ScanShape& shape, const ScanLayout& layout);
+int tile_gradient_runs(const DeviceShape& shape, const ScanLayout& layout);
 int tile_gradient_shared(const Parts& parts);
 int state_gradient_shared(const Parts& parts);
-cudaError_t scan_tile_gradient(const ScanShape& shape, const ScanLayout& layout,
-                               const ScanInputs& in, const Decays& decays, const BFloat16* dy,
-                               int64_t dy_row, const BFloat16* dstates, const Gathered& gathered,
-                               BFloat16* dx, int64_t dx_row, cudaStream_t stream);
-cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout,
-                                const ScanInputs& in, const Decays& decays, const BFloat16* dy,
-                                int64_t dy_row, const BFloat16* states, const BFloat16* dstates,
-                                const Gathered& gathered, cudaStream_t stream);
+cudaError_t scan_tile_gradient(const DeviceShape& shape, const ScanLayout& layout,
+                               const ScanInputs<BFloat16>& in, const Decays& decays,
+                               StridedRows<const BFloat16> dy, const BFloat16* dstates,
+                               const Gathered& gathered, StridedRows<BFloat16> dx,
+                               cudaStream_t stream);
+cudaError_t scan_state_gradient(const DeviceShape& shape, const ScanLayout& layout,
+                                const ScanInputs<BFloat16>& in, const Decays& decays,
+                                StridedRows<const BFloat16> dy, const BFloat16* states,
+                                const BFloat16* dstates, const Gathered& gathered,
+                                cudaStream_t stream);
 // Gradients of b and c from their shares.
-cudaError_t scan_shares(const ScanShape& shape, const ScanLayout& layout, const Gathered& gathered,
-                        const ScanGradients& out, cudaStream_t stream);
+cudaError_t scan_shares(const DeviceShape& shape, const ScanLayout& layout,
+                        const Gathered& gathered, const ScanGradients<BFloat16>& out,
+                        cudaStream_t stream);
 // Those of dt, A, delta and the diagonal. sums: (5, tiles, H), scratch.
-cudaError_t scan_finish(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                        const Decays& decays, const Gathered& gathered, float* sums,
-                        const ScanGradients& out, cudaStream_t stream);
+cudaError_t scan_finish(const DeviceShape& shape, const ScanLayout& layout,
+                        const ScanInputs<BFloat16>& in, const Decays& decays,
+                        const Gathered& gathered, float* sums, const ScanGradients<BFloat16>& out,
+                        cudaStream_t stream);
 
 }  // namespace hydramix::cuda

@@ -3,9 +3,8 @@
 // gathered for decays becomes gradients of dt, A, delta, b and c. A block has eight heads of a
 // tile, 128 threads for each direction; thread q of a direction has the token at place q on its
 // way.
-#include <math.h>
-
 #include "kernels/cuda/scan_parts.cuh"
+#include "kernels/cuda/softplus.cuh"
 
 namespace hydramix::cuda {
 namespace {
@@ -13,13 +12,11 @@ namespace {
 constexpr int kHeads = 8;
 
 struct Arguments {
-  ScanShape shape;
+  DeviceShape shape;
   ScanLayout layout;
-  ScanInputs in;
+  ScanInputs<BFloat16> in;
   Decays decays;
 };
-
-__device__ __forceinline__ float softplus(float v) { return v > 20.0f ? v : log1pf(expf(v)); }
 
 // One token's step, and what its gradient needs.
 struct Step {
@@ -31,18 +28,15 @@ struct Step {
 };
 __device__ __forceinline__ Step step_of(const Arguments& a, int d, int h, int t) {
   const float raw =
-      load_any(a.in.direction[d].dt, t * a.in.direction[d].dt_row + h, a.shape.dt_is_float) +
+      load_any(a.in.direction[d].dt.data, t * a.in.direction[d].dt.stride + h, a.in.dt_is_float) +
       a.in.dt_bias[h];
-  const float free = softplus(raw);
-  const bool bad = free != free;  // a NaN stays one
-  const float dt = bad ? free : fminf(fmaxf(free, a.shape.dt_low), a.shape.dt_high);
-  const float rate = a.in.A[h] * dt * kLog2e;
-  const float slope = dt == free || bad ? 1.0f / (1.0f + expf(-raw)) : 0.0f;
+  const ClampedSoftplus<float> step(raw, a.shape.dt_low, a.shape.dt_high);
+  const float rate = a.in.A[h] * step.dt * kLog2e;
   const bool reset = starts(a.layout, d, t) || !(rate > kReset);
-  return {dt, reset ? kReset : rate, slope,
-          dt != free && !bad ? 0.0f
-          : raw < -15.0f     ? 1.0f
-                             : slope / dt,
+  return {step.dt, reset ? kReset : rate, step.slope,
+          step.clamped   ? 0.0f
+          : raw < -15.0f ? 1.0f
+                         : step.slope / step.dt,
           reset};
 }
 
@@ -126,7 +120,7 @@ struct FinishArguments {
   Parts parts;
   Gathered gathered;
   float* sums;  // (5, tiles, H)
-  ScanGradients out;
+  ScanGradients<BFloat16> out;
 };
 
 // values (heads) += what is gathered at a token, over the parts of each head. All heads are asked
@@ -204,13 +198,13 @@ __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
       const float da = step.reset ? 0.0f : later[h];
       A = da * step.dt;
       bias = entry[h] * step.ratio + da * rate * step.slope;
-      if (f.out.direction[at.d].dt != nullptr)
-        store_any(f.out.direction[at.d].dt, t * f.out.direction[at.d].dt_row + head,
-                  a.shape.dt_is_float, bias);
+      if (f.out.direction[at.d].dt.data != nullptr)
+        store_any(f.out.direction[at.d].dt.data, t * f.out.direction[at.d].dt.stride + head,
+                  a.in.dt_is_float, bias);
     }
-    if (at.d == 0 && at.q < at.s.rows && h < at.heads && f.out.delta != nullptr)
-      store_any(f.out.delta, (at.s.begin + at.q) * f.out.delta_row + head, a.shape.delta_is_float,
-                delta[h]);
+    if (at.d == 0 && at.q < at.s.rows && h < at.heads && f.out.delta.data != nullptr)
+      store_any(f.out.delta.data, (at.s.begin + at.q) * f.out.delta.stride + head,
+                a.in.delta_is_float, delta[h]);
     bias = warp_sum(bias);
     A = warp_sum(A);
     const float all = warp_sum(delta[h]);
@@ -258,9 +252,9 @@ __global__ void __launch_bounds__(256) shares_kernel(const FinishArguments f) {
   const int group = within / (4 * N), kind = within / N % 4, column = within % N;
   const int d = kind / 2;
   const auto& out = f.out.direction[d];
-  BFloat16* to = kind % 2 == 0 ? out.b : out.c;
+  BFloat16* to = kind % 2 == 0 ? out.b.data : out.c.data;
   if (!a.shape.on[d] || to == nullptr) return;
-  to += t * (kind % 2 == 0 ? out.b_row : out.c_row) + group * N + column;
+  to += t * (kind % 2 == 0 ? out.b.stride : out.c.stride) + group * N + column;
 
   int from = t;
   bool any = true;
@@ -281,24 +275,27 @@ __global__ void __launch_bounds__(256) shares_kernel(const FinishArguments f) {
 
 }  // namespace
 
-cudaError_t scan_prepare(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                         const Decays& decays, cudaStream_t stream) {
+cudaError_t scan_prepare(const DeviceShape& shape, const ScanLayout& layout,
+                         const ScanInputs<BFloat16>& in, const Decays& decays,
+                         cudaStream_t stream) {
   prepare_kernel<<<dim3(layout.tiles, ceil_div(shape.H, kHeads)), 256, 0, stream>>>(
       {shape, layout, in, decays});
   return cudaGetLastError();
 }
 
-cudaError_t scan_shares(const ScanShape& shape, const ScanLayout& layout, const Gathered& gathered,
-                        const ScanGradients& out, cudaStream_t stream) {
+cudaError_t scan_shares(const DeviceShape& shape, const ScanLayout& layout,
+                        const Gathered& gathered, const ScanGradients<BFloat16>& out,
+                        cudaStream_t stream) {
   const FinishArguments f{{shape, layout, {}, {}}, Parts(shape), gathered, nullptr, out};
   const int64_t quads = layout.n * shape.G * shape.N;  // 4 kinds, 4 columns a thread
   shares_kernel<<<static_cast<unsigned>(ceil_div<int64_t>(quads, 256)), 256, 0, stream>>>(f);
   return cudaGetLastError();
 }
 
-cudaError_t scan_finish(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                        const Decays& decays, const Gathered& gathered, float* sums,
-                        const ScanGradients& out, cudaStream_t stream) {
+cudaError_t scan_finish(const DeviceShape& shape, const ScanLayout& layout,
+                        const ScanInputs<BFloat16>& in, const Decays& decays,
+                        const Gathered& gathered, float* sums, const ScanGradients<BFloat16>& out,
+                        cudaStream_t stream) {
   const FinishArguments f{{shape, layout, in, decays}, Parts(shape), gathered, sums, out};
   finish_kernel<<<dim3(layout.tiles, ceil_div(shape.H, kHeads)), 256, 0, stream>>>(f);
   if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;

@@ -18,9 +18,8 @@ struct Arguments {
   ScanLayout layout;
   Decays decays;
   Parts parts;
-  ScanInputs in;
-  const BFloat16* dy;
-  int64_t dy_row;
+  ScanInputs<BFloat16> in;
+  StridedRows<const BFloat16> dy;
   const BFloat16 *states, *dstates;
   Gathered gathered;
   int shift;
@@ -119,9 +118,9 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
     const int which = Plan::kDirections == 2 ? i : blockIdx.y;
     const auto& in = a.in.direction[which];
     if (!a.on[which]) continue;
-    load_rows<N, kThreads>(base + 2 * i * Plan::kRows, in.c + group * N, in.c_row, s, {0, s.rows},
-                           a.layout, a.shift == 1 ? which : -1, threadIdx.x);
-    load_rows<N, kThreads>(base + (2 * i + 1) * Plan::kRows, in.b + group * N, in.b_row, s,
+    load_rows<N, kThreads>(base + 2 * i * Plan::kRows, in.c.data + group * N, in.c.stride, s,
+                           {0, s.rows}, a.layout, a.shift == 1 ? which : -1, threadIdx.x);
+    load_rows<N, kThreads>(base + (2 * i + 1) * Plan::kRows, in.b.data + group * N, in.b.stride, s,
                            {0, s.rows}, a.layout, -1, threadIdx.x);
   }
   const auto state_at = [&](int which, int part) {
@@ -136,9 +135,10 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
 #pragma unroll
     for (int stage = 0; stage < Plan::kStages; ++stage)
       logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-  const RowCopies<P, kThreads> x_copies(a.in.x_row, threadIdx.x), dy_copies(a.dy_row, threadIdx.x);
-  const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
-  const BFloat16* dy_rows = a.dy + s.begin * a.dy_row;
+  const RowCopies<P, kThreads> x_copies(a.in.x.stride, threadIdx.x),
+      dy_copies(a.dy.stride, threadIdx.x);
+  const BFloat16* x_rows = a.in.x.data + s.begin * a.in.x.stride;
+  const BFloat16* dy_rows = a.dy.data + s.begin * a.dy.stride;
   const auto start_copies = [&](int part, int stage) {
     if (has_logs)
       logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
@@ -252,22 +252,14 @@ int state_gradient_shared(const Parts& parts) {
   return bytes;
 }
 
-cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout,
-                                const ScanInputs& in, const Decays& decays, const BFloat16* dy,
-                                int64_t dy_row, const BFloat16* states, const BFloat16* dstates,
-                                const Gathered& gathered, cudaStream_t stream) {
+cudaError_t scan_state_gradient(const DeviceShape& shape, const ScanLayout& layout,
+                                const ScanInputs<BFloat16>& in, const Decays& decays,
+                                StridedRows<const BFloat16> dy, const BFloat16* states,
+                                const BFloat16* dstates, const Gathered& gathered,
+                                cudaStream_t stream) {
   const Parts parts(shape);
-  const Arguments a{layout,
-                    decays,
-                    parts,
-                    in,
-                    dy,
-                    dy_row,
-                    states,
-                    dstates,
-                    gathered,
-                    shape.shift,
-                    {shape.on[0], shape.on[1]}};
+  const Arguments a{layout, decays,  parts,    in,          dy,
+                    states, dstates, gathered, shape.shift, {shape.on[0], shape.on[1]}};
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
     using Plan = Plan<P, N>;

@@ -58,13 +58,13 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   const Walk walk = walk_of(a.layout, blockIdx.y, d, a.pass.gradient);
   const float* sums = a.decays.sums(d, head);
   const float* entries = a.decays.entries(d, head);
-  const BFloat16* u = a.pass.u + part * P;
-  const BFloat16* v = a.pass.v[d] + group * N;
+  const BFloat16* u = a.pass.u.data + part * P;
+  const BFloat16* v = a.pass.v[d].data + group * N;
   const int looks = !a.pass.gradient || a.shift == 0 ? 0 : d == 0 ? -1 : 1;
   const int way = walk.up ? 0 : 1;  // the direction of the walk
 
-  const RowCopies<P, kThreads> u_copies(a.pass.u_row, threadIdx.x);
-  const RowCopies<N, kThreads> v_copies(a.pass.v_row[d], threadIdx.x);
+  const RowCopies<P, kThreads> u_copies(a.pass.u.stride, threadIdx.x);
+  const RowCopies<N, kThreads> v_copies(a.pass.v[d].stride, threadIdx.x);
   const auto span = [&](int i) {
     return i < walk.count ? tile_span(a.layout, walk.tile(i)) : Span{0, 0};
   };
@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   // and must not touch it even if they are not finite. The rows that it looks at are its own.
   const auto start_copies = [&](int i, const Span& s, const Window& rows) {
     const uint32_t stage = shared_address(shared) + (i & 1) * kStage;
-    u_copies.start(stage, u + s.begin * a.pass.u_row, rows.low, rows.high);
-    v_copies.start(stage + kU, v + (s.begin + looks) * a.pass.v_row[d], rows.low, rows.high);
+    u_copies.start(stage, u + s.begin * a.pass.u.stride, rows.low, rows.high);
+    v_copies.start(stage + kU, v + (s.begin + looks) * a.pass.v[d].stride, rows.low, rows.high);
     commit_copies();
   };
   // The logarithm of the weight of each token that this thread looks after.
@@ -231,7 +231,7 @@ int states_shared(const Parts& parts) {
   return stages_of(parts.P, parts.N) + 4 * 2 * kTile;  // and weights of each stage
 }
 
-cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const Decays& decays,
+cudaError_t scan_states(const DeviceShape& shape, const ScanLayout& layout, const Decays& decays,
                         const StatePass& pass, cudaStream_t stream) {
   const Parts parts(shape);
   const Arguments a{layout,        decays, parts, pass, shape.shift, {shape.on[0], shape.on[1]},

@@ -21,15 +21,13 @@ struct Arguments {
   ScanLayout layout;
   Decays decays;
   Parts parts;
-  ScanInputs in;
-  const BFloat16* dy;
-  int64_t dy_row;
+  ScanInputs<BFloat16> in;
+  StridedRows<const BFloat16> dy;
   const BFloat16* dstates;
   Gathered gathered;
-  BFloat16* dx;
-  int64_t dx_row;
+  StridedRows<BFloat16> dx;
   int shift;
-  bool on[2], delta_is_float;
+  bool on[2];
 };
 
 template <int P, int N, bool kStates>
@@ -100,10 +98,10 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     for (int d = 0; d < 2; ++d) {
       const auto& in = a.in.direction[d];
       const bool on = a.on[d];
-      load_rows<N, kThreads>(b_tile(d), on ? in.b + group * N : nullptr, in.b_row, s, redo.window,
-                             a.layout, -1, threadIdx.x);
-      load_rows<N, kThreads>(c_tile(d), on ? in.c + group * N : nullptr, in.c_row, s, redo.window,
-                             a.layout, a.shift == 1 ? d : -1, threadIdx.x);
+      load_rows<N, kThreads>(b_tile(d), on ? in.b.data + group * N : nullptr, in.b.stride, s,
+                             redo.window, a.layout, -1, threadIdx.x);
+      load_rows<N, kThreads>(c_tile(d), on ? in.c.data + group * N : nullptr, in.c.stride, s,
+                             redo.window, a.layout, a.shift == 1 ? d : -1, threadIdx.x);
     }
     commit_copies();
 
@@ -114,10 +112,10 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
 #pragma unroll
     for (int stage = 0; stage < Plan::kStages; ++stage)
       logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-    const RowCopies<P, kThreads> x_copies(a.in.x_row, threadIdx.x),
-        dy_copies(a.dy_row, threadIdx.x);
-    const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
-    const BFloat16* dy_rows = a.dy + s.begin * a.dy_row;
+    const RowCopies<P, kThreads> x_copies(a.in.x.stride, threadIdx.x),
+        dy_copies(a.dy.stride, threadIdx.x);
+    const BFloat16* x_rows = a.in.x.data + s.begin * a.in.x.stride;
+    const BFloat16* dy_rows = a.dy.data + s.begin * a.dy.stride;
     const auto start_copies = [&](int part, int stage) {
       const int head = part / a.parts.per_head;
       logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
@@ -138,8 +136,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       commit_copies();
     };
     const auto delta_of_part = [&](int part) {
-      return logs.d == 0 ? delta_of(a.in, a.delta_is_float, part / a.parts.per_head, s, logs.r)
-                         : 0.0f;
+      return logs.d == 0 ? delta_of(a.in, part / a.parts.per_head, s, logs.r) : 0.0f;
     };
     float next_delta;
     start_copies(first_part, 0);
@@ -323,7 +320,8 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       __syncwarp();
       uint32_t seen = 0;
       store_rows<P>(acc, shared + 4 * Plan::kRows + stage * Plan::kStage, 16 * warp,
-                    a.dx + s.begin * a.dx_row + part * P, a.dx_row, redo.window, lane, seen);
+                    a.dx.data + s.begin * a.dx.stride + part * P, a.dx.stride, redo.window, lane,
+                    seen);
 #pragma unroll
       for (int d = 0; d < 2; ++d)
 #pragma unroll
@@ -447,30 +445,20 @@ int tile_gradient_shared(const Parts& parts) {
   return bytes;
 }
 
-int tile_gradient_runs(const ScanShape& shape, const ScanLayout& layout) {
+int tile_gradient_runs(const DeviceShape& shape, const ScanLayout& layout) {
   const Parts parts(shape);
   return best_runs(static_cast<int64_t>(layout.tiles) * parts.G, parts.per_group,
                    kReferenceProcessors, /*overhead=*/3);
 }
 
-cudaError_t scan_tile_gradient(const ScanShape& shape, const ScanLayout& layout,
-                               const ScanInputs& in, const Decays& decays, const BFloat16* dy,
-                               int64_t dy_row, const BFloat16* dstates, const Gathered& gathered,
-                               BFloat16* dx, int64_t dx_row, cudaStream_t stream) {
+cudaError_t scan_tile_gradient(const DeviceShape& shape, const ScanLayout& layout,
+                               const ScanInputs<BFloat16>& in, const Decays& decays,
+                               StridedRows<const BFloat16> dy, const BFloat16* dstates,
+                               const Gathered& gathered, StridedRows<BFloat16> dx,
+                               cudaStream_t stream) {
   const Parts parts(shape);
-  const Arguments a{layout,
-                    decays,
-                    parts,
-                    in,
-                    dy,
-                    dy_row,
-                    dstates,
-                    gathered,
-                    dx,
-                    dx_row,
-                    shape.shift,
-                    {shape.on[0], shape.on[1]},
-                    shape.delta_is_float};
+  const Arguments a{layout,  decays,   parts, in,          dy,
+                    dstates, gathered, dx,    shape.shift, {shape.on[0], shape.on[1]}};
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
     const auto launch = [&](auto* kernel, int bytes) {

@@ -117,19 +117,8 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
   const auto u = operand<false>([&](int c, int k) {
     return p0 + c < P ? a.u.data[(s.begin + window.low + k) * a.u.stride + h * P + p0 + c] : S();
   });
-  float acc[4][4] = {}, sums_of_window[4][4];
-  do {
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) sums_of_window[r][c] = 0;
-    multiply(stages, window.high - window.low, matrix, u, sums_of_window);
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-#pragma unroll
-      for (int c = 0; c < 4; ++c)
-        if (window.has(first + own_row(r))) acc[r][c] = sums_of_window[r][c];
-  } while (next_window(window, p.layout, s, sums_of_window));
+  float acc[4][4] = {};
+  multiply_windows(stages, window, p.layout, s, first, matrix, u, acc);
 
   for (int d = 0; d < 2; ++d) {
     if (!p.layout.states || !p.shape.on[d]) continue;

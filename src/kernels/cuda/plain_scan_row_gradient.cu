@@ -93,19 +93,8 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
   });
   const auto others = operand<false>(
       [&](int c, int k) { return kOfB ? c_at(window.low + k, c) : b_at(window.low + k, c); });
-  float acc[4][4] = {}, sums_of_window[4][4];
-  do {
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) sums_of_window[r][c] = 0;
-    multiply(stages, window.high - window.low, matrix, others, sums_of_window);
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-#pragma unroll
-      for (int c = 0; c < 4; ++c)
-        if (window.has(first + own_row(r))) acc[r][c] = sums_of_window[r][c];
-  } while (next_window(window, p.layout, s, sums_of_window));
+  float acc[4][4] = {};
+  multiply_windows(stages, window, p.layout, s, first, matrix, others, acc);
   if (shift == 0)
 #pragma unroll
     for (int r = 0; r < 4; ++r) {

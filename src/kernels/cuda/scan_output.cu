@@ -87,30 +87,7 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
       multiply(sum[1], m, b[2], b[3]);
     }
   };
-#pragma unroll
-  for (int k = 0; k < kTile / 16; ++k) {
-    float sum[2][4] = {};
-    if (k != warp) add_products(sum, k < warp ? 0 : 1, k);
-    products[k][0] = pack(sum[0][0], sum[0][1]);
-    products[k][1] = pack(sum[0][2], sum[0][3]);
-    products[k][2] = pack(sum[1][0], sum[1][1]);
-    products[k][3] = pack(sum[1][2], sum[1][3]);
-  }
-  {
-    float forward[2][4] = {}, backward[2][4] = {};
-    add_products(forward, 0, warp);
-    add_products(backward, 1, warp);
-#pragma unroll
-    for (int t = 0; t < 2; ++t)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        forward[t][e] = diagonal.in(0, t, e)   ? forward[t][e]
-                        : diagonal.in(1, t, e) ? backward[t][e]
-                                               : 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
-  }
+  pack_products</*kTransposed=*/false>(diagonal, warp, add_products, products, diagonal_products);
   __syncthreads();  // b is read: its place is the stages' from here on
 
   // Thread i looks after row i % 128 of direction i / 128.
@@ -202,13 +179,7 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
           const float v = (e & 1 ? high(two) : low(two)) * power_of_two(log);
           m[t][e] = forward || diagonal.in(1, t, e) ? v : 0.0f;
         }
-      if (diagonal.here) {
-        const float d0 = delta[stage][row0], d1 = delta[stage][row1];
-        m[0][0] += diagonal.odd ? 0.0f : d0;
-        m[0][1] += diagonal.odd ? d0 : 0.0f;
-        m[1][2] += diagonal.odd ? 0.0f : d1;
-        m[1][3] += diagonal.odd ? d1 : 0.0f;
-      }
+      if (diagonal.here) diagonal.add(m, delta[stage][row0], delta[stage][row1]);
       const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
                                   pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
       multiply_block(matrix, warp);

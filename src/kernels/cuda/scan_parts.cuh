@@ -233,7 +233,47 @@ struct DiagonalBlock {
   __device__ __forceinline__ bool in(int d, int t, int e) const {
     return bits[d] >> (4 * t + e) & 1;
   }
+  // Adds to the lane's two entries on the diagonal; only if `here`.
+  __device__ __forceinline__ void add(float (&m)[2][4], float v0, float v1) const {
+    m[0][0] += odd ? 0.0f : v0;
+    m[0][1] += odd ? v0 : 0.0f;
+    m[1][2] += odd ? 0.0f : v1;
+    m[1][3] += odd ? v1 : 0.0f;
+  }
 };
+
+// c . b of a warp's 16 rows of a tile as 16 x 16 blocks, packed as operands A. The block on the
+// diagonal is kept apart: the code for it is long, and would be there eight times.
+// add(sum, d, k) adds block k of direction d. The forward direction has the columns before the
+// rows; transposed, those after them.
+template <bool kTransposed, typename Add>
+__device__ __forceinline__ void pack_products(const DiagonalBlock& diagonal, int warp,
+                                              const Add& add, uint32_t (&products)[kTile / 16][4],
+                                              uint32_t (&diagonal_products)[4]) {
+#pragma unroll
+  for (int k = 0; k < kTile / 16; ++k) {
+    float sum[2][4] = {};
+    const bool forward = kTransposed ? k > warp : k < warp;
+    if (k != warp) add(sum, forward ? 0 : 1, k);
+    products[k][0] = pack(sum[0][0], sum[0][1]);
+    products[k][1] = pack(sum[0][2], sum[0][3]);
+    products[k][2] = pack(sum[1][0], sum[1][1]);
+    products[k][3] = pack(sum[1][2], sum[1][3]);
+  }
+  float forward[2][4] = {}, backward[2][4] = {};
+  add(forward, 0, warp);
+  add(backward, 1, warp);
+#pragma unroll
+  for (int t = 0; t < 2; ++t)
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      forward[t][e] = diagonal.in(0, t, e)   ? forward[t][e]
+                      : diagonal.in(1, t, e) ? backward[t][e]
+                                             : 0.0f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
+}
 
 // delta of a row, with what is the same for all rows.
 __device__ __forceinline__ float delta_of(const ScanInputs<BFloat16>& in, int head, const Span& s,

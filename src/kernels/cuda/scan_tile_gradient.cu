@@ -159,31 +159,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
         multiply(sum[1], m, b[2], b[3]);
       }
     };
-#pragma unroll
-    for (int k = 0; k < kBlocks; ++k) {
-      float sum[2][4] = {};
-      // Columns i behind the rows j are the forward direction's.
-      if (k != warp) add_products(sum, k > warp ? 0 : 1, k);
-      products[k][0] = pack(sum[0][0], sum[0][1]);
-      products[k][1] = pack(sum[0][2], sum[0][3]);
-      products[k][2] = pack(sum[1][0], sum[1][1]);
-      products[k][3] = pack(sum[1][2], sum[1][3]);
-    }
-    {
-      float forward[2][4] = {}, backward[2][4] = {};
-      add_products(forward, 0, warp);
-      add_products(backward, 1, warp);
-#pragma unroll
-      for (int t = 0; t < 2; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-          forward[t][e] = diagonal.in(0, t, e)   ? forward[t][e]
-                          : diagonal.in(1, t, e) ? backward[t][e]
-                                                 : 0.0f;
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
-    }
+    pack_products</*kTransposed=*/true>(diagonal, warp, add_products, products, diagonal_products);
 
     for (int part = first_part; part < last_part; ++part) {
       const int stage = Plan::kStages == 2 ? (part - first_part) & 1 : 0;
@@ -297,11 +273,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           float* ddelta = place(a.gathered, a.parts, a.layout.n, 4, part) + s.begin;
           if (redo.window.has(row0)) ddelta[row0] = diagonal.odd ? dm[0][1] : dm[0][0];
           if (redo.window.has(row1)) ddelta[row1] = diagonal.odd ? dm[1][3] : dm[1][2];
-          const float d0 = delta[stage][row0], d1 = delta[stage][row1];
-          m[0][0] += diagonal.odd ? 0.0f : d0;
-          m[0][1] += diagonal.odd ? d0 : 0.0f;
-          m[1][2] += diagonal.odd ? 0.0f : d1;
-          m[1][3] += diagonal.odd ? d1 : 0.0f;
+          diagonal.add(m, delta[stage][row0], delta[stage][row1]);
         }
         diagonal_columns[0] = sum_columns(columns[0], lane);
         diagonal_columns[1] = sum_columns(columns[1], lane);

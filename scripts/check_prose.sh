@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-checked=(README.md CONTRIBUTING.md docs hydramix scripts cmake examples fuzz include/hydramix src/base src/config src/data src/text src/io src/language src/eval tests/base tests/config tests/data tests/text tests/io tests/language tests/eval tests/examples tests/consumer tests/support tests/CMakeLists.txt tests/launcher_test.sh)
+checked=(README.md CONTRIBUTING.md docs hydramix scripts cmake examples fuzz include/hydramix src/base src/config src/data src/text src/io src/language src/eval src/kernels tests/base tests/config tests/data tests/text tests/io tests/language tests/eval tests/kernels tests/examples tests/consumer tests/support tests/CMakeLists.txt tests/launcher_test.sh)
 skipped=(docs/cli.md scripts/check_prose.sh include/hydramix/mixer.h include/hydramix/block.h include/hydramix/layout.h)
 
 # Extended regular expressions with what to write instead.

@@ -192,7 +192,7 @@ HWY_INLINE void WantHead(Ahead& ahead, const ChunkShape& s, const ScanChunk& chu
 template <typename S>
 HWY_INLINE StridedRows<const Arithmetic<S>> DeltaOf(const ScanInputs<S>& in, const ScanChunk& chunk,
                                                     int64_t h) {
-  if (in.delta.data == nullptr) return {in.diagonal + h, 0};
+  if (in.diagonal != nullptr) return {in.diagonal + h, 0};
   return {in.delta.data + chunk.begin * in.delta.stride + h, in.delta.stride};
 }
 

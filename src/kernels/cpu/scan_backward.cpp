@@ -50,7 +50,7 @@ HWY_INLINE double Dot(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t 
   return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
 }
 
-// dM (rows, T) -> what it adds to the gradient of C B^T, of dt and of the running sums.
+// dM (rows, T) -> its contributions to the gradients of C B^T, of dt and of the running sums.
 template <typename T>
 HWY_NOINLINE void MatrixGradients(const ChunkShape& s, int64_t rows, const T* HWY_RESTRICT dM,
                                   const T* HWY_RESTRICT decay, const T* HWY_RESTRICT cb,
@@ -111,7 +111,7 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
   const ScanInputs<S>& in = p.in;
   const ScanChunk* chunks = work.chunks;
   const int64_t first = work.first_chunk[sequence], last = work.first_chunk[sequence + 1];
-  const bool per_token = in.delta.data != nullptr;
+  const bool per_token = in.diagonal == nullptr;
   const hn::ScalableTag<T> d;
   const PreparedPlan plan(s);
   const PartialPlan partial_plan(s);
@@ -271,7 +271,7 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
           later += dsums[t + 1];
           const auto step = static_cast<double>(dt[direction][t]),
                      rate = static_cast<double>(in.A[h]);
-          const double dlog = step * rate < kLeastLog<T> ? 0 : later;  // cut off there
+          const double dlog = step * rate < kLeastLog<T> ? 0 : later;  // where the step was cut off
           dA[h - heads.begin] += dlog * step;
           ddt_out[t] = static_cast<T>(ddt[t] + dlog * rate);
         }

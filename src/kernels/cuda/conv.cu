@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A warp owns 32 neighbouring groups of V channels and walks down a run of tokens. The K rows that
-// an output sees stay in registers as a ring, so that a row comes from memory once (and once more
-// where runs meet); the next few rows are under way to shared memory while these are worked on.
+// an output sees stay in registers as a ring, so that a row is read from memory once (twice where
+// runs meet). The next few rows are copied to shared memory meanwhile.
 //
 // Bytes at n tokens, C channels of bfloat16: forward 4 n C (n = 16384, C = 1792: 117 MB, 28 us at
 // 4.2 TB/s), backward 6 n C (176 MB, 42 us). At K = 7 a value takes 16 instructions forward, which
@@ -22,11 +22,11 @@ namespace {
 
 using namespace conv;
 
-constexpr int kResident = 3;  // blocks a multiprocessor, which leaves a thread 168 registers
+constexpr int kResident = 3;  // blocks per multiprocessor; a thread may use 168 registers
 constexpr int64_t kBlocks = kReferenceProcessors * kResident;  // one round
 
-// Steps written out: a multiple of K, so that a ring's place is known when compiling, and enough
-// for loads to be under way.
+// Unrolled steps: a multiple of K, so that places in the ring are compile-time constants, and
+// enough to keep loads in flight.
 template <int K>
 constexpr int kSteps = ceil_div(4, K) * K;
 
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Argu
     end_group();
   }
 
-  // Steps t to t + T - 1. Masked: some sequence begins or ends in sight, or the run does.
+  // Steps t to t + T - 1. Masked: a sequence or the run begins or ends within the window.
   const auto batch = [&](auto masked, int t, int2 sequence) {
     constexpr bool kMasked = decltype(masked)::value;
 #pragma unroll
@@ -118,9 +118,9 @@ __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Argu
   }
 }
 
-// Step i of a run takes in row begin + i of x. That completes the sight of token t, ahead rows
-// before, and so its gradient g before SiLU; and that completes all that token s, centre rows
-// before t, was seen by. A run's first K - 1 steps only fill the rings.
+// Step i of a run takes in row begin + i of x. That completes the window of token t, `ahead` rows
+// before, and so its gradient g before SiLU. That in turn completes the outputs that read token s,
+// centre rows before t. A run's first K - 1 steps only fill the rings.
 template <int K, int V, typename S>
 __global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arguments<S> p) {
   constexpr int T = kSteps<K>;
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arg
           saw = written ? bits<K>(t - seeing.y + 1, t - seeing.x + 1) : 0;
         }
         float bias[V], sum[V];
-        load(&tile[K][threadIdx.x * V], bias);  // again each time: registers are short
+        load(&tile[K][threadIdx.x * V], bias);  // reloaded each time to save registers
 #pragma unroll
         for (int v = 0; v < V; ++v) {
           float u = bias[v];
@@ -254,15 +254,16 @@ struct Cut {
   int run;        // tokens of a warp
 };
 
-// Runs of at least `least` tokens (what they read twice is to stay small), and no more blocks than
-// stand on the device at once.
+// Runs of at least `least` tokens, so that few rows are read twice, and no more blocks than the
+// device runs at once.
 Cut cut(const ConvShape& shape, int64_t channels, int64_t least) {
   const int64_t most = std::max<int64_t>(1, kBlocks / ceil_div(shape.C, channels));
   const int64_t parts = std::min(most, ceil_div(shape.n, kWarps * least));
   const int64_t run = ceil_div(shape.n, parts * kWarps);
   return {ceil_div(shape.n, run * kWarps), static_cast<int>(run)};
 }
-// The same whatever the values a thread takes: the order of sums and the workspace hang on it.
+// Independent of the number of values per thread, because the order of sums and the workspace
+// depend on it.
 Cut cut_backward(const ConvShape& shape) { return cut(shape, kLanes * 4, 32); }
 
 template <int K, int V, typename S>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the plain scan's passes, and where each finds its memory.
+// The order of the plain scan's passes, and their memory.
 //
 // Work, in multiplications per token and head, for both directions: forward kTile P for the matrix
 // and 4 P N for states, backward twice as many. 16384 tokens of 24 heads of 64 x 64 are 10 G
@@ -22,7 +22,7 @@ struct Saved {
     Pieces pieces(buffer);
     steps.sums = pieces.take<double>(2 * H * n);
     steps.dts = pieces.take<float>(2 * H * n);
-    steps.wholes = pieces.take<double>(2 * tiles * H);
+    steps.tile_decays = pieces.take<double>(2 * tiles * H);
     steps.H = shape.H;
     steps.tiles = layout.tiles;
     steps.n = layout.n;
@@ -62,7 +62,7 @@ struct Scratch {
     totals = pieces.take<double>(3 * tiles * H);
     if (layout.states) {
       gathered.dots = pieces.take<float>(4 * plain::chunks(shape.N) * H * n);
-      gathered.wholes = pieces.take<double>(2 * tiles * H);
+      gathered.tile_decays = pieces.take<double>(2 * tiles * H);
       dstates = pieces.take<float>(2 * tiles * H * shape.P * shape.N);
     }
     bytes = pieces.bytes();

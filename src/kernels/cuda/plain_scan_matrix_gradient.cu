@@ -6,9 +6,9 @@
 //   term_ij = dM_ij (c . b)_ij L_ij                   of dt_j; dt_j term_ij is of all decays in
 //   L_ij
 //
-// Terms of neighbours (j = look(i)) have no decay, and are kept apart: they would only cancel. The
-// others are summed up in float64 over rows and over columns, so that differences of these sums are
-// as exact as the terms.
+// Terms with j = source(i) have no decay and are kept apart, because they would only cancel. The
+// others are summed in float64 over rows and over columns, so that differences of these sums are as
+// exact as the terms.
 #include <algorithm>
 
 #include "kernels/cuda/plain_scan_parts.cuh"
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   __shared__ Log sums[2][kBlock], reaches[2][kBlock];
   __shared__ double columns[kWarps][2][kBlock];
   __shared__ float dts[2][kBlock];
-  __shared__ Window sequences[kBlock];  // of rows i: terms of other sequences are none
+  __shared__ Window sequences[kBlock];  // of rows i; terms between sequences are zero
   const int P = p.shape.P, H = p.shape.H, shift = p.shape.shift, runs = gathered.runs;
   const int64_t n = p.layout.n;
   const int tile = blockIdx.x / 4, g = blockIdx.y / runs, run = blockIdx.y % runs;

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plain scan's matrix, applied: c . b of all tiles, once for the heads of a group; then for
-// each head 64 rows of y at a time, and in the backward pass 64 rows of dx by the transposed
-// matrix. The matrix of a head exists only in shared memory, 16 columns at a time, made as it is
-// read.
+// Applies the plain scan's matrix. First c . b of all tiles, once for the heads of a group. Then,
+// for each head, 64 rows of y at a time; in the backward pass 64 rows of dx by the transposed
+// matrix. Of the matrix of a head only 16 columns at a time exist, in shared memory.
 #include "kernels/cuda/plain_scan_parts.cuh"
 
 namespace hydramix::cuda::plain {
 namespace {
 
-// One quarter of a tile's matrix: rows i of looked-at c, columns j of b.
+// One quarter of a tile's matrix: rows i of the c that row i uses, columns j of b.
 template <typename S>
 __global__ void __launch_bounds__(kThreads) products_kernel(const Problem<S> p) {
   __shared__ Stage stages[2];
-  __shared__ int looks[kBlock];
+  __shared__ int c_tokens[kBlock];
   const int tile = blockIdx.x / 4, g = blockIdx.y, N = p.shape.N;
   const int i0 = blockIdx.x / 2 % 2 * kBlock, j0 = blockIdx.x % 2 * kBlock;
   const Span s = tile_span(p.layout, tile);
@@ -21,18 +20,18 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const Problem<S> p) 
   for (int d = 0; d < 2; ++d) {
     if (!p.shape.on[d] || (d == 0 ? i0 < j0 : i0 > j0)) continue;
     const auto& in = p.in.direction[d];
-    __syncthreads();  // of the other direction, looks have been read
+    __syncthreads();  // tokens of the other direction have been read
     for (int r = threadIdx.x; r < kBlock; r += kThreads)
-      looks[r] = i0 + r < s.rows ? look(p.layout, p.shape.shift, d, s.begin + i0 + r) : -1;
+      c_tokens[r] = i0 + r < s.rows ? source(p.layout, p.shape.shift, d, s.begin + i0 + r) : -1;
     __syncthreads();
     float acc[4][4] = {};
-    const auto looked = operand<true>([&](int r, int k) {
-      return looks[r] >= 0 ? in.c.data[looks[r] * in.c.stride + g * N + k] : S();
+    const auto c_rows = operand<true>([&](int r, int k) {
+      return c_tokens[r] >= 0 ? in.c.data[c_tokens[r] * in.c.stride + g * N + k] : S();
     });
-    const auto sources = operand<true>([&](int r, int k) {
+    const auto b_rows = operand<true>([&](int r, int k) {
       return j0 + r < s.rows ? in.b.data[(s.begin + j0 + r) * in.b.stride + g * N + k] : S();
     });
-    multiply(stages, N, looked, sources, acc);
+    multiply(stages, N, c_rows, b_rows, acc);
 #pragma unroll
     for (int r = 0; r < 4; ++r)
 #pragma unroll
@@ -55,7 +54,7 @@ template <typename S>
 struct Arguments {
   Problem<S> p;
   StridedRows<const S> u;  // x, or dy
-  const float* states;     // coming in, or gradients of those that leave
+  const float* states;     // that enter, or gradients of those that leave
   StridedRows<S> to;       // y, or dx
 };
 
@@ -94,7 +93,7 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
     const int d = r / kBlock, row = first + r % kBlock;
     tokens[d][r % kBlock] = row >= s.rows ? -1
                             : kTransposed ? s.begin + row
-                                          : look(p.layout, shift, d, s.begin + row);
+                                          : source(p.layout, shift, d, s.begin + row);
   }
   __syncthreads();
 
@@ -122,7 +121,7 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
 
   for (int d = 0; d < 2; ++d) {
     if (!p.layout.states || !p.shape.on[d]) continue;
-    // The rows of the sequence that the state is of.
+    // The rows of the sequence to which the state belongs.
     const Window own = crossing(p.layout, kTransposed ? d : 1 - d, s).rows;
     if (own.low == own.high) continue;
     const auto& in = p.in.direction[d];
@@ -130,13 +129,13 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
     const int64_t row = kTransposed ? in.b.stride : in.c.stride;
     const float* state =
         a.states + ((static_cast<int64_t>(d) * p.layout.tiles + tile) * p.shape.H + h) * P * N;
-    const auto looked = operand<true>(
+    const auto c_rows = operand<true>(
         [&](int r, int k) { return tokens[d][r] >= 0 ? rows[tokens[d][r] * row + k] : S(); });
     const auto states = operand<true>([&](int c, int k) {
       return p0 + c < P ? state[static_cast<int64_t>(p0 + c) * N + k] : 0.0f;
     });
     float part[4][4] = {};
-    multiply(stages, N, looked, states, part);
+    multiply(stages, N, c_rows, states, part);
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
       const int i = first + own_row(r);

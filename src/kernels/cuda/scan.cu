@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the scan's passes, and where each finds its memory.
+// The order of the scan's passes, and their memory.
 #include <algorithm>
 #include <atomic>
 #include <climits>
@@ -29,7 +29,7 @@ struct Saved {
   }
 };
 
-// What a pass over states needs where sequences are longer than a segment.
+// Memory of a pass over states, if sequences are longer than a segment.
 void take_carries(const DeviceShape& shape, const ScanLayout& layout, Pieces& pieces,
                   StatePass& pass) {
   if (!layout.carries) return;
@@ -67,7 +67,7 @@ struct Scratch {
 
 }  // namespace
 
-// Of the current device; `otherwise` where there is none. Asked once for every device.
+// An attribute of the current device, queried once per device; `otherwise` without a device.
 static int attribute(cudaDeviceAttr what, std::atomic<int> (&known)[64], int otherwise) {
   int device = 0, value = 0;
   if (cudaGetDevice(&device) != cudaSuccess || device >= 64) return otherwise;

@@ -6,11 +6,11 @@
 //   d(c . b)_ij += dM_ij L_ij                  summed over the heads of a group, in registers
 //   dreach_i = sum_j dM_ij M_ij,  dentry_j = the same summed over i,   ddelta_j = dM_jj
 //
-// Everything is transposed: a warp owns 16 rows j and walks over columns i, so that dx and the sums
-// over i are its own; sums over j are left in shared memory by every warp and added in order. When
-// all heads are through, d(c . b) gives the tile's gradients of b and of the looked-at c.
+// Everything is transposed: a warp owns 16 rows j and loops over columns i, so that dx and the sums
+// over i are its own. Sums over j are stored in shared memory by every warp and added in order.
+// After all heads, d(c . b) gives the tile's gradients of b and c.
 //
-// Floor: x and dy are read, dx is written, 6 bytes a channel.
+// Floor: x and dy are read, dx is written, 6 bytes per channel.
 #include "kernels/cuda/reference_gpu.h"
 #include "kernels/cuda/scan_parts.cuh"
 
@@ -37,7 +37,7 @@ struct Plan {
   static constexpr int kState = kStates ? P * N * 2 : 0;
   static constexpr int kStage = 2 * kX + 2 * kState;
   static constexpr int kStages = N <= 64 ? 2 : 1;
-  static constexpr int kMatrix = Tile<kTile>::bytes(kTile);  // d(c . b), in the place of the stages
+  static constexpr int kMatrix = Tile<kTile>::bytes(kTile);  // d(c . b), over the stages
   static constexpr int kRest = kStages * kStage > kMatrix ? kStages* kStage : kMatrix;
   static constexpr int kBytes = 4 * kRows + kRest;
 };
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   __shared__ __align__(16) float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
   __shared__ __align__(
       16) float column_sums[2][2 * kBlocks][kTile];  // [direction][warp and half of it]
-  __shared__ __align__(16) float delta[Plan::kStages][kTile], never[16];
+  __shared__ __align__(16) float delta[Plan::kStages][kTile], masked_logs[16];
   __shared__ Redo redo;
 
   const int tile = blockIdx.x, runs = a.gathered.runs;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   const auto b_tile = [&](int d) { return base + (2 * d) * Plan::kRows; };
   const auto c_tile = [&](int d) { return base + (2 * d + 1) * Plan::kRows; };
   const int row0 = 16 * warp + g, row1 = row0 + 8;  // rows j
-  // Where a lane finds 16 columns of dy, as rows of B and as columns, in the first 16 rows.
+  // Addresses of 16 columns of dy for a lane, as rows of B and as columns, in the first 16 rows.
   uint32_t columns_at[P / 16], rows_at[P / 16];
 #pragma unroll
   for (int j = 0; j < P / 16; ++j) {
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     keep(columns_at[j]);
     keep(rows_at[j]);
   }
-  if (threadIdx.x < 16) never[threadIdx.x] = -kNever;
+  if (threadIdx.x < 16) masked_logs[threadIdx.x] = -kMaskedLog;
   // Whether M_ij, row i and column j of M, belongs to direction d.
   const auto in_direction = [&](int d, int i, int j) {
     return a.on[d] && (d == 0 ? j <= i - a.shift : j >= i + a.shift);
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     }
     commit_copies();
 
-    // Thread i looks after row i % 128 of direction i / 128.
+    // Thread i handles row i % 128 of direction i / 128.
     const RowLogs logs{static_cast<int>(threadIdx.x) / kTile, static_cast<int>(threadIdx.x) % kTile,
                        a.shift, a.on[threadIdx.x / kTile] && redo.window.has(threadIdx.x % kTile),
                        s};
@@ -144,8 +144,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     wait_copies<1>();
     __syncthreads();
 
-    // (c_i . b_j) at [j, i], and what becomes its gradient. The block on the diagonal has a place
-    // of its own: what is done with it is long.
+    // (c_i . b_j) at [j, i], and its gradient.
     const DiagonalBlock diagonal(lane, a.shift, a.on, /*transposed=*/true);
     uint32_t products[kBlocks][4], diagonal_products[4];
     float dproducts[kBlocks][2][4] = {}, diagonal_dproducts[2][4] = {};
@@ -213,13 +212,15 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       };
       // Sums over the rows of this warp; stored when all blocks are done.
       float columns_of[kBlocks];
-      // Without a branch, so that blocks overlap: on the diagonal all of it decays to nothing.
+      // No branch, so that blocks overlap. The block on the diagonal is masked: its decays are
+      // zero.
       const auto block = [&](auto index) {
         constexpr int k = decltype(index)::value;
         float dm[2][4], m[2][4];
         dmatrix(dm, k);
         const bool forward = k > warp;
-        const float* reaches = k == warp ? never : reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
+        const float* reaches =
+            k == warp ? masked_logs : reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
         const float e0 = forward ? e0f : e0b, e1 = forward ? e1f : e1b;
         float columns[4] = {}, sum0 = 0, sum1 = 0;
 #pragma unroll
@@ -306,7 +307,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           if (c == 0 && redo.window.has(j) && a.on[d])
             place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part)[s.begin + j] = sum;
         }
-      // A store in between would hold up the reads of the blocks behind it.
+      // A store in between would delay the reads of the following blocks.
       const int line = 2 * warp + (lane >> 2 & 1),
                 column = (lane >> 4) * 8 + 2 * c + (lane >> 3 & 1);
 #pragma unroll
@@ -315,7 +316,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           column_sums[k > warp ? 0 : 1][line][16 * k + column] =
               k == warp ? diagonal_columns[1] : columns_of[k];
       column_sums[0][line][16 * warp + column] = diagonal_columns[0];
-      __syncthreads();  // all column sums are there
+      __syncthreads();  // all column sums are written
       if (logs.on) {
         const int block = logs.r / 16;
         float sum = 0;
@@ -327,7 +328,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       redo.add(seen);
     }
 
-    // d(c . b) to shared memory, as [j, i], for those who own rows i.
+    // d(c . b) to shared memory, as [j, i], for the warps that own rows i.
     __syncthreads();
     uint8_t* matrix = shared + 4 * Plan::kRows;
 #pragma unroll
@@ -408,7 +409,7 @@ int tile_gradient_shared(const Parts& parts) {
   int bytes = 0;
   with_sizes(parts, [&](auto p, auto n) {
     using Largest = Plan<decltype(p)::value, decltype(n)::value, true>;
-    // And reach, entry and delta of each stage, column sums, never.
+    // Plus reach, entry and delta of each stage, column sums, masked_logs.
     bytes = Largest::kBytes +
             4 * (Largest::kStages * 5 * kTile + 2 * 2 * (kTile / 16) * kTile + 16) +
             static_cast<int>(sizeof(Redo));

@@ -28,7 +28,7 @@ class AdamWPass {
 
   // The sum of squares of the gradients, () float64, on the device.
   const torch::Tensor& sum_of_squares(const torch::Tensor& gradients);
-  // One step, by what sum_of_squares() found last.
+  // One step, with the latest sum_of_squares().
   void step(const Buffers& buffers, const Step& step);
 
  private:

@@ -22,7 +22,7 @@ cuda::ScanShape shape_of(const ScanCall& call) {
   return s;
 }
 
-// Whether the kernels for tensor cores take the call; the plain ones take any.
+// Whether the kernels for tensor cores support the call. The plain ones support any.
 bool fits_tensor_cores(const ScanCall& call) {
   return call.x.scalar_type() == torch::kBFloat16 &&
          cuda::scan_fits(shape_of(call), call.gradients);
@@ -36,7 +36,7 @@ cuda::PassObserver observer_of(const ScanCall& call) {
           const_cast<std::function<void(const char*)>*>(&call.passed)};
 }
 
-// Parts of heads and directions, which share a GPU.
+// Parts of heads and directions, which run at the same time.
 int walks(const cuda::ScanShape& s) {
   return static_cast<int>(2 * s.H * s.P / (s.P % 64 == 0 ? 64 : 32));
 }

@@ -200,7 +200,7 @@ TYPED_TEST(Conv, WindowsWiderThanSequences) {
   check<TypeParam>(packed({3}, 5, 100, 99, 2));
 }
 
-// What is not finite stays in its sequence: the others are equal to what they were.
+// Values that are not finite affect their own sequence only: the others keep their bits.
 TYPED_TEST(Conv, WhatIsNotFiniteStaysInItsSequence) {
   SKIP_WITHOUT_GPU();
   for (const int64_t K : {4, 7, 9}) {
@@ -281,7 +281,7 @@ TYPED_TEST(Conv, LargeInputs) {
   }
 }
 
-// What other sequences hold is not even multiplied by zero.
+// Values of other sequences are not even multiplied by zero.
 TYPED_TEST(Conv, InfinitiesStayInTheirSequence) {
   SKIP_WITHOUT_GPU();
   for (const int64_t K : {7, 9}) {
@@ -313,7 +313,7 @@ TYPED_TEST(Conv, NoTokensGiveNoGradient) {
   EXPECT_EQ(std::vector<float>(3, 0.0f), dbias.host());
 }
 
-// Rows so far apart that the last is more than 2^31 values behind the first.
+// Rows so far apart that the last is more than 2^31 values after the first.
 TEST(ConvShapes, LargeDistances) {
   SKIP_WITHOUT_GPU();
   using S = BFloat16;

@@ -82,7 +82,7 @@ class GroupOf {
   AdamWGroup group_;
 };
 
-// W values from i on; `scale` is what makes the scaled, clipped gradient.
+// W values from i on; `scale` scales and clips the gradient.
 template <int W>
 __device__ __forceinline__ void update(const AdamWBuffers& buffers, int64_t i,
                                        const AdamWStep& step, float scale, GroupOf& groups) {

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Argu
     for (int k = 0; k < K; ++k) taps[k][v] = tile[k][threadIdx.x * V + v];
   }
 
-  float window[K][V] = {};  // what the output of a step sees; tap k of step j in (j + k) % K
+  float window[K][V] = {};  // inputs of the output of a step; tap k of step j in (j + k) % K
 #pragma unroll
   for (int k = 0; k < K - 1; ++k) {
     const int row = begin - p.centre + k;

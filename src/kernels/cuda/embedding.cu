@@ -26,8 +26,9 @@ constexpr uint32_t kNobody =
 struct Workspace {
   uint32_t *ids, *sorted_ids;        // (tokens)
   uint32_t *tokens, *sorted_tokens;  // (tokens)
-  float* partial;                    // (pieces, 2, partial_row): began before, goes on
-  int64_t partial_row;               // columns, padded to keep rows aligned
+  float*
+      partial;  // (pieces, 2, partial_row): of the id that began before, of the id that continues
+  int64_t partial_row;  // columns, padded to keep rows aligned
   void* sorting;
   std::size_t sorting_bytes, bytes;
 };

@@ -11,15 +11,11 @@
 namespace hydramix::cuda {
 namespace {
 
-struct Arguments {
-  ScanLayout layout;
-  Decays decays;
-  Parts parts;
+struct Arguments : TileArguments {
   ScanInputs<BFloat16> in;
   const BFloat16* states;
   StridedRows<BFloat16> y;
-  int shift, runs;
-  bool on[2];
+  int runs;
 };
 
 template <int P, int N, bool kStates>
@@ -231,8 +227,7 @@ cudaError_t scan_output(const DeviceShape& shape, const ScanLayout& layout,
     const int slots = multiprocessors() * (N <= 64 ? 2 : 1);
     const int runs = best_runs(static_cast<int64_t>(layout.tiles) * parts.G, parts.per_group, slots,
                                /*overhead=*/2);
-    const Arguments a{
-        layout, decays, parts, in, states, y, shape.shift, runs, {shape.on[0], shape.on[1]}};
+    const Arguments a{{shape, layout, decays}, in, states, y, runs};
     const auto launch = [&](auto* kernel, int bytes) {
       if (const auto e = allow_shared(kernel, bytes); e != cudaSuccess) return e;
       kernel<<<dim3(layout.tiles, parts.G * runs), 256, bytes, stream>>>(a);

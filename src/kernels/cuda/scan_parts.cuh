@@ -56,6 +56,22 @@ struct Decays {
   }
 };
 
+// Arguments that all kernels over tiles have.
+struct TileArguments {
+  ScanLayout layout;
+  Decays decays;
+  Parts parts;
+  int shift;
+  bool on[2];
+
+  TileArguments(const DeviceShape& shape, const ScanLayout& tiles, const Decays& sums)
+      : layout(tiles),
+        decays(sums),
+        parts(shape),
+        shift(shape.shift),
+        on{shape.on[0], shape.on[1]} {}
+};
+
 // Row r of the tile: 2^reach is 0 if there is no such row.
 __device__ __forceinline__ float reach_of(const float* sums, int d, int shift, const Span& s,
                                           int r) {
@@ -75,7 +91,7 @@ __device__ __forceinline__ float entry_of(const float* entries, const Span& s, i
 // Finite sums have the same bits either way. In shared memory.
 struct Redo {
   Span tile;
-  Window window;  // the rows that are there: all of them at first
+  Window window;  // the rows to compute: all of them at first
   int spoilt;
 
   __device__ __forceinline__ void begin(const Span& s) {
@@ -111,7 +127,7 @@ __device__ __forceinline__ int thread_number() {
 // head are stored once, the others are copied asynchronously with each head.
 struct RowLogs {
   int d, r, shift;
-  bool on;  // and the row is there
+  bool on;  // the direction is on, and the row exists
   Span s;
 
   __device__ __forceinline__ bool reach_varies() const {

@@ -123,7 +123,7 @@ struct FinishArguments {
   ScanGradients<BFloat16> out;
 };
 
-// values (heads) += what is gathered at a token, over the parts of each head. The loads of all
+// values (heads) += gathered values of a token, over the parts of each head. The loads of all
 // heads are in flight at once.
 __device__ __forceinline__ void gather(const FinishArguments& f, const Place& at, int kind, int t,
                                        float (&values)[kHeads]) {

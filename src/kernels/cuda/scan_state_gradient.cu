@@ -14,16 +14,11 @@
 namespace hydramix::cuda {
 namespace {
 
-struct Arguments {
-  ScanLayout layout;
-  Decays decays;
-  Parts parts;
+struct Arguments : TileArguments {
   ScanInputs<BFloat16> in;
   StridedRows<const BFloat16> dy;
   const BFloat16 *states, *dstates;
   Gathered gathered;
-  int shift;
-  bool on[2];
 };
 
 template <int P, int N>
@@ -258,9 +253,8 @@ cudaError_t scan_state_gradient(const DeviceShape& shape, const ScanLayout& layo
                                 StridedRows<const BFloat16> dy, const BFloat16* states,
                                 const BFloat16* dstates, const Gathered& gathered,
                                 cudaStream_t stream) {
-  const Parts parts(shape);
-  const Arguments a{layout, decays,  parts,    in,          dy,
-                    states, dstates, gathered, shape.shift, {shape.on[0], shape.on[1]}};
+  const Arguments a{{shape, layout, decays}, in, dy, states, dstates, gathered};
+  const Parts& parts = a.parts;
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
     using Plan = Plan<P, N>;

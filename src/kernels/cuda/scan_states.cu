@@ -15,13 +15,8 @@
 namespace hydramix::cuda {
 namespace {
 
-struct Arguments {
-  ScanLayout layout;
-  Decays decays;
-  Parts parts;
+struct Arguments : TileArguments {
   StatePass pass;
-  int shift;
-  bool on[2];
   bool carries;
 };
 
@@ -234,9 +229,8 @@ int states_shared(const Parts& parts) {
 
 cudaError_t scan_states(const DeviceShape& shape, const ScanLayout& layout, const Decays& decays,
                         const StatePass& pass, cudaStream_t stream) {
-  const Parts parts(shape);
-  const Arguments a{layout,        decays, parts, pass, shape.shift, {shape.on[0], shape.on[1]},
-                    layout.carries};
+  const Arguments a{{shape, layout, decays}, pass, layout.carries};
+  const Parts& parts = a.parts;
   const auto error = with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
     constexpr int bytes = stages_of(P, N);

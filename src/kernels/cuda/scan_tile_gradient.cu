@@ -17,17 +17,12 @@
 namespace hydramix::cuda {
 namespace {
 
-struct Arguments {
-  ScanLayout layout;
-  Decays decays;
-  Parts parts;
+struct Arguments : TileArguments {
   ScanInputs<BFloat16> in;
   StridedRows<const BFloat16> dy;
   const BFloat16* dstates;
   Gathered gathered;
   StridedRows<BFloat16> dx;
-  int shift;
-  bool on[2];
 };
 
 template <int P, int N, bool kStates>
@@ -429,9 +424,8 @@ cudaError_t scan_tile_gradient(const DeviceShape& shape, const ScanLayout& layou
                                StridedRows<const BFloat16> dy, const BFloat16* dstates,
                                const Gathered& gathered, StridedRows<BFloat16> dx,
                                cudaStream_t stream) {
-  const Parts parts(shape);
-  const Arguments a{layout,  decays,   parts, in,          dy,
-                    dstates, gathered, dx,    shape.shift, {shape.on[0], shape.on[1]}};
+  const Arguments a{{shape, layout, decays}, in, dy, dstates, gathered, dx};
+  const Parts& parts = a.parts;
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
     const auto launch = [&](auto* kernel, int bytes) {

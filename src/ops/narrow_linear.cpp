@@ -19,18 +19,19 @@ template <typename S>
 Tensor run(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   using T = kernels::Arithmetic<S>;
   using kernels::kNarrowPad;
-  using kernels::kNarrowRows;
   const int64_t n = x.size(0), C = x.size(1), H = weight.size(0);
   const auto columns =
       torch::constant_pad_nd(weight.t(), {0, (kNarrowPad - H % kNarrowPad) % kNarrowPad})
           .contiguous();  // (C, padded H)
   const auto y = torch::empty({n, H}, weight.options());
-  parallel((n + kNarrowRows - 1) / kNarrowRows, [&](int64_t i) {
-    const int64_t r = i * kNarrowRows;
-    kernels::narrow_linear<S>(std::min(kNarrowRows, n - r), C, H, storage<S>(x) + r * x.stride(0),
-                              x.stride(0), columns.data_ptr<T>(), bias.data_ptr<T>(),
-                              y.data_ptr<T>() + r * H);
-  });
+  const kernels::NarrowProduct<S> p{n,
+                                    C,
+                                    H,
+                                    {storage<S>(x), x.stride(0)},
+                                    columns.data_ptr<T>(),
+                                    bias.data_ptr<T>(),
+                                    y.data_ptr<T>()};
+  parallel(kernels::narrow_tasks(n), [&](int64_t task) { kernels::narrow_linear<S>(p, task); });
   return y;
 }
 

@@ -17,7 +17,7 @@ class InstructionSets : public ::testing::Test {
   void TearDown() override { use_instruction_set(""); }
 };
 
-// In processes of their own, for a process reads its environment once.
+// In separate processes, because a process reads its environment once.
 TEST_F(InstructionSets, TheEnvironmentChoosesUnlessTheProgramHasChosen) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // starts the program again
   const auto first = instruction_sets().front(), last = instruction_sets().back();

@@ -7,17 +7,17 @@
 
 namespace hydramix::kernels {
 
-// Values of a task: what it takes does not depend on the number of threads, nor does a sum.
+// Values of a task. Tasks, and so the order of sums, do not depend on the number of threads.
 constexpr int64_t kAdamRun = 1 << 15;
 
-// Everything one step has to know besides the buffers.
+// Parameters of one step.
 struct AdamWStep {
   double gradient_scale;         // clipping, and one over the number of terms of the loss
-  double beta1, beta2, epsilon;  // of the moments, and what keeps the denominator from zero
+  double beta1, beta2, epsilon;  // of the moments; epsilon keeps the denominator from zero
   double rate;                   // the learning rate over 1 - beta1^t
   double denominator_scale;      // 1 / sqrt(1 - beta2^t)
-  double keep;                   // what decay leaves of a weight: 1 - decay
-  double ema;                    // share of the old average that stays; used where there is one
+  double keep;                   // 1 - decay, the factor of the weights
+  double ema;  // share of the old average that is kept; not used without an average
 };
 
 // The sum of squares, in float64; NaN or infinite if a value is.

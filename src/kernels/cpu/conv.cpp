@@ -16,25 +16,26 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
 
-// bias + sum_k weight_k x[t + k - centre] for the vector of channels from c.
-template <typename S, class D, typename T = Arithmetic<S>>
-HWY_INLINE hn::Vec<D> Convolve(D d, const ConvShape& s, const ConvBlock& block, const S* x,
-                               int64_t x_row, const T* weight, const T* bias, int64_t t, int64_t c,
-                               int64_t count) {
-  auto sum = bias == nullptr ? hn::Zero(d) : LoadN(d, bias + c, count);
+// bias + sum_k weight_k x[t + k - centre] for the vector of channels from c. P is ConvForward or
+// ConvBackward.
+template <class D, class P>
+HWY_INLINE hn::Vec<D> Convolve(D d, const P& p, const ConvBlock& block, int64_t t, int64_t c) {
+  const ConvShape& s = p.shape;
+  const int64_t count = s.C - c;
+  auto sum = p.bias == nullptr ? hn::Zero(d) : LoadN(d, p.bias + c, count);
   const int64_t from = HWY_MAX(int64_t{0}, block.first + s.centre - t);
   const int64_t to = HWY_MIN(s.K, block.last + s.centre - t);
   for (int64_t k = from; k < to; ++k)
-    sum = hn::MulAdd(LoadN(d, weight + k * s.C + c, count),
-                     LoadN(d, x + (t + k - s.centre) * x_row + c, count), sum);
+    sum = hn::MulAdd(LoadN(d, p.weight + k * s.C + c, count),
+                     LoadN(d, p.x.data + (t + k - s.centre) * p.x.stride + c, count), sum);
   return sum;
 }
 
-// Channels are taken in runs: short enough that the K rows of a run stay in the first cache while
-// the tokens pass, long enough that memory is read in runs of whole lines.
+// Channels are processed in runs: short enough that the K rows of a run stay in the L1 cache while
+// the loop passes over tokens, long enough to read whole cache lines.
 constexpr int64_t kForwardRun = 256, kBackwardRun = 64;
 
-// SiLU on the channels of a vector from c on that have it; those on both sides of the border may
+// SiLU on those channels of a vector, from c on, that have it. Channels with and without SiLU may
 // share a vector.
 template <class D>
 HWY_INLINE hn::Vec<D> Activate(D d, const ConvShape& s, int64_t c, hn::Vec<D> u) {
@@ -48,60 +49,62 @@ HWY_INLINE hn::Vec<D> Activate(D d, const ConvShape& s, int64_t c, hn::Vec<D> u)
 // kTokens tokens from t on, whose K inputs are all inside the sequence, and a full vector of
 // channels: the weights stay in registers, and each input is loaded once.
 constexpr int kTokens = 4;
-template <int K, typename S, class D, typename T = Arithmetic<S>>
-HWY_INLINE void ConvolveInside(D d, const ConvShape& s, const S* x, int64_t x_row, const T* weight,
-                               const T* bias, int64_t t, int64_t c, S* y, int64_t y_row) {
+template <int K, class D, typename S>
+HWY_INLINE void ConvolveInside(D d, const ConvForward<S>& p, int64_t t, int64_t c) {
+  const ConvShape& s = p.shape;
   const int64_t lanes = hn::Lanes(d);
   hn::Vec<D> taps[K], sums[kTokens];
   HWY_UNROLL(8)
-  for (int k = 0; k < K; ++k) taps[k] = hn::LoadU(d, weight + k * s.C + c);
+  for (int k = 0; k < K; ++k) taps[k] = hn::LoadU(d, p.weight + k * s.C + c);
   HWY_UNROLL(8)
   for (int r = 0; r < kTokens; ++r)
-    sums[r] = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + c);
-  const S* from = x + (t - s.centre) * x_row + c;
+    sums[r] = p.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, p.bias + c);
+  const S* from = p.x.data + (t - s.centre) * p.x.stride + c;
   HWY_UNROLL(16)
   for (int row = 0; row < K + kTokens - 1; ++row) {
-    const auto v = LoadN(d, from + row * x_row, lanes);
+    const auto v = LoadN(d, from + row * p.x.stride, lanes);
     HWY_UNROLL(8)
     for (int r = 0; r < kTokens; ++r)
       if (row - r >= 0 && row - r < K) sums[r] = hn::MulAdd(taps[row - r], v, sums[r]);
   }
   HWY_UNROLL(8)
   for (int r = 0; r < kTokens; ++r)
-    StoreN(Activate(d, s, c, sums[r]), d, y + (t + r) * y_row + c, lanes);
+    StoreN(Activate(d, s, c, sums[r]), d, p.y.data + (t + r) * p.y.stride + c, lanes);
 }
 
-template <typename S, class D, typename T = Arithmetic<S>>
-HWY_INLINE bool TryConvolveInside(D d, const ConvShape& s, const ConvBlock& block, const S* x,
-                                  int64_t x_row, const T* weight, const T* bias, int64_t t,
-                                  int64_t c, S* y, int64_t y_row) {
+// ConvolveInside if it is compiled for this width and the tokens and channels are as it needs them.
+template <class D, typename S>
+HWY_INLINE bool TryConvolveInside(D d, const ConvForward<S>& p, const ConvBlock& block, int64_t t,
+                                  int64_t c) {
+  const ConvShape& s = p.shape;
   if (s.C - c < static_cast<int64_t>(hn::Lanes(d))) return false;
   if (t - s.centre < block.first || t + kTokens + s.K - 1 - s.centre > block.last) return false;
   switch (s.K) {
     case 3:
-      ConvolveInside<3>(d, s, x, x_row, weight, bias, t, c, y, y_row);
+      ConvolveInside<3>(d, p, t, c);
       return true;
     case 4:
-      ConvolveInside<4>(d, s, x, x_row, weight, bias, t, c, y, y_row);
+      ConvolveInside<4>(d, p, t, c);
       return true;
     case 5:
-      ConvolveInside<5>(d, s, x, x_row, weight, bias, t, c, y, y_row);
+      ConvolveInside<5>(d, p, t, c);
       return true;
     case 7:
-      ConvolveInside<7>(d, s, x, x_row, weight, bias, t, c, y, y_row);
+      ConvolveInside<7>(d, p, t, c);
       return true;
     default:
       return false;
   }
 }
 
-// Rows that will be wanted, asked for this many tokens ahead: a run of channels is too short for
-// the hardware to notice that the next token's follows.
+// Rows are prefetched this many tokens ahead: a run of channels is too short for the hardware to
+// see that the next token's run follows.
 constexpr int64_t kTokensAhead = 8;
 
+// Parameters are passed by value: a vector that is stored may alias whatever a reference refers to.
 template <typename S, typename T = Arithmetic<S>>
-void ConvForward(const ConvShape& s, const ConvBlock& block, const S* x, int64_t x_row,
-                 const T* weight, const T* bias, S* y, int64_t y_row) {
+void RunForward(const ConvForward<S> p, const ConvBlock& block) {
+  const ConvShape& s = p.shape;
   const hn::ScalableTag<T> d;
   const int64_t lanes = hn::Lanes(d);
   for (int64_t run = 0; run < s.C; run += kForwardRun)
@@ -109,23 +112,21 @@ void ConvForward(const ConvShape& s, const ConvBlock& block, const S* x, int64_t
       const int64_t tokens = HWY_MIN(int64_t{kTokens}, block.end - t0);
       for (int64_t c = run; c < HWY_MIN(run + kForwardRun, s.C); c += lanes) {
         for (int64_t t = t0 + kTokensAhead; t < t0 + kTokensAhead + kTokens; ++t) {
-          hwy::Prefetch(x + (t + s.centre) * x_row + c);
-          hwy::Prefetch(y + t * y_row + c);
+          hwy::Prefetch(p.x.data + (t + s.centre) * p.x.stride + c);
+          hwy::Prefetch(p.y.data + t * p.y.stride + c);
         }
-        if (tokens == kTokens &&
-            TryConvolveInside<S>(d, s, block, x, x_row, weight, bias, t0, c, y, y_row))
-          continue;
+        if (tokens == kTokens && TryConvolveInside(d, p, block, t0, c)) continue;
         for (int64_t t = t0; t < t0 + tokens; ++t)
-          StoreN(Activate(d, s, c, Convolve<S>(d, s, block, x, x_row, weight, bias, t, c, s.C - c)),
-                 d, y + t * y_row + c, s.C - c);
+          StoreN(Activate(d, s, c, Convolve(d, p, block, t, c)), d, p.y.data + t * p.y.stride + c,
+                 s.C - c);
       }
     }
 }
 
 template <typename S, typename T = Arithmetic<S>>
-void ConvBackward(const ConvShape& s, const ConvBlock& block, const S* x, int64_t x_row,
-                  const T* weight, const T* bias, const S* dy, int64_t dy_row, S* dx,
-                  int64_t dx_row, T* dweight) {
+void RunBackward(const ConvBackward<S> p, const ConvBlock& block, int64_t part) {
+  const ConvShape& s = p.shape;
+  T* dweight = p.workspace + part * (s.K + 1) * s.C;
   const hn::ScalableTag<T> d;
   const int64_t lanes = hn::Lanes(d);
   const auto one = hn::Set(d, T{1});
@@ -139,11 +140,11 @@ void ConvBackward(const ConvShape& s, const ConvBlock& block, const S* x, int64_
     for (int64_t t = first; t < last; ++t)
       for (int64_t c = run; c < end; c += lanes) {
         const int64_t count = s.C - c;
-        hwy::Prefetch(x + (t + kTokensAhead + s.centre) * x_row + c);
-        hwy::Prefetch(dy + (t + kTokensAhead) * dy_row + c);
-        auto g = LoadN(d, dy + t * dy_row + c, count);
+        hwy::Prefetch(p.x.data + (t + kTokensAhead + s.centre) * p.x.stride + c);
+        hwy::Prefetch(p.dy.data + (t + kTokensAhead) * p.dy.stride + c);
+        auto g = LoadN(d, p.dy.data + t * p.dy.stride + c, count);
         if (c < s.silu) {
-          const auto u = Convolve<S>(d, s, block, x, x_row, weight, bias, t, c, count);
+          const auto u = Convolve(d, p, block, t, c);
           const auto sigmoid = Sigmoid(d, u);
           const auto slope = hn::Mul(sigmoid, hn::MulAdd(u, hn::Sub(one, sigmoid), one));
           const auto scaled = hn::Mul(g, slope);
@@ -158,13 +159,13 @@ void ConvBackward(const ConvShape& s, const ConvBlock& block, const S* x, int64_
       const int64_t from = HWY_MAX(int64_t{0}, t + s.centre - last + 1);
       const int64_t to = HWY_MIN(s.K, t + s.centre - first + 1);
       for (int64_t c = run; c < end; c += lanes) {
-        hwy::Prefetch(dx + (t + kTokensAhead) * dx_row + c);
+        hwy::Prefetch(p.dx.data + (t + kTokensAhead) * p.dx.stride + c);
         auto sum = hn::Zero(d);
         for (int64_t k = from; k < to; ++k)
-          sum = hn::MulAdd(LoadN(d, weight + k * s.C + c, s.C - c),
+          sum = hn::MulAdd(LoadN(d, p.weight + k * s.C + c, s.C - c),
                            hn::Load(d, du + (t - k + s.centre - first) * kBackwardRun + c - run),
                            sum);
-        StoreN(sum, d, dx + t * dx_row + c, s.C - c);
+        StoreN(sum, d, p.dx.data + t * p.dx.stride + c, s.C - c);
       }
     }
     for (int64_t c = run; c < end; c += lanes) {
@@ -177,7 +178,8 @@ void ConvBackward(const ConvShape& s, const ConvBlock& block, const S* x, int64_
         const int64_t from = HWY_MAX(block.begin, block.first + s.centre - k);
         const int64_t to = HWY_MIN(block.end, block.last + s.centre - k);
         for (int64_t t = from; t < to; ++t)
-          sum = hn::MulAdd(g(t), LoadN(d, x + (t + k - s.centre) * x_row + c, count), sum);
+          sum = hn::MulAdd(g(t), LoadN(d, p.x.data + (t + k - s.centre) * p.x.stride + c, count),
+                           sum);
         StoreN(sum, d, dweight + k * s.C + c, count);
       }
       auto sum = hn::Zero(d);
@@ -187,16 +189,12 @@ void ConvBackward(const ConvShape& s, const ConvBlock& block, const S* x, int64_
   }
 }
 
-#define HYDRAMIX_CONV(S, name)                                                                   \
-  void ConvForward##name(const ConvShape& s, const ConvBlock& block, const S* x, int64_t x_row,  \
-                         const Arithmetic<S>* weight, const Arithmetic<S>* bias, S* y,           \
-                         int64_t y_row) {                                                        \
-    ConvForward<S>(s, block, x, x_row, weight, bias, y, y_row);                                  \
-  }                                                                                              \
-  void ConvBackward##name(const ConvShape& s, const ConvBlock& block, const S* x, int64_t x_row, \
-                          const Arithmetic<S>* weight, const Arithmetic<S>* bias, const S* dy,   \
-                          int64_t dy_row, S* dx, int64_t dx_row, Arithmetic<S>* dweight) {       \
-    ConvBackward<S>(s, block, x, x_row, weight, bias, dy, dy_row, dx, dx_row, dweight);          \
+#define HYDRAMIX_CONV(S, name)                                                              \
+  void ConvForward##name(const ConvForward<S>& p, const ConvBlock& block) {                 \
+    RunForward(p, block);                                                                   \
+  }                                                                                         \
+  void ConvBackward##name(const ConvBackward<S>& p, const ConvBlock& block, int64_t part) { \
+    RunBackward(p, block, part);                                                            \
   }
 HYDRAMIX_CONV(float, F32)
 HYDRAMIX_CONV(double, F64)
@@ -208,21 +206,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydramix::kernels {
 
-#define HYDRAMIX_EXPORT_CONV(S, name)                                                          \
-  HWY_EXPORT(ConvForward##name);                                                               \
-  HWY_EXPORT(ConvBackward##name);                                                              \
-  template <>                                                                                  \
-  void conv_forward<S>(const ConvShape& s, const ConvBlock& block, const S* x, int64_t x_row,  \
-                       const Arithmetic<S>* weight, const Arithmetic<S>* bias, S* y,           \
-                       int64_t y_row) {                                                        \
-    HWY_DYNAMIC_DISPATCH(ConvForward##name)(s, block, x, x_row, weight, bias, y, y_row);       \
-  }                                                                                            \
-  template <>                                                                                  \
-  void conv_backward<S>(const ConvShape& s, const ConvBlock& block, const S* x, int64_t x_row, \
-                        const Arithmetic<S>* weight, const Arithmetic<S>* bias, const S* dy,   \
-                        int64_t dy_row, S* dx, int64_t dx_row, Arithmetic<S>* dweight) {       \
-    HWY_DYNAMIC_DISPATCH(ConvBackward##name)                                                   \
-    (s, block, x, x_row, weight, bias, dy, dy_row, dx, dx_row, dweight);                       \
+#define HYDRAMIX_EXPORT_CONV(S, name)                                                     \
+  HWY_EXPORT(ConvForward##name);                                                          \
+  HWY_EXPORT(ConvBackward##name);                                                         \
+  template <>                                                                             \
+  void conv_forward<S>(const ConvForward<S>& p, const ConvBlock& block) {                 \
+    HWY_DYNAMIC_DISPATCH(ConvForward##name)(p, block);                                    \
+  }                                                                                       \
+  template <>                                                                             \
+  void conv_backward<S>(const ConvBackward<S>& p, const ConvBlock& block, int64_t part) { \
+    HWY_DYNAMIC_DISPATCH(ConvBackward##name)(p, block, part);                             \
   }
 HYDRAMIX_EXPORT_CONV(float, F32)
 HYDRAMIX_EXPORT_CONV(double, F64)

@@ -25,7 +25,7 @@ double FusedMultiplyAdds(int64_t rounds) {
     for (int i = 0; i < kChains; ++i) sum[i] = hn::MulAdd(sum[i], factor, term);
   }
   for (int i = 1; i < kChains; ++i) sum[0] = hn::Add(sum[0], sum[i]);
-  volatile float used = hn::GetLane(sum[0]);  // or the compiler leaves all of it out
+  volatile float used = hn::GetLane(sum[0]);  // otherwise the compiler removes the loop
   static_cast<void>(used);
   return 2.0 * kChains * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(d));
 }

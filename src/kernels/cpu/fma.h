@@ -6,7 +6,7 @@
 namespace hydramix::kernels {
 
 // Fused multiply-adds on registers, in enough independent chains to keep every unit of a core busy:
-// the most that any product could do. Returns how many floating-point operations that were.
+// the upper bound of the rate of any product. Returns the number of floating-point operations.
 double fused_multiply_adds(int64_t rounds);
 
 }  // namespace hydramix::kernels

@@ -30,8 +30,7 @@ struct Placed {
   HWY_ALIGN_MAX T derivative[kBatch][kMaxWindowWidth];  // by s, if asked for
 };
 
-// Places up to kBatch points. Behind the last, up to a multiple of four, come points of weight
-// zero.
+// Places up to kBatch points. Points of weight zero are added up to a multiple of four.
 template <bool kSlope, class T>
 HWY_ATTR void place(const Gridding<T>& p, const T* angle, int64_t count, Placed<T>& out) {
   const hn::CappedTag<double, 8> vd;
@@ -52,10 +51,11 @@ HWY_ATTR void place(const Gridding<T>& p, const T* angle, int64_t count, Placed<
     hn::Store(hn::Sub(hn::Mul(two, hn::Sub(up, left)), one), vd, s + k);
     hn::Store(hn::IfThenElse(mirrored, up_slope, hn::Neg(up_slope)), vd, out.slope + k);
   }
-  for (int64_t k = 0; k < count; ++k)  // an angle that is not finite has weights that are not
+  for (int64_t k = 0; k < count;
+       ++k)  // an angle that is not finite gives weights that are not finite
     out.row[k] = first[k] == first[k] ? static_cast<int64_t>(first[k]) + p.window.margin() : 0;
 
-  // Four Horner schemes at a time, which would each wait for its own last step.
+  // Four Horner schemes at a time: each alone would wait for its own last step.
   const hn::CappedTag<T, kMaxWindowWidth> v;
   const auto lanes = static_cast<int64_t>(hn::Lanes(v));
   for (int64_t k = 0; k < count; k += 4) {
@@ -118,7 +118,7 @@ HWY_ATTR void interpolate_rows(const Gridding<T>& p, const T* HWY_RESTRICT grid,
   const auto lanes = static_cast<int64_t>(hn::Lanes(v));
   constexpr int64_t kLanes = kGridAlign / sizeof(T), kChannels = kMaxChannelBytes / sizeof(T);
   HWY_ALIGN_MAX T sum[kChannels];
-  HWY_ALIGN_MAX T other[kChannels] = {};  // the row of r, zeros behind
+  HWY_ALIGN_MAX T other[kChannels] = {};  // the row of r, then zeros
   HWY_ALIGN_MAX T dots[kBatch][kLanes];
   Placed<T> at;
   for (int64_t i = 0; i < p.L; ++i) {
@@ -196,7 +196,7 @@ HWY_ATTR void spread_rows(const Gridding<T>& p, const T* HWY_RESTRICT x, T* HWY_
   using V = hn::Vec<Vector<T>>;
   const int64_t row = p.row(), width = p.window.width;
   const auto lanes = static_cast<int64_t>(hn::Lanes(v));
-  HWY_ALIGN_MAX T value[kMaxChannelBytes / sizeof(T)] = {};  // the row of x, zeros behind
+  HWY_ALIGN_MAX T value[kMaxChannelBytes / sizeof(T)] = {};  // the row of x, then zeros
   Placed<T> at;
   for (int64_t i = 0; i < p.L; ++i) {
     std::copy_n(x + i * p.x_stride, p.C, value);
@@ -229,7 +229,7 @@ HWY_ATTR void spread_rows(const Gridding<T>& p, const T* HWY_RESTRICT x, T* HWY_
   }
 }
 
-// Dispatch is by name, and a template has none.
+// Highway dispatches functions, not templates.
 void interpolate_f32(const Gridding<float>& p, const float* grid, float* y) {
   interpolate_rows<true, false, float>(p, grid, nullptr, nullptr, y);
 }

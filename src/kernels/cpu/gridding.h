@@ -2,10 +2,10 @@
 // The two halves of a non-uniform FFT that are not an FFT: values of a gridded function between its
 // grid points, and the transpose, values spread to the grid points around them.
 //
-// The function is even and 1-periodic in the frequency f, so half a period is kept: grid row m is
-// f = (m + 1/2) / (2 N), m = 0 .. N - 1, and a margin of rows on both sides holds (or collects) the
-// mirror images. A row has C channels side by side, which is where the vectors lie. Preconditions,
-// not checked: what the comments of the structs say; no two arrays overlap; grids are aligned.
+// The function is even and 1-periodic in the frequency f, so half a period is kept: grid row m is f
+// = (m + 1/2) / (2 N), m = 0 .. N - 1, and a margin of rows on both sides holds (or collects) the
+// mirror images. A row has C contiguous channels; vectors are taken along them. Preconditions, not
+// checked: those in the comments of the structs; no two arrays overlap; grids are aligned.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ constexpr int64_t kMaxChannelBytes = 256;
 template <class T>
 struct Window {
   int64_t width = 0, degree = 0;
-  const T* coefficients = nullptr;  // (degree + 1, kMaxWindowWidth), highest power first, 0 behind
+  const T* coefficients =
+      nullptr;  // (degree + 1, kMaxWindowWidth), highest power first, padded with 0
   int64_t margin() const { return width / 2 + 1; }
 };
 
@@ -43,7 +44,7 @@ struct Gridding {
   int64_t rows() const { return N + 2 * window.margin(); }
 };
 
-// grid: (rows, row), margins and channels behind C filled. y (L, C): y_i = sum_d grid(f_id).
+// grid: (rows, row), margins and channels after C filled. y (L, C): y_i = sum_d grid(f_id).
 void interpolate(const Gridding<float>& p, const float* grid, float* y);
 void interpolate(const Gridding<double>& p, const double* grid, double* y);
 // The derivative against r (L, C): dangle[i, d] = step sum_c r_ic grid'(f_id)_c, (L, D); and y as

@@ -33,7 +33,7 @@ HWY_EXPORT(Target);
 std::atomic<bool> environment_asked{false};
 
 void choose(int64_t targets) {
-  hwy::SetSupportedTargetsForTest(targets);  // 0: what the machine has
+  hwy::SetSupportedTargetsForTest(targets);  // 0: all that the machine has
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
@@ -62,7 +62,7 @@ std::vector<std::string> instruction_sets() {
 std::string instruction_set() { return hwy::TargetName(HWY_DYNAMIC_DISPATCH(Target)()); }
 
 void use_instruction_set(const std::string& name) {
-  environment_asked = true;  // its wish would come too late
+  environment_asked = true;  // HYDRAMIX_ISA has no effect from now on
   choose(name);
 }
 
@@ -72,7 +72,7 @@ void use_instruction_set_of_environment() {
   const std::lock_guard lock(one_at_a_time);
   if (environment_asked) return;
   if (const char* name = std::getenv("HYDRAMIX_ISA"); name != nullptr && *name != '\0')
-    choose(std::string(name));  // if that throws, the next call asks, and throws, again
+    choose(std::string(name));  // if this throws, the next call tries again
   environment_asked = true;
 }
 

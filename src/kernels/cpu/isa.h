@@ -8,14 +8,14 @@
 
 namespace hydramix::kernels {
 
-// Those this machine has and the kernels are compiled for, best first.
+// The instruction sets of this machine that the kernels are compiled for, best first.
 std::vector<std::string> instruction_sets();
 // The one that kernels use.
 std::string instruction_set();
 // Uses this one from now on; "" is the best one. Throws UsageError when the machine lacks it. Not
 // to be called while kernels run.
 void use_instruction_set(const std::string& name);
-// What HYDRAMIX_ISA asks for, once; every later call does nothing.
+// Uses the instruction set that HYDRAMIX_ISA names. Only the first call has an effect.
 void use_instruction_set_of_environment();
 
 }  // namespace hydramix::kernels

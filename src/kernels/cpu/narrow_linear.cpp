@@ -15,10 +15,14 @@ HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
 
 template <typename S, typename T = Arithmetic<S>>
-void NarrowLinear(int64_t rows, int64_t C, int64_t outputs, const S* x, int64_t x_row,
-                  const T* weight, const T* bias, T* y) {
-  constexpr int64_t kRun = 256;  // channels whose weights stay in the first cache
+void NarrowLinear(const NarrowProduct<S>& p, int64_t task) {
+  constexpr int64_t kRun = 256;  // channels whose weights stay in the L1 cache
   const hn::ScalableTag<T> d;
+  const int64_t first = task * kNarrowRows, rows = HWY_MIN(kNarrowRows, p.rows - first);
+  const int64_t C = p.C, outputs = p.outputs, x_row = p.x.stride;
+  const S* x = p.x.data + first * x_row;
+  const T *weight = p.weight, *bias = p.bias;
+  T* y = p.y + first * outputs;
   const int64_t n = (outputs + kNarrowPad - 1) / kNarrowPad * kNarrowPad;
   const auto memory = hwy::AllocateAligned<T>(static_cast<size_t>(kNarrowRows * (n + kRun)));
   T *sums = memory.get(), *wide = sums + kNarrowRows * n;
@@ -43,12 +47,8 @@ void NarrowLinear(int64_t rows, int64_t C, int64_t outputs, const S* x, int64_t 
     for (int64_t o = 0; o < outputs; ++o) y[r * outputs + o] = sums[r * n + o] + bias[o];
 }
 
-#define HYDRAMIX_NARROW(S, name)                                                               \
-  void NarrowLinear##name(int64_t rows, int64_t C, int64_t outputs, const S* x, int64_t x_row, \
-                          const Arithmetic<S>* weight, const Arithmetic<S>* bias,              \
-                          Arithmetic<S>* y) {                                                  \
-    NarrowLinear<S>(rows, C, outputs, x, x_row, weight, bias, y);                              \
-  }
+#define HYDRAMIX_NARROW(S, name) \
+  void NarrowLinear##name(const NarrowProduct<S>& p, int64_t task) { NarrowLinear(p, task); }
 HYDRAMIX_NARROW(float, F32)
 HYDRAMIX_NARROW(double, F64)
 HYDRAMIX_NARROW(BFloat16, BF16)
@@ -59,13 +59,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydramix::kernels {
 
-#define HYDRAMIX_EXPORT_NARROW(S, name)                                                      \
-  HWY_EXPORT(NarrowLinear##name);                                                            \
-  template <>                                                                                \
-  void narrow_linear<S>(int64_t rows, int64_t C, int64_t outputs, const S* x, int64_t x_row, \
-                        const Arithmetic<S>* weight, const Arithmetic<S>* bias,              \
-                        Arithmetic<S>* y) {                                                  \
-    HWY_DYNAMIC_DISPATCH(NarrowLinear##name)(rows, C, outputs, x, x_row, weight, bias, y);   \
+#define HYDRAMIX_EXPORT_NARROW(S, name)                            \
+  HWY_EXPORT(NarrowLinear##name);                                  \
+  template <>                                                      \
+  void narrow_linear<S>(const NarrowProduct<S>& p, int64_t task) { \
+    HWY_DYNAMIC_DISPATCH(NarrowLinear##name)(p, task);             \
   }
 HYDRAMIX_EXPORT_NARROW(float, F32)
 HYDRAMIX_EXPORT_NARROW(double, F64)

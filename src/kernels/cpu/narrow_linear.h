@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// x W^T + bias for a few outputs only: a product in which a BLAS spends its time on packing x.
+// x W^T + bias for few outputs: a product in which a BLAS spends its time on packing x.
 #pragma once
-
-#include <cstdint>
 
 #include "kernels/cpu/storage.h"
 
@@ -11,10 +9,18 @@ namespace hydramix::kernels {
 constexpr int64_t kNarrowRows = 48;  // of a task
 constexpr int64_t kNarrowPad = 16;   // outputs are computed in whole vectors
 
-// x (rows, C), x_row apart; weight (C, padded outputs), zero behind the outputs, 64-byte aligned;
-// bias (outputs); y (rows, outputs).
+template <typename S, typename W = Arithmetic<S>>
+struct NarrowProduct {
+  int64_t rows, C, outputs;
+  StridedRows<const S> x;     // (rows, C)
+  const W* weight = nullptr;  // (C, padded outputs), zero after the outputs, 64-byte aligned
+  const W* bias = nullptr;    // (outputs)
+  W* y = nullptr;             // (rows, outputs)
+};
+
+// Task i takes the rows [i kNarrowRows, (i + 1) kNarrowRows).
+constexpr int64_t narrow_tasks(int64_t rows) { return (rows + kNarrowRows - 1) / kNarrowRows; }
 template <typename S>
-void narrow_linear(int64_t rows, int64_t C, int64_t outputs, const S* x, int64_t x_row,
-                   const Arithmetic<S>* weight, const Arithmetic<S>* bias, Arithmetic<S>* y);
+void narrow_linear(const NarrowProduct<S>& p, int64_t task);
 
 }  // namespace hydramix::kernels

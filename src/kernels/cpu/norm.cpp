@@ -27,19 +27,34 @@ HWY_INLINE void ForChannels(D d, int64_t begin, int64_t end, F&& f) {
   for (int64_t c = begin; c < end; c += static_cast<int64_t>(hn::Lanes(d))) f(c, end - c);
 }
 
+// One past the last row of a task.
+HWY_INLINE int64_t TaskEnd(int64_t rows, int64_t task) {
+  return HWY_MIN(rows, (task + 1) * kNormRows);
+}
+
+// Row r; null if there are no rows.
+template <typename T>
+HWY_INLINE T* RowAt(const StridedRows<T>& rows, int64_t r) {
+  return rows.data == nullptr ? nullptr : rows.data + r * rows.stride;
+}
+
 template <typename S, typename T = Arithmetic<S>>
-void GatedForward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y, int64_t y_row,
-                  const S* z, int64_t z_row, const T* weight, S* out, int64_t out_row) {
+void GatedForward(const GatedNormForward<S>& p, int64_t task) {
   const hn::ScalableTag<T> d;
-  for (int64_t r = 0; r < rows; ++r, y += y_row, z += z_row, out += out_row) {
+  const int64_t C = p.C, Z = p.Z, end = TaskEnd(p.rows, task);
+  const int64_t y_row = p.y.stride, z_row = p.z.stride, out_row = p.out.stride;
+  const T* weight = p.weight;
+  for (int64_t r = task * kNormRows; r < end; ++r) {
+    const S *y = RowAt(p.y, r), *z = RowAt(p.z, r);
+    S* out = RowAt(p.out, r);
     auto squares = hn::Zero(d);
     ForChannels(d, 0, C, [&](int64_t c, int64_t n) HWY_ATTR {
-      hwy::Prefetch(y + y_row + c);  // the next row, which may lie on another page
+      hwy::Prefetch(y + y_row + c);  // the next row may be on another page
       const auto v = LoadN(d, y + c, n);
       squares = hn::MulAdd(v, v, squares);
     });
-    const auto scale =
-        hn::Set(d, static_cast<T>(1 / std::sqrt(Total(d, squares) / static_cast<double>(C) + eps)));
+    const auto scale = hn::Set(
+        d, static_cast<T>(1 / std::sqrt(Total(d, squares) / static_cast<double>(C) + p.eps)));
     for (int64_t copy = 0; copy < C; copy += Z)
       ForChannels(d, 0, Z, [&](int64_t c, int64_t n) HWY_ATTR {
         hwy::Prefetch(z + z_row + c);
@@ -53,14 +68,18 @@ void GatedForward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y, in
 }
 
 template <typename S, typename T = Arithmetic<S>>
-void GatedBackward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y, int64_t y_row,
-                   const S* z, int64_t z_row, const T* weight, const S* dout, int64_t dout_row,
-                   S* dy, int64_t dy_row, S* dz, int64_t dz_row, T* dweight) {
+void GatedBackward(const GatedNormBackward<S>& p, int64_t task) {
   const hn::ScalableTag<T> d;
+  const int64_t C = p.C, Z = p.Z, end = TaskEnd(p.rows, task);
+  const int64_t y_row = p.y.stride, z_row = p.z.stride, dout_row = p.dout.stride,
+                dy_row = p.dy.stride, dz_row = p.dz.stride;
+  const T* weight = p.weight;
+  T* dweight = p.workspace + task * C;
   const auto one = hn::Set(d, T{1});
   for (int64_t c = 0; c < C; ++c) dweight[c] = 0;
-  for (int64_t r = 0; r < rows;
-       ++r, y += y_row, z += z_row, dout += dout_row, dy += dy_row, dz += dz_row) {
+  for (int64_t r = task * kNormRows; r < end; ++r) {
+    const S *y = RowAt(p.y, r), *z = RowAt(p.z, r), *dout = RowAt(p.dout, r);
+    S *dy = RowAt(p.dy, r), *dz = RowAt(p.dz, r);
     // out = (y scale) (weight gate): with v = dout gate weight, dy = scale (v - y scale^2 mean(v
     // y)).
     auto squares = hn::Zero(d), products = hn::Zero(d);
@@ -76,7 +95,7 @@ void GatedBackward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y, i
         squares = hn::MulAdd(v, v, squares);
         products = hn::MulAdd(weighted, v, products);
       });
-    const double inverse = 1 / std::sqrt(Total(d, squares) / static_cast<double>(C) + eps);
+    const double inverse = 1 / std::sqrt(Total(d, squares) / static_cast<double>(C) + p.eps);
     const auto scale = hn::Set(d, static_cast<T>(inverse));
     const auto pull =
         hn::Set(d, static_cast<T>(inverse * inverse * Total(d, products) / static_cast<double>(C)));
@@ -127,11 +146,14 @@ HWY_INLINE Moments MomentsOf(D d, int64_t C, double eps, const S* a, const S* b)
 }
 
 template <typename S, typename T = Arithmetic<S>>
-void LayerForward(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row, const S* b,
-                  int64_t b_row, const T* weight, const T* bias, S* out, int64_t out_row) {
+void LayerForward(const LayerNormForward<S, S>& p, int64_t task) {
   const hn::ScalableTag<T> d;
-  for (int64_t r = 0; r < rows; ++r, a += a_row, out += out_row, b += b == nullptr ? 0 : b_row) {
-    const Moments m = MomentsOf<S>(d, C, eps, a, b);
+  const int64_t C = p.C, last = TaskEnd(p.rows, task);
+  const T *weight = p.weight, *bias = p.bias;
+  for (int64_t r = task * kNormRows; r < last; ++r) {
+    const S *a = RowAt(p.a, r), *b = RowAt(p.b, r);
+    S* out = RowAt(p.out, r);
+    const Moments m = MomentsOf<S>(d, C, p.eps, a, b);
     const auto mean = hn::Set(d, static_cast<T>(m.mean)),
                inverse = hn::Set(d, static_cast<T>(m.inverse));
     ForChannels(d, 0, C, [&](int64_t c, int64_t n) HWY_ATTR {
@@ -142,14 +164,16 @@ void LayerForward(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row
 }
 
 template <typename S, typename T = Arithmetic<S>>
-void LayerBackward(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row, const S* b,
-                   int64_t b_row, const T* weight, const S* dout, int64_t dout_row, S* dsum,
-                   int64_t dsum_row, T* dweight) {
+void LayerBackward(const LayerNormBackward<S, S>& p, int64_t task) {
   const hn::ScalableTag<T> d;
+  const int64_t C = p.C, last = TaskEnd(p.rows, task);
+  const T* weight = p.weight;
+  T* dweight = p.workspace + task * 2 * C;
   for (int64_t c = 0; c < 2 * C; ++c) dweight[c] = 0;
-  for (int64_t r = 0; r < rows;
-       ++r, a += a_row, dout += dout_row, dsum += dsum_row, b += b == nullptr ? 0 : b_row) {
-    const Moments m = MomentsOf<S>(d, C, eps, a, b);
+  for (int64_t r = task * kNormRows; r < last; ++r) {
+    const S *a = RowAt(p.a, r), *b = RowAt(p.b, r), *dout = RowAt(p.dout, r);
+    S* dsum = RowAt(p.da, r);
+    const Moments m = MomentsOf<S>(d, C, p.eps, a, b);
     const auto mean = hn::Set(d, static_cast<T>(m.mean)),
                inverse = hn::Set(d, static_cast<T>(m.inverse));
     auto total = hn::Zero(d), along = hn::Zero(d);
@@ -171,29 +195,16 @@ void LayerBackward(int64_t rows, int64_t C, double eps, const S* a, int64_t a_ro
   }
 }
 
-#define HYDRAMIX_NORM(S, name)                                                                    \
-  void GatedForward##name(int64_t rows, int64_t C, int64_t Z, double eps, const S* y,             \
-                          int64_t y_row, const S* z, int64_t z_row, const Arithmetic<S>* weight,  \
-                          S* out, int64_t out_row) {                                              \
-    GatedForward<S>(rows, C, Z, eps, y, y_row, z, z_row, weight, out, out_row);                   \
-  }                                                                                               \
-  void GatedBackward##name(int64_t rows, int64_t C, int64_t Z, double eps, const S* y,            \
-                           int64_t y_row, const S* z, int64_t z_row, const Arithmetic<S>* weight, \
-                           const S* dout, int64_t dout_row, S* dy, int64_t dy_row, S* dz,         \
-                           int64_t dz_row, Arithmetic<S>* dweight) {                              \
-    GatedBackward<S>(rows, C, Z, eps, y, y_row, z, z_row, weight, dout, dout_row, dy, dy_row, dz, \
-                     dz_row, dweight);                                                            \
-  }                                                                                               \
-  void LayerForward##name(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row,         \
-                          const S* b, int64_t b_row, const Arithmetic<S>* weight,                 \
-                          const Arithmetic<S>* bias, S* out, int64_t out_row) {                   \
-    LayerForward<S>(rows, C, eps, a, a_row, b, b_row, weight, bias, out, out_row);                \
-  }                                                                                               \
-  void LayerBackward##name(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row,        \
-                           const S* b, int64_t b_row, const Arithmetic<S>* weight, const S* dout, \
-                           int64_t dout_row, S* dsum, int64_t dsum_row, Arithmetic<S>* dweight) { \
-    LayerBackward<S>(rows, C, eps, a, a_row, b, b_row, weight, dout, dout_row, dsum, dsum_row,    \
-                     dweight);                                                                    \
+#define HYDRAMIX_NORM(S, name)                                                                   \
+  void GatedForward##name(const GatedNormForward<S>& p, int64_t task) { GatedForward(p, task); } \
+  void GatedBackward##name(const GatedNormBackward<S>& p, int64_t task) {                        \
+    GatedBackward(p, task);                                                                      \
+  }                                                                                              \
+  void LayerForward##name(const LayerNormForward<S, S>& p, int64_t task) {                       \
+    LayerForward(p, task);                                                                       \
+  }                                                                                              \
+  void LayerBackward##name(const LayerNormBackward<S, S>& p, int64_t task) {                     \
+    LayerBackward(p, task);                                                                      \
   }
 HYDRAMIX_NORM(float, F32)
 HYDRAMIX_NORM(double, F64)
@@ -205,41 +216,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydramix::kernels {
 
-#define HYDRAMIX_EXPORT_NORM(S, name)                                                             \
-  HWY_EXPORT(GatedForward##name);                                                                 \
-  HWY_EXPORT(GatedBackward##name);                                                                \
-  HWY_EXPORT(LayerForward##name);                                                                 \
-  HWY_EXPORT(LayerBackward##name);                                                                \
-  template <>                                                                                     \
-  void gated_rms_norm_forward<S>(int64_t rows, int64_t C, int64_t Z, double eps, const S* y,      \
-                                 int64_t y_row, const S* z, int64_t z_row,                        \
-                                 const Arithmetic<S>* weight, S* out, int64_t out_row) {          \
-    HWY_DYNAMIC_DISPATCH(GatedForward##name)                                                      \
-    (rows, C, Z, eps, y, y_row, z, z_row, weight, out, out_row);                                  \
-  }                                                                                               \
-  template <>                                                                                     \
-  void gated_rms_norm_backward<S>(                                                                \
-      int64_t rows, int64_t C, int64_t Z, double eps, const S* y, int64_t y_row, const S* z,      \
-      int64_t z_row, const Arithmetic<S>* weight, const S* dout, int64_t dout_row, S* dy,         \
-      int64_t dy_row, S* dz, int64_t dz_row, Arithmetic<S>* dweight) {                            \
-    HWY_DYNAMIC_DISPATCH(GatedBackward##name)                                                     \
-    (rows, C, Z, eps, y, y_row, z, z_row, weight, dout, dout_row, dy, dy_row, dz, dz_row,         \
-     dweight);                                                                                    \
-  }                                                                                               \
-  template <>                                                                                     \
-  void add_layer_norm_forward<S>(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row,  \
-                                 const S* b, int64_t b_row, const Arithmetic<S>* weight,          \
-                                 const Arithmetic<S>* bias, S* out, int64_t out_row) {            \
-    HWY_DYNAMIC_DISPATCH(LayerForward##name)                                                      \
-    (rows, C, eps, a, a_row, b, b_row, weight, bias, out, out_row);                               \
-  }                                                                                               \
-  template <>                                                                                     \
-  void add_layer_norm_backward<S>(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row, \
-                                  const S* b, int64_t b_row, const Arithmetic<S>* weight,         \
-                                  const S* dout, int64_t dout_row, S* dsum, int64_t dsum_row,     \
-                                  Arithmetic<S>* dweight) {                                       \
-    HWY_DYNAMIC_DISPATCH(LayerBackward##name)                                                     \
-    (rows, C, eps, a, a_row, b, b_row, weight, dout, dout_row, dsum, dsum_row, dweight);          \
+#define HYDRAMIX_EXPORT_NORM(S, name)                                           \
+  HWY_EXPORT(GatedForward##name);                                               \
+  HWY_EXPORT(GatedBackward##name);                                              \
+  HWY_EXPORT(LayerForward##name);                                               \
+  HWY_EXPORT(LayerBackward##name);                                              \
+  template <>                                                                   \
+  void gated_norm_forward<S>(const GatedNormForward<S>& p, int64_t task) {      \
+    HWY_DYNAMIC_DISPATCH(GatedForward##name)(p, task);                          \
+  }                                                                             \
+  template <>                                                                   \
+  void gated_norm_backward<S>(const GatedNormBackward<S>& p, int64_t task) {    \
+    HWY_DYNAMIC_DISPATCH(GatedBackward##name)(p, task);                         \
+  }                                                                             \
+  template <>                                                                   \
+  void layer_norm_forward<S>(const LayerNormForward<S, S>& p, int64_t task) {   \
+    HWY_DYNAMIC_DISPATCH(LayerForward##name)(p, task);                          \
+  }                                                                             \
+  template <>                                                                   \
+  void layer_norm_backward<S>(const LayerNormBackward<S, S>& p, int64_t task) { \
+    HWY_DYNAMIC_DISPATCH(LayerBackward##name)(p, task);                         \
   }
 HYDRAMIX_EXPORT_NORM(float, F32)
 HYDRAMIX_EXPORT_NORM(double, F64)

@@ -1,41 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms over the channels of a token, row by row: the gated RMS norm of the block, and the sum of a
-// residual and its LayerNorm. Rows are any distance apart.
+// Norms over the channels of a token: the gated RMS norm of the block, and the sum of a residual
+// and its LayerNorm.
+//
+// Task i takes the rows [i kNormRows, (i + 1) kNormRows), and its sums over rows are part i of the
+// workspace.
 #pragma once
-
-#include <cstdint>
 
 #include "kernels/cpu/storage.h"
 
 namespace hydramix::kernels {
 
-// Rows of a task: the gradient of the weights gets one row per task.
 constexpr int64_t kNormRows = 128;
+constexpr int64_t norm_tasks(int64_t rows) { return (rows + kNormRows - 1) / kNormRows; }
 
-// out = y / sqrt(mean(y^2) + eps) * weight * silu(z), (rows, C). Channel c is gated by z[c % Z].
 template <typename S>
-void gated_rms_norm_forward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y,
-                            int64_t y_row, const S* z, int64_t z_row, const Arithmetic<S>* weight,
-                            S* out, int64_t out_row);
+void gated_norm_forward(const GatedNormForward<S>& p, int64_t task);
+// Fills dy, dz and the workspace.
+template <typename S>
+void gated_norm_backward(const GatedNormBackward<S>& p, int64_t task);
 
-// dy (rows, C), dz (rows, Z) and dweight (C), what these rows add to the gradient of the weight.
 template <typename S>
-void gated_rms_norm_backward(int64_t rows, int64_t C, int64_t Z, double eps, const S* y,
-                             int64_t y_row, const S* z, int64_t z_row, const Arithmetic<S>* weight,
-                             const S* dout, int64_t dout_row, S* dy, int64_t dy_row, S* dz,
-                             int64_t dz_row, Arithmetic<S>* dweight);
-
-// sum = a + b (null: a alone), out = (sum - mean) / sqrt(variance + eps) * weight + bias, (rows,
-// C).
+void layer_norm_forward(const LayerNormForward<S, S>& p, int64_t task);
+// Fills da, the gradient of the sum, and the workspace.
 template <typename S>
-void add_layer_norm_forward(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row,
-                            const S* b, int64_t b_row, const Arithmetic<S>* weight,
-                            const Arithmetic<S>* bias, S* out, int64_t out_row);
-
-// dsum (rows, C), the gradient of a as of b, and dweight (2, C): of the weight, then of the bias.
-template <typename S>
-void add_layer_norm_backward(int64_t rows, int64_t C, double eps, const S* a, int64_t a_row,
-                             const S* b, int64_t b_row, const Arithmetic<S>* weight, const S* dout,
-                             int64_t dout_row, S* dsum, int64_t dsum_row, Arithmetic<S>* dweight);
+void layer_norm_backward(const LayerNormBackward<S, S>& p, int64_t task);
 
 }  // namespace hydramix::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of channels, vector by vector, in any storage and of any length, and what is done to them.
+// Rows of channels, vector by vector, in any storage and of any length, and functions of them.
 // Included once per instruction set (hence no pragma once).
 #if defined(HYDRAMIX_KERNELS_CPU_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRAMIX_KERNELS_CPU_ROWS_INL_H_
@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The `count` values at `from`, of which a vector of D takes at most its lanes; zeros behind.
+// The first `count` values at `from`, at most as many as D has lanes; the other lanes are zero.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> LoadN(D d, const T* from, int64_t count) {
   if (HWY_LIKELY(count >= static_cast<int64_t>(hn::Lanes(d)))) return hn::LoadU(d, from);
@@ -49,8 +49,8 @@ HWY_INLINE void StoreN(hn::Vec<D> v, D d, BFloat16* to, int64_t count) {
   for (int64_t i = 0; i < n; ++i) narrow(values[i], to[i]);
 }
 
-// exp(v) for v <= 88, to 2e-7 in float32, zero below -87: half the work of Highway's, which is good
-// to the last bit or so and knows subnormal numbers.
+// exp(v) for v <= 88, to 2e-7 in float32, zero below -87: half the work of Highway's, which is
+// accurate to about one ulp and handles subnormal numbers.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> FastExp(D d, hn::Vec<D> v) {
   if constexpr (sizeof(T) == 8) {
@@ -85,7 +85,7 @@ HWY_INLINE hn::Vec<D> FastReciprocal(D d, hn::Vec<D> v) {
 template <class D>
 HWY_INLINE hn::Vec<D> Sigmoid(D d, hn::Vec<D> v) {
   using T = hn::TFromD<D>;
-  // Where exp() would overflow its inverse is zero; the last one before that is not, and would show
+  // Below this, exp(-v) overflows and the result is zero. A small number instead of zero would show
   // in a product with -1e38.
   const auto least = hn::Set(d, sizeof(T) == 4 ? T{-85} : T{-700});
   const auto e = FastExp(d, hn::Neg(hn::Max(v, least)));

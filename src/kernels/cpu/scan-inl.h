@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the forward and the backward scan share: loading, decays, and the matrix of a chunk.
+// Shared by the forward and the backward scan: loading, decays, and the matrix of a chunk.
 // Included once per instruction set (hence no pragma once).
 #if defined(HYDRAMIX_KERNELS_CPU_SCAN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRAMIX_KERNELS_CPU_SCAN_INL_H_
@@ -15,17 +15,18 @@
 #include "kernels/cpu/gemm-inl.h"
 #include "kernels/cpu/rows-inl.h"
 #include "kernels/cpu/scan.h"
+#include "kernels/cpu/softplus-inl.h"
 #include "kernels/cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
 
-// A step dt A below this is cut off at it: exp() is zero either way, and a larger one would swallow
-// the others in a running sum.
+// A step dt A is at least this. exp() of a smaller one is zero too, but in a running sum it would
+// swallow the digits of the others.
 template <typename T>
 inline constexpr double kLeastLog = sizeof(T) == 4 ? -120 : -800;
 
-// Runs over n values, n a multiple of ScanShape::kPad.
+// Runs over n values, n a multiple of ChunkShape::kPad.
 template <typename T, class F>
 HWY_INLINE void ForVectors(int64_t n, F&& f) {
   const hn::ScalableTag<T> d;
@@ -33,17 +34,17 @@ HWY_INLINE void ForVectors(int64_t n, F&& f) {
   for (int64_t i = 0; i < n; i += lanes) f(d, i);
 }
 
-// to (padded n) = the n values at `from`, zeros behind.
+// to (padded n) = the n values at `from`, then zeros.
 template <typename S, typename T>
 HWY_INLINE void LoadRow(const S* HWY_RESTRICT from, int64_t n, T* HWY_RESTRICT to) {
-  ForVectors<T>(ScanShape::padded(n), [&](auto d, int64_t i) HWY_ATTR {
+  ForVectors<T>(ChunkShape::padded(n), [&](auto d, int64_t i) HWY_ATTR {
     hn::Store(LoadN(d, from + i, n - i), d, to + i);
   });
 }
 
 template <typename S, typename T>
 HWY_INLINE void StoreRow(const T* HWY_RESTRICT from, int64_t n, S* HWY_RESTRICT to) {
-  ForVectors<T>(ScanShape::padded(n), [&](auto d, int64_t i) HWY_ATTR {
+  ForVectors<T>(ChunkShape::padded(n), [&](auto d, int64_t i) HWY_ATTR {
     StoreN(hn::Load(d, from + i), d, to + i, n - i);
   });
 }
@@ -54,7 +55,7 @@ HWY_INLINE void Transpose(const T* HWY_RESTRICT from, int64_t from_ld, int64_t r
                           T* HWY_RESTRICT to, int64_t ld) {
   Transpose(hn::ScalableTag<T>(), rows, n, from, from_ld, to, ld);
   for (int64_t i = 0; i < n; ++i)
-    for (int64_t t = rows; t < ScanShape::padded(rows); ++t) to[i * ld + t] = 0;
+    for (int64_t t = rows; t < ChunkShape::padded(rows); ++t) to[i * ld + t] = 0;
 }
 
 // to (N, T) = from (N, T) scaled column by column.
@@ -68,12 +69,13 @@ HWY_INLINE void ScaleColumns(const T* HWY_RESTRICT from, const T* HWY_RESTRICT s
     });
 }
 
-// What one direction of one head decays by inside a chunk. With s the running sums of dt A,
+// The decays of one direction and head inside a chunk. With s the running sums of dt A,
 //
-//   forward   row i stands at s[i + 1 - shift], column j at s[j + 1]; decay exp(row - column)
-//   backward  row i stands at s[i + shift],     column j at s[j];     decay exp(column - row)
+//   forward   row i is at s[i + 1 - shift], column j at s[j + 1]; decay exp(row - column)
+//   backward  row i is at s[i + shift],     column j at s[j];     decay exp(column - row)
 //
-// A float32 difference of large sums would be all rounding error: each is kept as a sum of two.
+// A float32 difference of large sums would be mostly rounding error, so each sum is kept as two
+// floats.
 template <typename T>
 struct Decays {
   Decays(T* memory, int64_t ld)
@@ -87,13 +89,13 @@ struct Decays {
   static int64_t Size(int64_t ld) { return 7 * ld; }
 
   T *row, *row_low, *column, *column_low;
-  T* enter;   // from the border at which the state comes in, to row i
+  T* enter;   // from the border at which the state enters, to row i
   T* leave;   // from column j to the border at which the state leaves
   T* weight;  // leave dt
   T whole;    // from border to border
 
-  void Set(const ScanShape& s, int direction, const double* sums, const T* dt, int64_t rows) {
-    const int64_t columns = ScanShape::padded(rows);
+  void Set(const ChunkShape& s, int direction, const double* sums, const T* dt, int64_t rows) {
+    const int64_t columns = ChunkShape::padded(rows);
     const double end = sums[rows];
     for (int64_t t = 0; t < columns; ++t) {
       const double r = sums[HWY_MIN(direction == kForward ? t + 1 - s.shift : t + s.shift, rows)];
@@ -119,13 +121,13 @@ struct Decays {
 // M (rows, T) of a chunk and head, both triangles and the diagonal, from C B^T of its group. With
 // `decay` (rows, T) the bare exponentials are kept as well, zero on the diagonal that delta fills.
 template <typename T>
-HWY_NOINLINE void ChunkMatrix(const ScanShape& s, int64_t rows, const T* HWY_RESTRICT cb,
+HWY_NOINLINE void ChunkMatrix(const ChunkShape& s, int64_t rows, const T* HWY_RESTRICT cb,
                               const T* HWY_RESTRICT cb_diagonal, const Decays<T>& forward,
                               const T* HWY_RESTRICT dt_f, const Decays<T>& backward,
-                              const T* HWY_RESTRICT dt_b, const T* HWY_RESTRICT delta,
-                              int64_t delta_row, T* HWY_RESTRICT M, T* HWY_RESTRICT decay) {
+                              const T* HWY_RESTRICT dt_b, const StridedRows<const T>& delta,
+                              T* HWY_RESTRICT M, T* HWY_RESTRICT decay) {
   const hn::ScalableTag<T> d;
-  const int64_t lanes = hn::Lanes(d), ld = s.T(), columns = ScanShape::padded(rows);
+  const int64_t lanes = hn::Lanes(d), ld = s.T(), columns = ChunkShape::padded(rows);
   for (int64_t i = 0; i < rows; ++i) {
     const auto row_f = hn::Set(d, forward.row[i]), low_f = hn::Set(d, forward.row_low[i]);
     const auto row_b = hn::Set(d, backward.row[i]), low_b = hn::Set(d, backward.row_low[i]);
@@ -156,47 +158,63 @@ HWY_NOINLINE void ChunkMatrix(const ScanShape& s, int64_t rows, const T* HWY_RES
       hn::Store(hn::Mul(hn::Load(d, cb + i * ld + j), hn::Mul(e, dt)), d, M + i * ld + j);
     }
     if (s.shift == 1) {
-      M[i * ld + i] = delta[i * delta_row];
+      M[i * ld + i] = delta.data[i * delta.stride];
       if (decay != nullptr) decay[i * ld + i] = 0;
     } else {
-      M[i * ld + i] += cb_diagonal[i] * dt_b[i] + delta[i * delta_row];
+      M[i * ld + i] += cb_diagonal[i] * dt_b[i] + delta.data[i * delta.stride];
     }
   }
 }
 
-// A chunk's X of one head, (rows, Pp).
+// A chunk's rows of one head, (rows, Pp).
 template <typename S, typename T>
-HWY_INLINE void LoadHead(const ScanShape& s, const ScanChunk& chunk, const S* from, int64_t row,
+HWY_INLINE void LoadHead(const ChunkShape& s, const ScanChunk& chunk, const StridedRows<S>& from,
                          int64_t h, T* to) {
   for (int64_t t = 0; t < chunk.rows; ++t)
-    LoadRow(from + (chunk.begin + t) * row + h * s.P, s.P, to + t * s.Pp());
+    LoadRow(from.data + (chunk.begin + t) * from.stride + h * s.P, s.P, to + t * s.Pp());
 }
 template <typename S, typename T>
-HWY_INLINE void StoreHead(const ScanShape& s, const ScanChunk& chunk, const T* from, int64_t row,
-                          int64_t h, S* to) {
+HWY_INLINE void StoreHead(const ChunkShape& s, const ScanChunk& chunk, const T* from, int64_t h,
+                          const StridedRows<S>& to) {
   for (int64_t t = 0; t < chunk.rows; ++t)
-    StoreRow(from + t * s.Pp(), s.P, to + (chunk.begin + t) * row + h * s.P);
+    StoreRow(from + t * s.Pp(), s.P, to.data + (chunk.begin + t) * to.stride + h * s.P);
+}
+// Prefetches them.
+template <typename S>
+HWY_INLINE void WantHead(Ahead& ahead, const ChunkShape& s, const ScanChunk& chunk,
+                         const StridedRows<S>& rows, int64_t h) {
+  constexpr int64_t kBytes = sizeof(S);
+  ahead.Want(rows.data + chunk.begin * rows.stride + h * s.P, chunk.rows, rows.stride * kBytes,
+             s.P * kBytes);
+}
+
+// delta of one head and a chunk, per token or (stride 0) the same for all tokens.
+template <typename S>
+HWY_INLINE StridedRows<const Arithmetic<S>> DeltaOf(const ScanInputs<S>& in, const ScanChunk& chunk,
+                                                    int64_t h) {
+  if (in.diagonal != nullptr) return {in.diagonal + h, 0};
+  return {in.delta.data + chunk.begin * in.delta.stride + h, in.delta.stride};
 }
 
 // The heads of a task.
 struct HeadRange {
   int64_t group, task, begin, end;
 };
-inline HeadRange HeadsOf(const ScanShape& s, int64_t task) {
+inline HeadRange HeadsOf(const ChunkShape& s, int64_t task) {
   const int64_t group = task / s.tasks_per_group(), part = task % s.tasks_per_group();
-  const int64_t begin = group * s.heads_per_group() + part * ScanShape::kTaskHeads;
+  const int64_t begin = group * s.heads_per_group() + part * ChunkShape::kTaskHeads;
   return {group, part, begin,
-          HWY_MIN(begin + ScanShape::kTaskHeads, (group + 1) * s.heads_per_group())};
+          HWY_MIN(begin + ChunkShape::kTaskHeads, (group + 1) * s.heads_per_group())};
 }
 
-// One block of scratch, cut into pieces.
+// One block of scratch memory, cut into pieces.
 template <typename T>
 class Scratch {
  public:
   explicit Scratch(int64_t size) : memory_(hwy::AllocateAligned<T>(static_cast<size_t>(size))) {}
   T* Take(int64_t size) {
     T* piece = memory_.get() + used_;
-    used_ += ScanShape::padded(size);
+    used_ += ChunkShape::padded(size);
     return piece;
   }
 

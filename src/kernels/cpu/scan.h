@@ -7,20 +7,17 @@
 //       + delta_i x_i                                      dt = clamp(softplus(raw + bias))
 //
 // with own b, c, dt per direction. shift = 1 is Hydra; shift = 0 with one direction is Mamba-2.
-// Inside a chunk both triangles and the diagonal are one matrix; what lies outside the chunk comes
-// through two states (N x P), one per direction.
+// Inside a chunk both triangles and the diagonal are one matrix. Tokens outside the chunk
+// contribute through two states (N x P), one per direction.
 //
-// The work of a call, each step in parallel over its tasks (the caller's business):
+// The steps of a call. The caller runs the tasks of each step in parallel:
 //   prepare   per chunk               dt, its running sums, b and c transposed, C B^T of each group
-//   forward   per sequence, head task the outputs, and the states at the chunks' borders
-//   backward  per sequence, head task what one task's heads add to every gradient
+//   forward   per sequence, head task the outputs, and the states at the borders of chunks
+//   backward  per sequence, head task the contribution of the task's heads to every gradient
 //   finish    per chunk               gradients of b, c and raw dt, summed over head tasks in order
 //
-// Nothing here depends on which other sequences there are, nor on the number of threads.
+// The result of a sequence depends neither on other sequences nor on the number of threads.
 #pragma once
-
-#include <algorithm>
-#include <cstdint>
 
 #include "kernels/cpu/storage.h"
 
@@ -28,12 +25,8 @@ namespace hydramix::kernels {
 
 enum Direction { kForward = 0, kBackward = 1 };
 
-struct ScanShape {
-  int64_t H, P, G, N;
-  int64_t tile;   // places of a chunk
-  int64_t shift;  // 0 or 1
-  bool on[2];     // which directions there are
-  double dt_low, dt_high;
+struct ChunkShape : ScanShape {
+  int64_t tile;  // places of a chunk
 
   // Scratch rows are padded to whole vectors of any instruction set: 64 bytes of float32.
   static constexpr int64_t kPad = 16;
@@ -43,8 +36,8 @@ struct ScanShape {
   int64_t state() const { return N * Pp(); }  // of one head and direction
   int64_t heads_per_group() const { return H / G; }
 
-  // Heads of one group that a task takes together: enough to share what prepare() left in cache and
-  // to keep the sums over heads few, and still several tasks for one sequence.
+  // Heads of one group that form a task: enough to share what prepare left in the cache and to keep
+  // the sums over heads few, and still several tasks for one sequence.
   static constexpr int64_t kTaskHeads = 6;
   int64_t tasks_per_group() const { return (heads_per_group() + kTaskHeads - 1) / kTaskHeads; }
   int64_t tasks() const { return G * tasks_per_group(); }
@@ -56,10 +49,10 @@ struct ScanChunk {
   bool first, last;     // of its sequence
 };
 
-// What prepare() makes of a chunk: sizes and places inside one block of memory per chunk.
+// Results of prepare: sizes and offsets inside one block of memory per chunk.
 struct PreparedPlan {
-  explicit PreparedPlan(const ScanShape& shape) : s(shape) {}
-  const ScanShape s;
+  explicit PreparedPlan(const ChunkShape& shape) : s(shape) {}
+  const ChunkShape s;
   int64_t dt(int d, int64_t h) const { return (d * s.H + h) * s.T(); }                  // (T)
   int64_t b(int d, int64_t g) const { return dt(2, 0) + (d * s.G + g) * s.N * s.T(); }  // (N, T)
   int64_t c(int d, int64_t g) const { return b(2, 0) + (d * s.G + g) * s.N * s.T(); }   // (N, T)
@@ -71,10 +64,10 @@ struct PreparedPlan {
   int64_t sums_size() const { return sums(2, 0); }
 };
 
-// What backward() leaves of a chunk per head task, and per head.
+// Results of backward for a chunk: per head task, and per head.
 struct PartialPlan {
-  explicit PartialPlan(const ScanShape& shape) : s(shape) {}
-  const ScanShape s;
+  explicit PartialPlan(const ChunkShape& shape) : s(shape) {}
+  const ChunkShape s;
   int64_t cb() const { return 0; }                                     // (tile, T)
   int64_t b(int d) const { return s.tile * s.T() + d * s.N * s.T(); }  // (N, T)
   int64_t c(int d) const { return b(2) + d * s.N * s.T(); }            // (N, T)
@@ -84,73 +77,39 @@ struct PartialPlan {
   int64_t dt_size() const { return dt(2, 0); }
 };
 
-// Inputs of one direction. Token t is at t * row; the N values of group g follow at g * N.
-template <typename S>
-struct ScanInputs {
-  const Arithmetic<S>* dt;  // raw, (tokens, H)
-  const S *b, *c;           // (tokens, G, N)
-  int64_t dt_row, b_row, c_row;
-};
-template <typename S>
-struct ScanGradients {
-  Arithmetic<S>* dt;  // (tokens, H)
-  S *b, *c;           // (tokens, G, N)
-  int64_t dt_row, b_row, c_row;
-};
-
-// The rest of what a head needs.
-template <typename S>
-struct ScanOperands {
-  const S* x;  // (tokens, H, P)
-  int64_t x_row;
-  const Arithmetic<S>* delta;  // (tokens, H), or (H) with delta_row 0
-  int64_t delta_row;
-};
-
-// Workspace of a whole call; chunk k's part is at k times the plan's size.
+// How a call is cut into chunks, and the memory that its tasks share. The part of chunk k begins at
+// k times the plan's size.
 template <typename T>
 struct ScanWorkspace {
-  T* prepared;
-  double* sums;
-  // States at the border of each chunk, (chunks, H, N, Pp): what a direction brings into it. That
-  // of the forward direction is kept for a backward pass only; null otherwise.
-  T* states[2];
+  ChunkShape shape;
+  const ScanChunk* chunks = nullptr;  // (chunk_count)
+  int64_t chunk_count = 0;
+  const int64_t* first_chunk = nullptr;  // (sequences + 1)
+  T* prepared = nullptr;                 // (chunks, PreparedPlan::size)
+  double* sums = nullptr;                // (chunks, PreparedPlan::sums_size)
+  // The state with which a direction enters each chunk, (chunks, H, N, Pp). That of the forward
+  // direction is kept for a backward pass only, and null otherwise.
+  T* states[2] = {};
+
+  // Of the backward pass:
+  T* dstates = nullptr;  // (chunks, H, N, Pp): of the backward direction
+  T* partial = nullptr;  // (tasks per group, chunks, G, PartialPlan::size)
+  T* ddt = nullptr;      // (chunks, PartialPlan::dt_size)
+  // Gradients of A and the diagonal, summed over each sequence; the caller sums over sequences.
+  double* dA = nullptr;    // (sequences, H)
+  T* ddiagonal = nullptr;  // (sequences, H); not used if delta is per token
 };
 
+// task is in [0, shape.tasks()).
 template <typename S>
-struct ScanBackward {
-  const S* dy;  // (tokens, H, P)
-  int64_t dy_row;
-  S* dx;  // (tokens, H, P)
-  int64_t dx_row;
-  Arithmetic<S>* ddelta;   // (tokens, H), or (sequences, H) when delta_row is 0
-  Arithmetic<S>* dstates;  // (chunks, H, N, Pp): of the backward direction, scratch of the call
-  Arithmetic<S>* partial;  // (tasks per group, chunks, G, PartialPlan::size)
-  Arithmetic<S>* ddt;      // (chunks, PartialPlan::dt_size)
-  double* dA;              // (sequences, H)
-};
-
+void scan_prepare(const ScanForward<S>& p, const ScanWorkspace<Arithmetic<S>>& work, int64_t chunk);
 template <typename S>
-void scan_prepare(const ScanShape& shape, const ScanChunk& chunk, const ScanInputs<S> inputs[2],
-                  const Arithmetic<S>* dt_bias, const Arithmetic<S>* A, Arithmetic<S>* prepared,
-                  double* sums);
-
-// chunks[first .. first + count) are the sequence; task is in [0, shape.tasks()).
+void scan_forward(const ScanForward<S>& p, const ScanWorkspace<Arithmetic<S>>& work,
+                  int64_t sequence, int64_t task);
 template <typename S>
-void scan_forward(const ScanShape& shape, const ScanChunk* chunks, int64_t first, int64_t count,
-                  int64_t task, const ScanOperands<S>& operands,
-                  const ScanWorkspace<Arithmetic<S>>& work, S* y, int64_t y_row);
-
+void scan_backward(const ScanBackward<S>& p, const ScanWorkspace<Arithmetic<S>>& work,
+                   int64_t sequence, int64_t task);
 template <typename S>
-void scan_backward(const ScanShape& shape, const ScanChunk* chunks, int64_t chunk_count,
-                   int64_t first, int64_t count, int64_t sequence, int64_t task,
-                   const ScanOperands<S>& operands, const Arithmetic<S>* A,
-                   const ScanWorkspace<Arithmetic<S>>& work, const ScanBackward<S>& out);
-
-template <typename S>
-void scan_finish(const ScanShape& shape, const ScanChunk* chunks, int64_t chunk_count,
-                 int64_t chunk, const ScanInputs<S> inputs[2], const Arithmetic<S>* dt_bias,
-                 const Arithmetic<S>* prepared, const Arithmetic<S>* partial,
-                 const Arithmetic<S>* ddt, const ScanGradients<S> gradients[2]);
+void scan_finish(const ScanBackward<S>& p, const ScanWorkspace<Arithmetic<S>>& work, int64_t chunk);
 
 }  // namespace hydramix::kernels

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scan's gradients. Per chunk and head, with E = c enter, W = b weight (docs/math.md),
 //
-//   Y = M X + E_f H_f + E_b H_b          H_f' = whole_f H_f + W_f^T X      (H_b' likewise,
-//   leftwards)
+//   Y = M X + E_f H_f + E_b H_b,   H_f' = whole_f H_f + W_f^T X   (H_b' likewise, from the right)
 //
-// so that the adjoint states run against the states, and everything is recomputed but those.
+// The adjoint states run in the opposite direction. Everything but the states is recomputed.
 #include "kernels/cpu/targets.h"
 
 #include <cmath>
@@ -51,16 +50,16 @@ HWY_INLINE double Dot(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t 
   return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
 }
 
-// dM (rows, T) -> what it adds to the gradient of C B^T, of dt and of the running sums.
+// dM (rows, T) -> its contributions to the gradients of C B^T, of dt and of the running sums.
 template <typename T>
-HWY_NOINLINE void MatrixGradients(const ScanShape& s, int64_t rows, const T* HWY_RESTRICT dM,
+HWY_NOINLINE void MatrixGradients(const ChunkShape& s, int64_t rows, const T* HWY_RESTRICT dM,
                                   const T* HWY_RESTRICT decay, const T* HWY_RESTRICT cb,
                                   const T* HWY_RESTRICT dt_f, const T* HWY_RESTRICT dt_b,
                                   T* HWY_RESTRICT dcb, T* HWY_RESTRICT columns_f,
                                   T* HWY_RESTRICT columns_b, const StepGradients& forward,
                                   const StepGradients& backward) {
   const hn::ScalableTag<T> d;
-  const int64_t lanes = hn::Lanes(d), ld = s.T(), columns = ScanShape::padded(rows);
+  const int64_t lanes = hn::Lanes(d), ld = s.T(), columns = ChunkShape::padded(rows);
   std::memset(columns_f, 0, sizeof(T) * static_cast<size_t>(columns));
   std::memset(columns_b, 0, sizeof(T) * static_cast<size_t>(columns));
   for (int64_t i = 0; i < rows; ++i) {
@@ -106,17 +105,21 @@ HWY_NOINLINE void MatrixGradients(const ScanShape& s, int64_t rows, const T* HWY
 }
 
 template <typename S, typename T = Arithmetic<S>>
-void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, int64_t first,
-              int64_t count, int64_t sequence, int64_t task, const ScanOperands<S>& in, const T* A,
-              const ScanWorkspace<T>& work, const ScanBackward<S>& out) {
+void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t sequence,
+              int64_t task) {
+  const ChunkShape& s = work.shape;
+  const ScanInputs<S>& in = p.in;
+  const ScanChunk* chunks = work.chunks;
+  const int64_t first = work.first_chunk[sequence], last = work.first_chunk[sequence + 1];
+  const bool per_token = in.diagonal == nullptr;
   const hn::ScalableTag<T> d;
   const PreparedPlan plan(s);
   const PartialPlan partial_plan(s);
   const HeadRange heads = HeadsOf(s, task);
   const int64_t ld = s.T(), Pp = s.Pp(), state = s.state(), g = heads.group;
   Scratch<T> scratch(3 * s.tile * Pp + 2 * Pp * ld + 3 * s.tile * ld + 2 * s.N * ld + 3 * ld +
-                     2 * Decays<T>::Size(ld) + ScanShape::kTaskHeads * state +
-                     32 * ScanShape::kPad);
+                     2 * Decays<T>::Size(ld) + ChunkShape::kTaskHeads * state +
+                     32 * ChunkShape::kPad);
   T *X = scratch.Take(s.tile * Pp), *dY = scratch.Take(s.tile * Pp);
   T* dX = scratch.Take(s.tile * Pp);
   T *Xt = scratch.Take(Pp * ld), *dYt = scratch.Take(Pp * ld);
@@ -126,63 +129,60 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
   T *column = scratch.Take(ld), *column_b = scratch.Take(ld);
   Decays<T> decays[2] = {{scratch.Take(Decays<T>::Size(ld)), ld},
                          {scratch.Take(Decays<T>::Size(ld)), ld}};
-  T* adjoint = scratch.Take(ScanShape::kTaskHeads * state);  // of the forward states
-  Scratch<double> steps(4 * (ld + ScanShape::kPad + 1) + 8 * ScanShape::kPad);
+  T* adjoint = scratch.Take(ChunkShape::kTaskHeads * state);  // of the forward states
+  Scratch<double> steps(4 * (ld + ChunkShape::kPad + 1) + 8 * ChunkShape::kPad);
   StepGradients gradients[2];
   for (auto& gradient : gradients) gradient = {steps.Take(ld + 1), steps.Take(ld)};
-  double dA[ScanShape::kTaskHeads] = {}, dD[ScanShape::kTaskHeads] = {};
+  double dA[ChunkShape::kTaskHeads] = {}, dD[ChunkShape::kTaskHeads] = {};
 
   const auto saved = [&](int direction, int64_t k, int64_t h) -> const T* {
     return work.states[direction] + (k * s.H + h) * state;
   };
-  const auto dstate = [&](int64_t k, int64_t h) { return out.dstates + (k * s.H + h) * state; };
+  const auto dstate = [&](int64_t k, int64_t h) { return work.dstates + (k * s.H + h) * state; };
   const auto set_decays = [&](int direction, int64_t k, int64_t h) {
     decays[direction].Set(s, direction, work.sums + k * plan.sums_size() + plan.sums(direction, h),
                           work.prepared + k * plan.size() + plan.dt(direction, h), chunks[k].rows);
-  };
-  const auto want = [&](Ahead& ahead, const S* rows, int64_t row, int64_t k, int64_t h) {
-    const int64_t bytes = sizeof(S);
-    ahead.Want(rows + chunks[k].begin * row + h * s.P, chunks[k].rows, row * bytes, s.P * bytes);
   };
   // to = E^T dY + whole from, the adjoint of a state that entered chunk k; E is left in `scaled`.
   const auto carry = [&](int direction, int64_t k, const T* from, T* to, Ahead& ahead) HWY_ATTR {
     const int64_t rows = chunks[k].rows;
     ScaleColumns(work.prepared + k * plan.size() + plan.c(direction, g), decays[direction].enter,
-                 s.N, ScanShape::padded(rows), ld, scaled);
+                 s.N, ChunkShape::padded(rows), ld, scaled);
     Gemm(d, s.N, Pp, rows, Entries<T>{scaled, ld, 1}, dY, Pp,
          Result<T>{.c = to, .ld = Pp, .from = from, .factor = decays[direction].whole}, &ahead);
   };
 
   if (s.on[kBackward])
-    for (int64_t k = first; k + 1 < first + count; ++k)
+    for (int64_t k = first; k + 1 < last; ++k)
       for (int64_t h = heads.begin; h < heads.end; ++h) {
-        LoadHead(s, chunks[k], out.dy, out.dy_row, h, dY);
+        LoadHead(s, chunks[k], p.dy, h, dY);
         Ahead ahead;
         if (h + 1 < heads.end)
-          want(ahead, out.dy, out.dy_row, k, h + 1);
+          WantHead(ahead, s, chunks[k], p.dy, h + 1);
         else
-          want(ahead, out.dy, out.dy_row, k + 1, heads.begin);
+          WantHead(ahead, s, chunks[k + 1], p.dy, heads.begin);
         set_decays(kBackward, k, h);
         carry(kBackward, k, chunks[k].first ? nullptr : dstate(k - 1, h), dstate(k, h), ahead);
       }
 
-  for (int64_t k = first + count - 1; k >= first; --k) {
+  for (int64_t k = last - 1; k >= first; --k) {
     const ScanChunk& chunk = chunks[k];
-    const int64_t rows = chunk.rows, columns = ScanShape::padded(rows);
+    const int64_t rows = chunk.rows, columns = ChunkShape::padded(rows);
     const T* prepared = work.prepared + k * plan.size();
-    T* partial = out.partial + ((heads.task * chunk_count + k) * s.G + g) * partial_plan.size();
+    T* partial =
+        work.partial + ((heads.task * work.chunk_count + k) * s.G + g) * partial_plan.size();
     std::memset(partial, 0, sizeof(T) * static_cast<size_t>(partial_plan.size()));
     for (int64_t h = heads.begin; h < heads.end; ++h) {
       T* gf = adjoint + (h - heads.begin) * state;
       const T* dt[2] = {prepared + plan.dt(kForward, h), prepared + plan.dt(kBackward, h)};
-      const T* delta = in.delta + chunk.begin * in.delta_row + h;
-      LoadHead(s, chunk, in.x, in.x_row, h, X);
-      LoadHead(s, chunk, out.dy, out.dy_row, h, dY);
+      LoadHead(s, chunk, in.x, h, X);
+      LoadHead(s, chunk, p.dy, h, dY);
       Ahead ahead;
-      want(ahead, out.dx, out.dx_row, k, h);
+      WantHead(ahead, s, chunk, p.out.x, h);
       if (const bool same = h + 1 < heads.end; same || k > first) {
-        want(ahead, in.x, in.x_row, same ? k : k - 1, same ? h + 1 : heads.begin);
-        want(ahead, out.dy, out.dy_row, same ? k : k - 1, same ? h + 1 : heads.begin);
+        const ScanChunk& next = chunks[same ? k : k - 1];
+        WantHead(ahead, s, next, in.x, same ? h + 1 : heads.begin);
+        WantHead(ahead, s, next, p.dy, same ? h + 1 : heads.begin);
       }
       Transpose(X, Pp, rows, s.P, Xt, ld);
       Transpose(dY, Pp, rows, s.P, dYt, ld);
@@ -192,7 +192,8 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
         std::fill_n(gradients[direction].dt, rows, 0.0);
       }
       ChunkMatrix<T>(s, rows, prepared + plan.cb(g), prepared + plan.diagonal(g), decays[kForward],
-                     dt[kForward], decays[kBackward], dt[kBackward], delta, in.delta_row, M, decay);
+                     dt[kForward], decays[kBackward], dt[kBackward], DeltaOf(in, chunk, h), M,
+                     decay);
 
       // Inside the chunk.
       Gemm(d, rows, Pp, rows, Entries<T>{M, 1, ld}, dY, Pp, Result<T>{.c = dX, .ld = Pp}, &ahead);
@@ -203,10 +204,10 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
                          gradients[kBackward]);
       for (int64_t i = 0; i < rows; ++i) {
         const T diagonal = dM[i * ld + i];
-        if (in.delta_row == 0)
-          dD[h - heads.begin] += static_cast<double>(diagonal);
+        if (per_token)
+          p.out.delta.data[(chunk.begin + i) * p.out.delta.stride + h] = diagonal;
         else
-          out.ddelta[(chunk.begin + i) * s.H + h] = diagonal;
+          dD[h - heads.begin] += static_cast<double>(diagonal);
         if (s.shift == 0 && s.on[kBackward]) {
           partial[partial_plan.diagonal() + i] += diagonal * dt[kBackward][i];
           gradients[kBackward].dt[i] +=
@@ -264,71 +265,60 @@ void Backward(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, 
         }
 
         // Sums of dt A -> dt and A. The sums run from the chunk's first place on.
-        T* ddt_out = out.ddt + k * partial_plan.dt_size() + partial_plan.dt(direction, h);
+        T* ddt_out = work.ddt + k * partial_plan.dt_size() + partial_plan.dt(direction, h);
         double later = 0;
         for (int64_t t = rows - 1; t >= 0; --t) {
           later += dsums[t + 1];
-          const auto step = static_cast<double>(dt[direction][t]), rate = static_cast<double>(A[h]);
-          const double dlog = step * rate < kLeastLog<T> ? 0 : later;  // cut off there
+          const auto step = static_cast<double>(dt[direction][t]),
+                     rate = static_cast<double>(in.A[h]);
+          const double dlog = step * rate < kLeastLog<T> ? 0 : later;  // where the step was cut off
           dA[h - heads.begin] += dlog * step;
           ddt_out[t] = static_cast<T>(ddt[t] + dlog * rate);
         }
       }
-      StoreHead(s, chunk, dX, out.dx_row, h, out.dx);
+      StoreHead(s, chunk, dX, h, p.out.x);
       if (s.on[kForward] && !chunk.first) carry(kForward, k, chunk.last ? nullptr : gf, gf, ahead);
     }
   }
   for (int64_t h = heads.begin; h < heads.end; ++h) {
-    out.dA[sequence * s.H + h] = dA[h - heads.begin];
-    if (in.delta_row == 0) out.ddelta[sequence * s.H + h] = static_cast<T>(dD[h - heads.begin]);
+    work.dA[sequence * s.H + h] = dA[h - heads.begin];
+    if (!per_token) work.ddiagonal[sequence * s.H + h] = static_cast<T>(dD[h - heads.begin]);
   }
 }
 
-// raw gradient (H) = that of dt times the derivative of clamp(softplus(raw + bias)).
+// draw (H), the gradient of raw dt, from ddt, that of dt = clamp(softplus(raw + bias)).
 template <typename T>
-HWY_INLINE void Undiscretise(const ScanShape& s, const T* HWY_RESTRICT raw,
-                             const T* HWY_RESTRICT bias, const T* HWY_RESTRICT dt,
-                             T* HWY_RESTRICT derivative) {
-  LoadRow(raw, s.H, derivative);
-  for (int64_t h = 0; h < s.H; ++h) derivative[h] += bias[h];
-  ForVectors<T>(ScanShape::padded(s.H), [&](auto d, int64_t h) HWY_ATTR {
-    const auto v = hn::Load(d, derivative + h), most = hn::Set(d, T{20}), one = hn::Set(d, T{1});
-    const auto e = hn::Exp(d, hn::Min(v, most));
-    const auto slope = hn::IfThenElse(hn::Gt(v, most), one, hn::Div(e, hn::Add(e, one)));
-    hn::Store(hn::IfThenElse(hn::Eq(v, v), slope, v), d, derivative + h);
+HWY_INLINE void Undiscretise(const ChunkShape& s, const T* HWY_RESTRICT raw,
+                             const T* HWY_RESTRICT bias, const T* HWY_RESTRICT ddt,
+                             T* HWY_RESTRICT draw) {
+  LoadRow(raw, s.H, draw);
+  for (int64_t h = 0; h < s.H; ++h) draw[h] += bias[h];
+  const ClampedSoftplus softplus(hn::ScalableTag<T>(), s.dt_low, s.dt_high);
+  ForVectors<T>(ChunkShape::padded(s.H), [&](auto d, int64_t h) HWY_ATTR {
+    hn::Store(softplus.Gradient(hn::Load(d, draw + h), hn::Load(d, ddt + h)), d, draw + h);
   });
-  for (int64_t h = 0; h < s.H; ++h) derivative[h] *= dt[h];
-  if (s.dt_low <= 0 && std::isinf(s.dt_high)) return;
-  for (int64_t h = 0; h < s.H; ++h) {
-    const T v = raw[h] + bias[h];
-    const T soft = v > T{20} ? v : std::log1p(std::exp(v));
-    const bool clamped =
-        (s.dt_low > 0 && soft < static_cast<T>(s.dt_low)) || soft > static_cast<T>(s.dt_high);
-    if (clamped) derivative[h] = 0;
-  }
 }
 
 template <typename S, typename T = Arithmetic<S>>
-void Finish(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, int64_t k,
-            const ScanInputs<S> inputs[2], const T* dt_bias, const T* prepared, const T* partial,
-            const T* ddt, const ScanGradients<S> gradients[2]) {
+void Finish(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t k) {
+  const ChunkShape& s = work.shape;
   const hn::ScalableTag<T> d;
   const PreparedPlan plan(s);
   const PartialPlan partial_plan(s);
-  const ScanChunk& chunk = chunks[k];
-  const int64_t rows = chunk.rows, ld = s.T(), columns = ScanShape::padded(rows);
-  const int64_t Hp = ScanShape::padded(s.H), size = partial_plan.size();
-  prepared += k * plan.size();
-  ddt += k * partial_plan.dt_size();
-  Scratch<T> scratch(ScanShape::padded(size) + 2 * s.tile * ld + s.N + 2 * Hp +
-                     8 * ScanShape::kPad);
+  const ScanChunk& chunk = work.chunks[k];
+  const int64_t rows = chunk.rows, ld = s.T(), columns = ChunkShape::padded(rows);
+  const int64_t Hp = ChunkShape::padded(s.H), size = partial_plan.size();
+  const T* prepared = work.prepared + k * plan.size();
+  const T* ddt = work.ddt + k * partial_plan.dt_size();
+  Scratch<T> scratch(ChunkShape::padded(size) + 2 * s.tile * ld + s.N + 2 * Hp +
+                     8 * ChunkShape::kPad);
   T* sum = scratch.Take(size);
   T *half = scratch.Take(s.tile * ld), *half_t = scratch.Take(s.tile * ld);
-  T *vector = scratch.Take(s.N), *dt = scratch.Take(s.H), *derivative = scratch.Take(s.H);
+  T *vector = scratch.Take(s.N), *dt = scratch.Take(s.H), *draw = scratch.Take(s.H);
 
   for (int64_t g = 0; g < s.G; ++g) {
     for (int64_t task = 0; task < s.tasks_per_group(); ++task) {
-      const T* from = partial + ((task * chunk_count + k) * s.G + g) * size;
+      const T* from = work.partial + ((task * work.chunk_count + k) * s.G + g) * size;
       if (task == 0)
         std::memcpy(sum, from, sizeof(T) * static_cast<size_t>(size));
       else
@@ -341,7 +331,7 @@ void Finish(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, in
       const bool forward = direction == kForward;
       const T *b = prepared + plan.b(direction, g), *c = prepared + plan.c(direction, g);
       T *db = sum + partial_plan.b(direction), *dc = sum + partial_plan.c(direction);
-      // Its own triangle of d(C B^T), and that transposed.
+      // The direction's own triangle of d(C B^T), and its transpose.
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t j = 0; j < columns; ++j) {
           const bool own = forward ? j <= i - s.shift : j > i - s.shift && j != i;
@@ -355,49 +345,45 @@ void Finish(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count, in
       Gemm(d, s.N, columns, rows, Entries<T>{b, ld, 1}, half_t, ld,
            Result<T>{.c = dc, .ld = ld, .from = dc});
 
-      const auto& to = gradients[direction];
+      const auto& to = p.out.direction[direction];
       const auto store = [&](const T* from, int64_t t, S* at) {
         for (int64_t n = 0; n < s.N; ++n) vector[n] = from == nullptr ? T{0} : from[n * ld + t];
         StoreRow(vector, s.N, at);
       };
       for (int64_t t = 0; t < rows; ++t)
-        store(db, t, to.b + (chunk.begin + t) * to.b_row + g * s.N);
-      // Row t read c one place before or behind it; c at the far end of the sequence was not read.
+        store(db, t, to.b.data + (chunk.begin + t) * to.b.stride + g * s.N);
+      // Row t read c one place before or after it. The last c of the sequence was not read.
       const int64_t offset = forward ? -s.shift : s.shift;
       for (int64_t t = 0; t < rows; ++t) {
         const bool outside = (chunk.first && t + offset < 0) || (chunk.last && t + offset >= rows);
-        if (!outside) store(dc, t, to.c + (chunk.begin + t + offset) * to.c_row + g * s.N);
+        if (!outside) store(dc, t, to.c.data + (chunk.begin + t + offset) * to.c.stride + g * s.N);
       }
       if (s.shift == 1 && (forward ? chunk.last : chunk.first)) {
         const int64_t unread = forward ? chunk.begin + rows - 1 : chunk.begin;
-        store(nullptr, 0, to.c + unread * to.c_row + g * s.N);
+        store(nullptr, 0, to.c.data + unread * to.c.stride + g * s.N);
       }
     }
   }
   for (const int direction : {kForward, kBackward}) {
     if (!s.on[direction]) continue;
-    const auto& in = inputs[direction];
-    const auto& to = gradients[direction];
+    const auto& in = p.in.direction[direction];
+    const auto& to = p.out.direction[direction];
     for (int64_t t = 0; t < rows; ++t) {
       for (int64_t h = 0; h < s.H; ++h) dt[h] = ddt[partial_plan.dt(direction, h) + t];
-      Undiscretise(s, in.dt + (chunk.begin + t) * in.dt_row, dt_bias, dt, derivative);
-      StoreRow(derivative, s.H, to.dt + (chunk.begin + t) * to.dt_row);
+      Undiscretise(s, in.dt.data + (chunk.begin + t) * in.dt.stride, p.in.dt_bias, dt, draw);
+      StoreRow(draw, s.H, to.dt.data + (chunk.begin + t) * to.dt.stride);
     }
   }
 }
 
-#define HYDRAMIX_SCAN_BACKWARD(S, name)                                                           \
-  void Backward##name(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count,           \
-                      int64_t first, int64_t count, int64_t sequence, int64_t task,               \
-                      const ScanOperands<S>& in, const Arithmetic<S>* A,                          \
-                      const ScanWorkspace<Arithmetic<S>>& work, const ScanBackward<S>& out) {     \
-    Backward<S>(s, chunks, chunk_count, first, count, sequence, task, in, A, work, out);          \
-  }                                                                                               \
-  void Finish##name(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count,             \
-                    int64_t chunk, const ScanInputs<S> inputs[2], const Arithmetic<S>* dt_bias,   \
-                    const Arithmetic<S>* prepared, const Arithmetic<S>* partial,                  \
-                    const Arithmetic<S>* ddt, const ScanGradients<S> gradients[2]) {              \
-    Finish<S>(s, chunks, chunk_count, chunk, inputs, dt_bias, prepared, partial, ddt, gradients); \
+#define HYDRAMIX_SCAN_BACKWARD(S, name)                                                   \
+  void Backward##name(const ScanBackward<S>& p, const ScanWorkspace<Arithmetic<S>>& work, \
+                      int64_t sequence, int64_t task) {                                   \
+    Backward(p, work, sequence, task);                                                    \
+  }                                                                                       \
+  void Finish##name(const ScanBackward<S>& p, const ScanWorkspace<Arithmetic<S>>& work,   \
+                    int64_t chunk) {                                                      \
+    Finish(p, work, chunk);                                                               \
   }
 HYDRAMIX_SCAN_BACKWARD(float, F32)
 HYDRAMIX_SCAN_BACKWARD(double, F64)
@@ -409,24 +395,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydramix::kernels {
 
-#define HYDRAMIX_EXPORT_SCAN_BACKWARD(S, name)                                                    \
-  HWY_EXPORT(Backward##name);                                                                     \
-  HWY_EXPORT(Finish##name);                                                                       \
-  template <>                                                                                     \
-  void scan_backward<S>(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count,         \
-                        int64_t first, int64_t count, int64_t sequence, int64_t task,             \
-                        const ScanOperands<S>& in, const Arithmetic<S>* A,                        \
-                        const ScanWorkspace<Arithmetic<S>>& work, const ScanBackward<S>& out) {   \
-    HWY_DYNAMIC_DISPATCH(Backward##name)                                                          \
-    (s, chunks, chunk_count, first, count, sequence, task, in, A, work, out);                     \
-  }                                                                                               \
-  template <>                                                                                     \
-  void scan_finish<S>(const ScanShape& s, const ScanChunk* chunks, int64_t chunk_count,           \
-                      int64_t chunk, const ScanInputs<S> inputs[2], const Arithmetic<S>* dt_bias, \
-                      const Arithmetic<S>* prepared, const Arithmetic<S>* partial,                \
-                      const Arithmetic<S>* ddt, const ScanGradients<S> gradients[2]) {            \
-    HWY_DYNAMIC_DISPATCH(Finish##name)                                                            \
-    (s, chunks, chunk_count, chunk, inputs, dt_bias, prepared, partial, ddt, gradients);          \
+#define HYDRAMIX_EXPORT_SCAN_BACKWARD(S, name)                                              \
+  HWY_EXPORT(Backward##name);                                                               \
+  HWY_EXPORT(Finish##name);                                                                 \
+  template <>                                                                               \
+  void scan_backward<S>(const ScanBackward<S>& p, const ScanWorkspace<Arithmetic<S>>& work, \
+                        int64_t sequence, int64_t task) {                                   \
+    HWY_DYNAMIC_DISPATCH(Backward##name)(p, work, sequence, task);                          \
+  }                                                                                         \
+  template <>                                                                               \
+  void scan_finish<S>(const ScanBackward<S>& p, const ScanWorkspace<Arithmetic<S>>& work,   \
+                      int64_t chunk) {                                                      \
+    HWY_DYNAMIC_DISPATCH(Finish##name)(p, work, chunk);                                     \
   }
 HYDRAMIX_EXPORT_SCAN_BACKWARD(float, F32)
 HYDRAMIX_EXPORT_SCAN_BACKWARD(double, F64)

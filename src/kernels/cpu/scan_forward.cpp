@@ -10,28 +10,27 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
 
-// dt (H) = clamp(softplus(raw + bias)). Beyond 20 softplus is the identity, as in LibTorch.
+// dt (H) = clamp(softplus(raw + bias)).
 template <typename T>
-HWY_INLINE void Discretise(const ScanShape& s, const T* HWY_RESTRICT raw,
+HWY_INLINE void Discretise(const ChunkShape& s, const T* HWY_RESTRICT raw,
                            const T* HWY_RESTRICT bias, T* HWY_RESTRICT dt) {
   LoadRow(raw, s.H, dt);
   for (int64_t h = 0; h < s.H; ++h) dt[h] += bias[h];
-  ForVectors<T>(ScanShape::padded(s.H), [&](auto d, int64_t h) HWY_ATTR {
-    const auto v = hn::Load(d, dt + h), most = hn::Set(d, T{20});
-    const auto soft = hn::Log1p(d, hn::Exp(d, hn::Min(v, most)));
-    const auto clamped = hn::Min(
-        hn::Max(hn::IfThenElse(hn::Gt(v, most), v, soft), hn::Set(d, static_cast<T>(s.dt_low))),
-        hn::Set(d, static_cast<T>(s.dt_high)));
-    hn::Store(hn::IfThenElse(hn::Eq(v, v), clamped, v), d, dt + h);  // a NaN stays one
+  const ClampedSoftplus softplus(hn::ScalableTag<T>(), s.dt_low, s.dt_high);
+  ForVectors<T>(ChunkShape::padded(s.H), [&](auto d, int64_t h) HWY_ATTR {
+    hn::Store(softplus(hn::Load(d, dt + h)), d, dt + h);
   });
 }
 
 template <typename S, typename T = Arithmetic<S>>
-void Prepare(const ScanShape& s, const ScanChunk& chunk, const ScanInputs<S> inputs[2],
-             const T* dt_bias, const T* A, T* prepared, double* sums) {
+void Prepare(const ScanForward<S>& p, const ScanWorkspace<T>& work, int64_t k) {
+  const ChunkShape& s = work.shape;
+  const ScanChunk& chunk = work.chunks[k];
   const PreparedPlan plan(s);
-  const int64_t rows = chunk.rows, ld = s.T(), columns = ScanShape::padded(rows);
-  const int64_t Hp = ScanShape::padded(s.H), Np = ScanShape::padded(s.N);
+  T* prepared = work.prepared + k * plan.size();
+  double* sums = work.sums + k * plan.sums_size();
+  const int64_t rows = chunk.rows, ld = s.T(), columns = ChunkShape::padded(rows);
+  const int64_t Hp = ChunkShape::padded(s.H), Np = ChunkShape::padded(s.N);
   Scratch<T> scratch(HWY_MAX(Hp, ld * Np) + s.tile * ld + Hp);
   T* row = scratch.Take(HWY_MAX(Hp, ld * Np));
   T* upper = scratch.Take(s.tile * ld);
@@ -44,13 +43,13 @@ void Prepare(const ScanShape& s, const ScanChunk& chunk, const ScanInputs<S> inp
       std::memset(sum, 0, sizeof(double) * static_cast<size_t>(s.H * (ld + 1)));
       continue;
     }
-    const auto& in = inputs[direction];
+    const auto& in = p.in.direction[direction];
     for (int64_t h = 0; h < s.H; ++h) sum[h * (ld + 1)] = 0;
     for (int64_t t = 0; t < rows; ++t) {
-      Discretise(s, in.dt + (chunk.begin + t) * in.dt_row, dt_bias, row);
+      Discretise(s, in.dt.data + (chunk.begin + t) * in.dt.stride, p.in.dt_bias, row);
       for (int64_t h = 0; h < s.H; ++h) {
         dt[h * ld + t] = row[h];
-        const double step = static_cast<double>(row[h]) * static_cast<double>(A[h]);
+        const double step = static_cast<double>(row[h]) * static_cast<double>(p.in.A[h]);
         double* at = sum + h * (ld + 1) + t;
         at[1] = at[0] + (step < kLeastLog<T> ? kLeastLog<T> : step);
       }
@@ -68,19 +67,20 @@ void Prepare(const ScanShape& s, const ScanChunk& chunk, const ScanInputs<S> inp
         for (int64_t i = 0; i < rows; ++i) std::memset(out + i * ld, 0, sizeof(T) * columns);
         continue;
       }
-      const auto& in = inputs[direction];
+      const auto& in = p.in.direction[direction];
       for (int64_t t = 0; t < rows; ++t)
-        LoadRow(in.b + (chunk.begin + t) * in.b_row + g * s.N, s.N, row + t * Np);
+        LoadRow(in.b.data + (chunk.begin + t) * in.b.stride + g * s.N, s.N, row + t * Np);
       Transpose(row, Np, rows, s.N, b, ld);
-      // Row i reads the state one place before or behind it when shifted, which at the end of the
-      // sequence is none.
+      // With a shift, row i reads the state one place before or after it. At the end of the
+      // sequence there is none.
       const int64_t offset = direction == kForward ? -s.shift : s.shift;
       for (int64_t t = 0; t < rows; ++t) {
         const bool outside = (chunk.first && t + offset < 0) || (chunk.last && t + offset >= rows);
         if (outside)
           std::memset(row + t * Np, 0, sizeof(T) * static_cast<size_t>(Np));
         else
-          LoadRow(in.c + (chunk.begin + t + offset) * in.c_row + g * s.N, s.N, row + t * Np);
+          LoadRow(in.c.data + (chunk.begin + t + offset) * in.c.stride + g * s.N, s.N,
+                  row + t * Np);
       }
       Transpose(row, Np, rows, s.N, c, ld);
       Gemm(hn::ScalableTag<T>(), rows, columns, s.N, Entries<T>{c, 1, ld}, b, ld,
@@ -95,20 +95,23 @@ void Prepare(const ScanShape& s, const ScanChunk& chunk, const ScanInputs<S> inp
 }
 
 template <typename S, typename T = Arithmetic<S>>
-void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t count,
-             int64_t task, const ScanOperands<S>& in, const ScanWorkspace<T>& work, S* y,
-             int64_t y_row) {
+void Forward(const ScanForward<S>& p, const ScanWorkspace<T>& work, int64_t sequence,
+             int64_t task) {
+  const ChunkShape& s = work.shape;
+  const ScanInputs<S>& in = p.in;
+  const ScanChunk* chunks = work.chunks;
+  const int64_t first = work.first_chunk[sequence], last = work.first_chunk[sequence + 1];
   const hn::ScalableTag<T> d;
   const PreparedPlan plan(s);
   const HeadRange heads = HeadsOf(s, task);
   const int64_t ld = s.T(), Pp = s.Pp(), state = s.state(), g = heads.group;
   Scratch<T> scratch(2 * s.tile * Pp + s.tile * ld + s.N * ld + 2 * Decays<T>::Size(ld) +
-                     ScanShape::kTaskHeads * state + 16 * ScanShape::kPad);
+                     ChunkShape::kTaskHeads * state + 16 * ChunkShape::kPad);
   T *X = scratch.Take(s.tile * Pp), *Y = scratch.Take(s.tile * Pp);
   T *M = scratch.Take(s.tile * ld), *scaled = scratch.Take(s.N * ld);
   Decays<T> forward(scratch.Take(Decays<T>::Size(ld)), ld);
   Decays<T> backward(scratch.Take(Decays<T>::Size(ld)), ld);
-  T* running = scratch.Take(ScanShape::kTaskHeads * state);
+  T* running = scratch.Take(ChunkShape::kTaskHeads * state);
 
   const auto forward_state = [&](int64_t k, int64_t h) {
     return work.states[kForward] != nullptr ? work.states[kForward] + (k * s.H + h) * state
@@ -117,33 +120,29 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
   const auto backward_state = [&](int64_t k, int64_t h) {
     return work.states[kBackward] + (k * s.H + h) * state;
   };
-  const auto want = [&](Ahead& ahead, const S* rows, int64_t row, int64_t k, int64_t h) {
-    const int64_t bytes = sizeof(S);
-    ahead.Want(rows + chunks[k].begin * row + h * s.P, chunks[k].rows, row * bytes, s.P * bytes);
-  };
   const auto want_state = [&](Ahead& ahead, const T* state_of_head) {
     ahead.Want(state_of_head, 1, 0, state * static_cast<int64_t>(sizeof(T)));
   };
-  // next = decays.whole before + (weight b)^T X; before is null where nothing came in.
+  // next = decays.whole before + (weight b)^T X; before is null if no state entered.
   const auto carry = [&](const Decays<T>& decays, const T* b, int64_t rows, const T* before,
                          T* next, Ahead& ahead) HWY_ATTR {
-    ScaleColumns(b, decays.weight, s.N, ScanShape::padded(rows), ld, scaled);
+    ScaleColumns(b, decays.weight, s.N, ChunkShape::padded(rows), ld, scaled);
     Gemm(d, s.N, Pp, rows, Entries<T>{scaled, ld, 1}, X, Pp,
          Result<T>{.c = next, .ld = Pp, .from = before, .factor = decays.whole}, &ahead);
   };
 
   if (s.on[kBackward])
-    for (int64_t k = first + count - 1; k > first; --k) {
+    for (int64_t k = last - 1; k > first; --k) {
       const ScanChunk& chunk = chunks[k];
       const T* prepared = work.prepared + k * plan.size();
       for (int64_t h = heads.begin; h < heads.end; ++h) {
-        LoadHead(s, chunk, in.x, in.x_row, h, X);
+        LoadHead(s, chunk, in.x, h, X);
         Ahead ahead;
         if (h + 1 < heads.end) {
-          want(ahead, in.x, in.x_row, k, h + 1);
+          WantHead(ahead, s, chunk, in.x, h + 1);
           want_state(ahead, backward_state(k - 1, h + 1));
         } else {
-          want(ahead, in.x, in.x_row, k - 1, heads.begin);
+          WantHead(ahead, s, chunks[k - 1], in.x, heads.begin);
         }
         backward.Set(s, kBackward, work.sums + k * plan.sums_size() + plan.sums(kBackward, h),
                      prepared + plan.dt(kBackward, h), chunk.rows);
@@ -152,35 +151,34 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
       }
     }
 
-  for (int64_t k = first; k < first + count; ++k) {
+  for (int64_t k = first; k < last; ++k) {
     const ScanChunk& chunk = chunks[k];
     const int64_t rows = chunk.rows;
     const T* prepared = work.prepared + k * plan.size();
     const double* sums = work.sums + k * plan.sums_size();
     for (int64_t h = heads.begin; h < heads.end; ++h) {
       const T *dt_f = prepared + plan.dt(kForward, h), *dt_b = prepared + plan.dt(kBackward, h);
-      LoadHead(s, chunk, in.x, in.x_row, h, X);
+      LoadHead(s, chunk, in.x, h, X);
       Ahead ahead;
-      want(ahead, y, y_row, k, h);
+      WantHead(ahead, s, chunk, p.y, h);
       if (const bool same = h + 1 < heads.end; same || !chunk.last) {
         const int64_t next = same ? k : k + 1, head = same ? h + 1 : heads.begin;
-        want(ahead, in.x, in.x_row, next, head);
+        WantHead(ahead, s, chunks[next], in.x, head);
         if (s.on[kBackward] && !chunks[next].last) want_state(ahead, backward_state(next, head));
       }
       forward.Set(s, kForward, sums + plan.sums(kForward, h), dt_f, rows);
       backward.Set(s, kBackward, sums + plan.sums(kBackward, h), dt_b, rows);
       ChunkMatrix<T>(s, rows, prepared + plan.cb(g), prepared + plan.diagonal(g), forward, dt_f,
-                     backward, dt_b, in.delta + chunk.begin * in.delta_row + h, in.delta_row, M,
-                     nullptr);
+                     backward, dt_b, DeltaOf(in, chunk, h), M, nullptr);
       Gemm(d, rows, Pp, rows, Entries<T>{M, ld, 1}, X, Pp, Result<T>{.c = Y, .ld = Pp}, &ahead);
-      // Y += diag(enter) C H, the state that comes in.
+      // Y += diag(enter) C H, with H the state that enters.
       const auto enter = [&](int direction, const Decays<T>& decays, const T* H) HWY_ATTR {
         Gemm(d, rows, Pp, s.N, Entries<T>{prepared + plan.c(direction, g), 1, ld}, H, Pp,
              Result<T>{.c = Y, .ld = Pp, .from = Y, .scale = decays.enter}, &ahead);
       };
       if (s.on[kForward] && !chunk.first) enter(kForward, forward, forward_state(k, h));
       if (s.on[kBackward] && !chunk.last) enter(kBackward, backward, backward_state(k, h));
-      StoreHead(s, chunk, Y, y_row, h, y);
+      StoreHead(s, chunk, Y, h, p.y);
       if (s.on[kForward] && !chunk.last)
         carry(forward, prepared + plan.b(kForward, g), rows,
               chunk.first ? nullptr : forward_state(k, h), forward_state(k + 1, h), ahead);
@@ -188,16 +186,14 @@ void Forward(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t
   }
 }
 
-#define HYDRAMIX_SCAN_FORWARD(S, name)                                                          \
-  void Prepare##name(const ScanShape& s, const ScanChunk& chunk, const ScanInputs<S> inputs[2], \
-                     const Arithmetic<S>* dt_bias, const Arithmetic<S>* A, Arithmetic<S>* p,    \
-                     double* sums) {                                                            \
-    Prepare<S>(s, chunk, inputs, dt_bias, A, p, sums);                                          \
-  }                                                                                             \
-  void Forward##name(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t count, \
-                     int64_t task, const ScanOperands<S>& operands,                             \
-                     const ScanWorkspace<Arithmetic<S>>& work, S* y, int64_t y_row) {           \
-    Forward<S>(s, chunks, first, count, task, operands, work, y, y_row);                        \
+#define HYDRAMIX_SCAN_FORWARD(S, name)                                                  \
+  void Prepare##name(const ScanForward<S>& p, const ScanWorkspace<Arithmetic<S>>& work, \
+                     int64_t chunk) {                                                   \
+    Prepare(p, work, chunk);                                                            \
+  }                                                                                     \
+  void Forward##name(const ScanForward<S>& p, const ScanWorkspace<Arithmetic<S>>& work, \
+                     int64_t sequence, int64_t task) {                                  \
+    Forward(p, work, sequence, task);                                                   \
   }
 HYDRAMIX_SCAN_FORWARD(float, F32)
 HYDRAMIX_SCAN_FORWARD(double, F64)
@@ -209,21 +205,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydramix::kernels {
 
-#define HYDRAMIX_EXPORT_SCAN_FORWARD(S, name)                                                     \
-  HWY_EXPORT(Prepare##name);                                                                      \
-  HWY_EXPORT(Forward##name);                                                                      \
-  template <>                                                                                     \
-  void scan_prepare<S>(const ScanShape& s, const ScanChunk& chunk, const ScanInputs<S> inputs[2], \
-                       const Arithmetic<S>* dt_bias, const Arithmetic<S>* A, Arithmetic<S>* p,    \
-                       double* sums) {                                                            \
-    HWY_DYNAMIC_DISPATCH(Prepare##name)(s, chunk, inputs, dt_bias, A, p, sums);                   \
-  }                                                                                               \
-  template <>                                                                                     \
-  void scan_forward<S>(const ScanShape& s, const ScanChunk* chunks, int64_t first, int64_t count, \
-                       int64_t task, const ScanOperands<S>& operands,                             \
-                       const ScanWorkspace<Arithmetic<S>>& work, S* y, int64_t y_row) {           \
-    HWY_DYNAMIC_DISPATCH(Forward##name)                                                           \
-    (s, chunks, first, count, task, operands, work, y, y_row);                                    \
+#define HYDRAMIX_EXPORT_SCAN_FORWARD(S, name)                                             \
+  HWY_EXPORT(Prepare##name);                                                              \
+  HWY_EXPORT(Forward##name);                                                              \
+  template <>                                                                             \
+  void scan_prepare<S>(const ScanForward<S>& p, const ScanWorkspace<Arithmetic<S>>& work, \
+                       int64_t chunk) {                                                   \
+    HWY_DYNAMIC_DISPATCH(Prepare##name)(p, work, chunk);                                  \
+  }                                                                                       \
+  template <>                                                                             \
+  void scan_forward<S>(const ScanForward<S>& p, const ScanWorkspace<Arithmetic<S>>& work, \
+                       int64_t sequence, int64_t task) {                                  \
+    HWY_DYNAMIC_DISPATCH(Forward##name)(p, work, sequence, task);                         \
   }
 HYDRAMIX_EXPORT_SCAN_FORWARD(float, F32)
 HYDRAMIX_EXPORT_SCAN_FORWARD(double, F64)

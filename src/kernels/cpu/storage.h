@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as they lie in memory. bfloat16 is storage only: kernels widen it to float32 as they load
-// and round to nearest even as they store.
+// Storage types of the CPU kernels. bfloat16 is storage only: kernels widen it to float32 when they
+// load it, and round to nearest even when they store it.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+
+#include "kernels/params.h"
 
 namespace hydramix::kernels {
 
@@ -25,16 +27,9 @@ inline void narrow(float v, BFloat16& to) {
       v != v ? uint16_t{0x7fc0} : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// What arithmetic on S is done in.
-template <typename S>
-struct ArithmeticOf {
-  using Type = S;
-};
 template <>
 struct ArithmeticOf<BFloat16> {
   using Type = float;
 };
-template <typename S>
-using Arithmetic = typename ArithmeticOf<S>::Type;
 
 }  // namespace hydramix::kernels

@@ -11,7 +11,7 @@ namespace hydramix::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kSquareRun = 16 * kThreads;  // values that are worth a block of their own
+constexpr int kSquareRun = 16 * kThreads;               // values per block at least
 constexpr int kSquareParts = 4 * kReferenceProcessors;  // blocks at most, all at once
 constexpr int kInFlight = 4;  // loads of a thread before the first is used
 
@@ -82,7 +82,7 @@ class GroupOf {
   AdamWGroup group_;
 };
 
-// W values from i on; `scale` is what makes the scaled, clipped gradient.
+// W values from i on; `scale` scales and clips the gradient.
 template <int W>
 __device__ __forceinline__ void update(const AdamWBuffers& buffers, int64_t i,
                                        const AdamWStep& step, float scale, GroupOf& groups) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ void update(const AdamWBuffers& buffers, int64_t i,
 }
 
 constexpr int64_t kRun =
-    8192;  // consecutive values of a block, which looks up the norm and a range once
+    8192;  // consecutive values of a block, which reads the norm and finds a range once
 
 template <int W>
 __global__ void __launch_bounds__(kThreads)
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads)
   const auto most = static_cast<double>(clip);
   const auto scale = static_cast<float>((norm > most ? most / norm : 1.0) *
                                         static_cast<double>(step.gradient_scale));
-  const int64_t begin = blockIdx.x * kRun, behind = begin + kRun, end = behind < n ? behind : n;
+  const int64_t begin = blockIdx.x * kRun, past = begin + kRun, end = past < n ? past : n;
   const int64_t first = begin + static_cast<int64_t>(threadIdx.x) * W;
   GroupOf groups(ranges, first);
   for (int64_t i = first; i < end; i += kThreads * W) {

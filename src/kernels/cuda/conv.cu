@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A warp owns 32 neighbouring groups of V channels and walks down a run of tokens. The K rows that
-// an output sees stay in registers as a ring, so that a row comes from memory once (and once more
-// where runs meet); the next few rows are under way to shared memory while these are worked on.
+// an output sees stay in registers as a ring, so that a row is read from memory once (twice where
+// runs meet). The next few rows are copied to shared memory meanwhile.
 //
 // Bytes at n tokens, C channels of bfloat16: forward 4 n C (n = 16384, C = 1792: 117 MB, 28 us at
 // 4.2 TB/s), backward 6 n C (176 MB, 42 us). At K = 7 a value takes 16 instructions forward, which
@@ -22,11 +22,11 @@ namespace {
 
 using namespace conv;
 
-constexpr int kResident = 3;  // blocks a multiprocessor, which leaves a thread 168 registers
+constexpr int kResident = 3;  // blocks per multiprocessor; a thread may use 168 registers
 constexpr int64_t kBlocks = kReferenceProcessors * kResident;  // one round
 
-// Steps written out: a multiple of K, so that a ring's place is known when compiling, and enough
-// for loads to be under way.
+// Unrolled steps: a multiple of K, so that places in the ring are compile-time constants, and
+// enough to keep loads in flight.
 template <int K>
 constexpr int kSteps = ceil_div(4, K) * K;
 
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Argu
     for (int k = 0; k < K; ++k) taps[k][v] = tile[k][threadIdx.x * V + v];
   }
 
-  float window[K][V] = {};  // what the output of a step sees; tap k of step j in (j + k) % K
+  float window[K][V] = {};  // inputs of the output of a step; tap k of step j in (j + k) % K
 #pragma unroll
   for (int k = 0; k < K - 1; ++k) {
     const int row = begin - p.centre + k;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Argu
     end_group();
   }
 
-  // Steps t to t + T - 1. Masked: some sequence begins or ends in sight, or the run does.
+  // Steps t to t + T - 1. Masked: a sequence or the run begins or ends within the window.
   const auto batch = [&](auto masked, int t, int2 sequence) {
     constexpr bool kMasked = decltype(masked)::value;
 #pragma unroll
@@ -118,9 +118,9 @@ __global__ void __launch_bounds__(kThreads, kResident) forward_kernel(const Argu
   }
 }
 
-// Step i of a run takes in row begin + i of x. That completes the sight of token t, ahead rows
-// before, and so its gradient g before SiLU; and that completes all that token s, centre rows
-// before t, was seen by. A run's first K - 1 steps only fill the rings.
+// Step i of a run takes in row begin + i of x. That completes the window of token t, `ahead` rows
+// before, and so its gradient g before SiLU. That in turn completes the outputs that read token s,
+// centre rows before t. A run's first K - 1 steps only fill the rings.
 template <int K, int V, typename S>
 __global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arguments<S> p) {
   constexpr int T = kSteps<K>;
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kThreads, kResident) backward_kernel(const Arg
           saw = written ? bits<K>(t - seeing.y + 1, t - seeing.x + 1) : 0;
         }
         float bias[V], sum[V];
-        load(&tile[K][threadIdx.x * V], bias);  // again each time: registers are short
+        load(&tile[K][threadIdx.x * V], bias);  // reloaded each time to save registers
 #pragma unroll
         for (int v = 0; v < V; ++v) {
           float u = bias[v];
@@ -254,15 +254,16 @@ struct Cut {
   int run;        // tokens of a warp
 };
 
-// Runs of at least `least` tokens (what they read twice is to stay small), and no more blocks than
-// stand on the device at once.
+// Runs of at least `least` tokens, so that few rows are read twice, and no more blocks than the
+// device runs at once.
 Cut cut(const ConvShape& shape, int64_t channels, int64_t least) {
   const int64_t most = std::max<int64_t>(1, kBlocks / ceil_div(shape.C, channels));
   const int64_t parts = std::min(most, ceil_div(shape.n, kWarps * least));
   const int64_t run = ceil_div(shape.n, parts * kWarps);
   return {ceil_div(shape.n, run * kWarps), static_cast<int>(run)};
 }
-// The same whatever the values a thread takes: the order of sums and the workspace hang on it.
+// Independent of the number of values per thread, because the order of sums and the workspace
+// depend on it.
 Cut cut_backward(const ConvShape& shape) { return cut(shape, kLanes * 4, 32); }
 
 template <int K, int V, typename S>
@@ -326,13 +327,14 @@ bool is_shape(const ConvShape& s) {
          s.K < kMostTokens && s.centre >= 0 && s.centre < s.K && s.silu >= 0 && s.silu <= s.C;
 }
 
-template <typename S>
-Arguments<S> arguments(const ConvShape& s, const int2* bounds, const S* x, int64_t x_row,
-                       const float* weight, const float* bias) {
-  Arguments<S> p{};
+// The fields that both passes have.
+template <typename Pass>
+auto arguments(const Pass& pass, const int2* bounds) {
+  const ConvShape& s = pass.shape;
+  Arguments<std::remove_const_t<std::remove_pointer_t<decltype(pass.x.data)>>> p{};
   p.n = static_cast<int>(s.n), p.K = static_cast<int>(s.K), p.centre = static_cast<int>(s.centre);
   p.C = static_cast<int>(s.C), p.silu = static_cast<int>(s.silu), p.bounds = bounds;
-  p.weight = weight, p.bias = bias, p.x = x, p.x_row = x_row;
+  p.weight = pass.weight, p.bias = pass.bias, p.x = pass.x.data, p.x_row = pass.x.stride;
   return p;
 }
 
@@ -341,23 +343,26 @@ template <typename S>
 bool is_wide(const ConvShape& s) {
   return s.C % kWide<S> == 0 && s.silu % kWide<S> == 0;
 }
+template <typename T>
+bool is_wide(const kernels::StridedRows<T>& rows) {
+  return cuda::is_wide(rows.data, rows.stride);
+}
 
 }  // namespace
 
 template <typename S>
-cudaError_t conv_forward(const ConvShape& shape, const int2* bounds, const S* x, int64_t x_row,
-                         const float* weight, const float* bias, S* y, int64_t y_row,
-                         cudaStream_t stream) {
+cudaError_t conv_forward(const ConvForward<S>& pass, const int2* bounds, cudaStream_t stream) {
+  const ConvShape& shape = pass.shape;
   if (!is_shape(shape)) return cudaErrorInvalidValue;
   if (shape.n == 0 || shape.C == 0) return cudaSuccess;
-  auto p = arguments(shape, bounds, x, x_row, weight, bias);
-  p.y = y, p.y_row = y_row;
+  auto p = arguments(pass, bounds);
+  p.y = pass.y.data, p.y_row = pass.y.stride;
   if (shape.K > kWidest) {
     const dim3 grid(ceil_div<int64_t>(shape.n, kAnyTokens), ceil_div<int64_t>(shape.C, 32));
     any_forward_kernel<<<grid, dim3(32, kAnyTokens), 0, stream>>>(p);
     return cudaGetLastError();
   }
-  const bool wide = is_wide<S>(shape) && is_wide(x, x_row) && is_wide(y, y_row);
+  const bool wide = is_wide<S>(shape) && is_wide(pass.x) && is_wide(pass.y);
   return with_width(shape.K, [&](auto K) {
     return wide ? launch_forward<K, kForwardValues<K, S>>(shape, p, stream)
                 : launch_forward<K, 1>(shape, p, stream);
@@ -371,21 +376,19 @@ int64_t conv_backward_workspace(const ConvShape& shape) {
 }
 
 template <typename S>
-cudaError_t conv_backward(const ConvShape& shape, const int2* bounds, const S* x, int64_t x_row,
-                          const float* weight, const float* bias, const S* dy, int64_t dy_row,
-                          S* dx, int64_t dx_row, float* dweight, float* dbias, float* workspace,
-                          cudaStream_t stream) {
+cudaError_t conv_backward(const ConvBackward<S>& pass, const int2* bounds, cudaStream_t stream) {
+  const ConvShape& shape = pass.shape;
   if (!is_shape(shape)) return cudaErrorInvalidValue;
   if (shape.C == 0) return cudaSuccess;
-  int64_t parts = 0;  // of no tokens the sums are zero, and written too
+  int64_t parts = 0;  // without tokens the sums are zero, and are written too
   if (shape.n > 0) {
-    auto p = arguments(shape, bounds, x, x_row, weight, bias);
-    p.dy = dy, p.dy_row = dy_row, p.dx = dx, p.dx_row = dx_row;
+    auto p = arguments(pass, bounds);
+    p.dy = pass.dy.data, p.dy_row = pass.dy.stride;
+    p.dx = pass.dx.data, p.dx_row = pass.dx.stride;
     const Cut cut = cut_backward(shape);
-    parts = cut.parts, p.run = cut.run, p.partial = workspace;
-    p.g = workspace + parts * (shape.K + 1) * shape.C;
-    const bool wide =
-        is_wide<S>(shape) && is_wide(x, x_row) && is_wide(dy, dy_row) && is_wide(dx, dx_row);
+    parts = cut.parts, p.run = cut.run, p.partial = pass.workspace;
+    p.g = pass.workspace + parts * (shape.K + 1) * shape.C;
+    const bool wide = is_wide<S>(shape) && is_wide(pass.x) && is_wide(pass.dy) && is_wide(pass.dx);
     const cudaError_t error =
         shape.K > kWidest
             ? launch_any_backward(shape, p, parts, stream)
@@ -397,16 +400,13 @@ cudaError_t conv_backward(const ConvShape& shape, const int2* bounds, const S* x
   }
   const int64_t values = (shape.K + 1) * shape.C;
   sum_parts_kernel<<<ceil_div<int64_t>(values, 32), dim3(32, kSlices), 0, stream>>>(
-      workspace, static_cast<int>(parts), shape.K, shape.C, dweight, dbias);
+      pass.workspace, static_cast<int>(parts), shape.K, shape.C, pass.dweight, pass.dbias);
   return cudaGetLastError();
 }
 
-#define HYDRAMIX_CONV(S)                                                                       \
-  template cudaError_t conv_forward<S>(const ConvShape&, const int2*, const S*, int64_t,       \
-                                       const float*, const float*, S*, int64_t, cudaStream_t); \
-  template cudaError_t conv_backward<S>(const ConvShape&, const int2*, const S*, int64_t,      \
-                                        const float*, const float*, const S*, int64_t, S*,     \
-                                        int64_t, float*, float*, float*, cudaStream_t);
+#define HYDRAMIX_CONV(S)                                                                  \
+  template cudaError_t conv_forward<S>(const ConvForward<S>&, const int2*, cudaStream_t); \
+  template cudaError_t conv_backward<S>(const ConvBackward<S>&, const int2*, cudaStream_t);
 HYDRAMIX_CONV(float)
 HYDRAMIX_CONV(BFloat16)
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all kernels of the convolution share, and plain ones for widths that are too many for
-// registers: a thread a value, every tap read where it stands. Correct for any width, not quick.
+// The arguments of all kernels of the convolution, and plain kernels for widths that do not fit
+// into registers: one thread per value, which reads every tap from memory. They are correct for any
+// width, but slow.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
@@ -74,7 +75,8 @@ __global__ void any_input_kernel(const Arguments<S> p) {
   p.dx[t * p.dx_row + c] = narrow<S>(sum);
 }
 
-// What the `tokens` tokens of part blockIdx.y add to the gradient of each tap, and of the bias.
+// The contribution of the `tokens` tokens of part blockIdx.y to the gradients of each tap and of
+// the bias.
 template <typename S>
 __global__ void any_taps_kernel(const Arguments<S> p, int64_t tokens) {
   const int64_t k = int64_t{blockIdx.x} * kAnyTokens + threadIdx.y;
@@ -95,8 +97,8 @@ __global__ void any_taps_kernel(const Arguments<S> p, int64_t tokens) {
   p.partial[(blockIdx.y * int64_t{p.K + 1} + k) * p.C + c] = sum;
 }
 
-// dweight (C, K) and dbias (C), if wanted, from the sums of `parts` parts: eight threads a value,
-// each with every eighth part, then their sums in order.
+// dweight (C, K) and dbias (C), if wanted, from the sums of `parts` parts: eight threads per value
+// sum every eighth part each, then their sums are added in order.
 constexpr int kSlices = 8;
 __global__ void sum_parts_kernel(const float* partial, int parts, int64_t K, int64_t C,
                                  float* dweight, float* dbias) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a warp needs to walk down rows of some columns: values as they are stored, copies under way,
-// its run of tokens, the taps of its channels, and which of them are inside a sequence.
+// Parts of the walk of a warp down the rows of some columns: values in their storage type,
+// asynchronous copies, the run of tokens, the taps of the channels, and which taps are inside a
+// sequence.
 #pragma once
 
 #include <cstring>
@@ -38,8 +39,8 @@ __device__ __forceinline__ void unpack(Stored<V, S> from, float (&to)[V]) {
   }
 }
 
-// Copies that go on while the thread works, to a slot in shared memory that only it reads: what is
-// under way takes no registers. Copies are done in the order of their groups.
+// Asynchronous copies to a slot in shared memory that only this thread reads. Copies in flight take
+// no registers. They finish in the order of their groups.
 template <int V, typename S>
 __device__ __forceinline__ void copy_ahead(Stored<V, S>* slot, const S* from) {
   constexpr int kBytes = sizeof(Stored<V, S>);
@@ -57,8 +58,8 @@ __device__ __forceinline__ void wait_for_all_but() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
-// The same columns of the next row. One addition, where the compiler left to itself keeps many
-// multiples of the row's length in registers. It no longer knows then where the pointer points.
+// The same columns of the next row. One addition; otherwise the compiler keeps many multiples of
+// the stride in registers. The compiler then no longer knows the address space of the pointer.
 template <typename P>
 __device__ __forceinline__ void advance(P*& pointer, int64_t row) {
   asm("add.s64 %0, %0, %1;" : "+l"(pointer) : "l"(row * static_cast<int64_t>(sizeof(P))));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block a row. The row stays in registers as it was stored, so memory sees it once in and once
-// out: 4 bytes a logit in bfloat16, 60 us for (2048, 30528) at 4.2 TB/s. The bias, twice as many
-// bytes as a row, is meant to stay in the L1 cache, which is why rows pass it by and no shared
-// memory is taken from it. Two exponentials a logit take 2 us a row and multiprocessor, half the
-// time that memory takes; the second block of a multiprocessor fills the gaps of the first. A row
-// that does not fit is read again (from the L2 cache, most likely). Column sums: every gradient
-// read once, 30 us for the same chunk.
+// One block per row. The row stays in registers in its storage type, so it is read and written
+// once: 4 bytes per logit in bfloat16, 60 us for (2048, 30528) at 4.2 TB/s. The bias, twice as many
+// bytes as a row, should stay in the L1 cache; so rows bypass that cache, and no shared memory is
+// taken from it. Two exponentials per logit take 2 us per row and multiprocessor, half the time
+// that memory takes; the second block of a multiprocessor fills the gaps of the first. A row that
+// does not fit is read again, most likely from the L2 cache. Column sums read every gradient once,
+// 30 us for the same chunk.
 #include <cfloat>
 
 #include "kernels/cuda/cross_entropy.h"
@@ -27,7 +27,7 @@ __device__ __forceinline__ Packed<BFloat16, 8> load_once(const Packed<BFloat16, 
   return {{v.x, v.y, v.z, v.w}};
 }
 
-// What a thread has of a row: W columns of every kThreads * W. `each` calls f(vector, values).
+// A thread's share of a row: W columns of every kThreads * W. `each` calls f(vector, values).
 template <typename S, int W, int kHeld>
 struct Row {
   Packed<S, W> held[kHeld];
@@ -50,7 +50,7 @@ struct Row {
   }
 };
 
-// Nothing is held: read at each use.
+// Nothing is kept in registers: values are read at each use.
 template <typename S, int W>
 struct Row<S, W, 0> {
   const Packed<S, W>* z;
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(S) * W * kHeld > 2 * kHeldCol
   S* const z = p.z + blockIdx.x * p.z_row;
   const Row<S, W, kHeld> row(z, p.columns);
   const int64_t target = p.targets[blockIdx.x];
-  // Asked for now, used behind the first pass; the second one overwrites it.
+  // Loaded now, used after the first pass; the second one overwrites it.
   const bool is_column = target >= 0 && target < p.columns;
   const S target_z = z[is_column ? target : 0];
   const float target_bias = p.bias == nullptr ? 0.0f : p.bias[is_column ? target : 0];
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(S) * W * kHeld > 2 * kHeldCol
   }
 
   const float wanted = is_column ? widen(target_z) + target_bias : NAN;
-  // A target may tie with an earlier column: only who holds a largest logit has to look.
+  // A target may tie with an earlier column: only threads that hold a largest logit check that.
   bool earlier = false;
   if (wanted == largest && top == largest)
     row.each([&](int vector, const Packed<S, W>& values) {
@@ -192,8 +192,8 @@ __global__ void __launch_bounds__(32 * kStripRows)
   __shared__ float shared[kStripRows][kStrip];
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
   const int64_t strip = static_cast<int64_t>(blockIdx.x) * kStrip, column = strip + lane * W;
-  const int64_t begin = blockIdx.y * part_rows, behind = begin + part_rows;
-  const int64_t end = behind < rows ? behind : rows;
+  const int64_t begin = blockIdx.y * part_rows, past = begin + part_rows;
+  const int64_t end = past < rows ? past : rows;
   float sum[W] = {};
   if (column < columns)
     for (int64_t first = begin + warp; first < end; first += kInFlight * kStripRows) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross-entropy of rows of logits that a matrix product has made, its gradient in their place, and
-// what is summed over rows: the gradient of the bias, the loss, the number of correct rows.
+// Cross-entropy of rows of logits, its gradient in their place, and sums over rows: the gradient of
+// the bias, the loss, the number of correct rows.
 //
 //   loss = log sum_v exp(x_v) - x_target,   dx_v = scale (softmax(x)_v - [v = target]),   x = z +
 //   bias
@@ -20,12 +20,12 @@ struct CrossEntropyRows {
   S* z = nullptr;  // (rows, columns), rows `z_row` values apart
   int64_t z_row = 0;
   const float* bias = nullptr;  // (columns), or null
-  // (rows); negative: the row does not count; no column: the row's loss is NaN
+  // (rows); a row with a negative target is ignored; if the target is not a column, the loss is NaN
   const int64_t* targets = nullptr;
   const float* scale = nullptr;  // () of the gradient; null: 1
-  float* loss = nullptr;         // (rows), 0 where a row does not count
+  float* loss = nullptr;         // (rows), 0 if the row is ignored
   uint8_t* correct = nullptr;    // (rows): the first of the largest logits is the target's
-  bool gradient = false;         // whether dx takes the place of z
+  bool gradient = false;         // whether dx overwrites z
 };
 
 template <typename S>

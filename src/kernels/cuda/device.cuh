@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels for NVIDIA GPUs share: numbers in storage and in arithmetic, 16 bytes at a time,
-// and sums over threads in a fixed order.
+// Shared by all kernels for NVIDIA GPUs: conversions between storage and arithmetic types, accesses
+// of 16 bytes, and sums over threads in a fixed order.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -22,12 +22,12 @@ __device__ __forceinline__ S narrow(float v) {
     return v;
 }
 
-// Values of 16 bytes: what one thread should move at a time.
+// Values in 16 bytes, the best size of one access of a thread.
 template <typename S>
 constexpr int kWide = 16 / static_cast<int>(sizeof(S));
 
-// V values of at most 16 bytes as they are stored: what is read before it is used stays in as few
-// registers as it can, and nobody waits for it to be widened.
+// V values of at most 16 bytes in their storage type. Values that are loaded ahead take fewer
+// registers this way, and no instruction waits for their conversion.
 template <typename S, int V>
 struct alignas(sizeof(S) * V) Packed {
   S stored[V];
@@ -85,14 +85,14 @@ __device__ __forceinline__ void store(S* to, const float (&from)[V]) {
   }
 }
 
-// Whether rows `stride` apart from `pointer` on can be read 16 bytes at a time. Host.
+// Whether rows `stride` apart, from `pointer` on, can be read 16 bytes at a time. Host code.
 template <typename S>
 inline bool is_wide(const S* pointer, int64_t stride) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0 &&
          stride * static_cast<int64_t>(sizeof(S)) % 16 == 0;
 }
 
-// The sum over a warp, in every lane. The order of additions is fixed, here as everywhere.
+// The sum over a warp, in every lane. The order of additions is fixed.
 template <typename T>
 __device__ __forceinline__ T warp_sum(T v) {
 #pragma unroll
@@ -106,8 +106,8 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
-// The sum over a block of kThreads, a multiple of 32 up to 1024; whole in thread 0. Once a
-// kernel and type, or with a barrier in between.
+// The sum over a block of kThreads, a multiple of 32 up to 1024; valid in thread 0. Call it once
+// per kernel and type, or with a barrier in between.
 template <int kThreads, typename T>
 __device__ __forceinline__ T block_sum(T v) {
   constexpr int kWarps = kThreads / 32;
@@ -122,8 +122,8 @@ __device__ __forceinline__ T block_sum(T v) {
   return v;
 }
 
-// Two approximations of about an ulp each in place of a division with all its cases: 0 and 1 far
-// out, never NaN for a number.
+// Two approximations of about one ulp each instead of an exact division. The limits are 0 and 1;
+// only a NaN gives a NaN.
 __device__ __forceinline__ float sigmoid(float v) {
   float e, s;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(v * -1.44269504f));

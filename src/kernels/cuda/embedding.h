@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a table of embeddings: the rows of all tokens that have an id, added up, bit for
-// bit the same in every run.
+// The gradient of a table of embeddings: for each id, the sum over its tokens. The same call gives
+// the same bits.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -16,13 +16,13 @@ struct EmbeddingGradient {
   int64_t tokens = 0;   // below kMostTokens (limits.h)
   int64_t ids_end = 0;  // rows of the table; below 2^31
   int columns = 0;
-  const int64_t* ids = nullptr;  // (tokens); one outside [0, ids_end) does not count
+  const int64_t* ids = nullptr;  // (tokens); ids outside [0, ids_end) are ignored
   const S* dy = nullptr;         // (tokens, columns), rows `dy_row` values apart
   int64_t dy_row = 0;
   float* dtable = nullptr;  // (ids_end, columns), dense
 };
 
-// What the function below needs, to lie at a multiple of 256 bytes.
+// Bytes of the workspace of the function below, which is aligned to 256 bytes.
 cudaError_t embedding_gradient_workspace(int64_t tokens, int64_t ids_end, int columns,
                                          std::size_t& bytes);
 

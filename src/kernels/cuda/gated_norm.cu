@@ -9,7 +9,7 @@ namespace {
 
 __device__ __forceinline__ float silu(float z) { return z * sigmoid(z); }
 
-// What one channel of a row adds to the gradients.
+// Contributions of one channel of a row to the gradients.
 struct Gradients {
   float dy, dz, dweight;
 };
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(max_threads(N), N == 8 ? 2 : 1)
   write_partial(dweight, other_lines, p.workspace + static_cast<int64_t>(blockIdx.x) * C, C);
 }
 
-// Any C and Z, value by value; a row is read twice, the second time from a cache if that holds it.
+// Any C and Z, value by value; a row is read twice, the second time from a cache if it fits.
 template <typename S>
 __global__ void __launch_bounds__(512) gated_forward_any(const GatedNormForward<S> p) {
   __shared__ Line<1>::Slots slots;

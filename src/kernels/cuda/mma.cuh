@@ -26,7 +26,7 @@ __device__ __forceinline__ void copy_async_word(uint32_t to, const void* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\n" ::"r"(to), "l"(from));
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n"); }
-// Until at most Pending of the groups committed by this thread are under way.
+// Waits until at most Pending of the groups that this thread committed are in flight.
 template <int Pending>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(Pending) : "memory");
@@ -53,7 +53,7 @@ __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Has the compiler keep v in a register rather than compute it again at every use.
+// Makes the compiler keep v in a register instead of recomputing it at every use.
 __device__ __forceinline__ void keep(uint32_t& v) { asm("" : "+r"(v)); }
 
 // Two bfloat16 in a register: the one of the lower index in the lower half.
@@ -64,8 +64,8 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
 }
 __device__ __forceinline__ float low(uint32_t r) { return __uint_as_float(r << 16); }
 __device__ __forceinline__ float high(uint32_t r) { return __uint_as_float(r & 0xffff0000u); }
-// The same of values that stay packed: a compiler left to itself unpacks them before a loop and
-// holds twice as many registers all the way.
+// The same, but the values stay packed. Otherwise the compiler unpacks them before a loop and needs
+// twice as many registers.
 __device__ __forceinline__ float low_now(uint32_t r) {
   asm volatile("shl.b32 %0, %0, 16;\n" : "+r"(r));
   return __uint_as_float(r);

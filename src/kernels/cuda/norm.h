@@ -2,82 +2,29 @@
 // Norms over the channels of a token on an NVIDIA GPU: the gated RMS norm of the block, and the sum
 // of a residual and its LayerNorm. ops/norm.h has the formulas.
 //
-// S and R are float or __nv_bfloat16; arithmetic and weights are float. An output may take the
-// place of an input of the same type and stride. Backward passes compute the statistics of a row
-// anew, and add the gradients of the weights in an order that depends on the sizes alone.
+// S and R are float or __nv_bfloat16; arithmetic and weights are float. An output may overwrite an
+// input of the same type and stride. Backward passes recompute the statistics of a row. The order
+// in which the gradients of the weights are summed depends on the sizes alone.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
+#include "kernels/params.h"
 
 namespace hydramix::cuda {
 
-// Rows `stride` elements apart, each with its values side by side. No data: not given, not wanted.
-template <typename T>
-struct StridedRows {
-  T* data = nullptr;
-  int64_t stride = 0;
-};
-
-// out = y / sqrt(mean(y^2) + eps) * weight * silu(z). Channel c is gated by z[c % Z].
+using kernels::StridedRows;
 template <typename S>
-struct GatedNormForward {
-  int64_t rows, C, Z;  // Z divides C
-  float eps;
-  StridedRows<const S> y;  // (rows, C)
-  StridedRows<const S> z;  // (rows, Z)
-  const float* weight;     // (C)
-  StridedRows<S> out;      // (rows, C)
-};
-
+using GatedNormForward = kernels::GatedNormForward<S, float, float>;
 template <typename S>
-struct GatedNormBackward {
-  int64_t rows, C, Z;
-  float eps;
-  StridedRows<const S> y, z;
-  const float* weight;
-  StridedRows<const S> dout;  // (rows, C)
-  StridedRows<S> dy;          // (rows, C)
-  StridedRows<S> dz;          // (rows, Z)
-  float* dweight;             // (C), overwritten
-  float* workspace;           // gated_norm_workspace(C) floats
-};
-
-// sum = a + b, out = (sum - mean) / sqrt(variance + eps) * weight + bias. Where the sum is kept,
-// what is normed is the sum as it is kept. Each of the three outputs may be missing.
+using GatedNormBackward = kernels::GatedNormBackward<S, float, float>;
 template <typename R, typename S>
-struct LayerNormForward {
-  int64_t rows, C;
-  float eps;
-  StridedRows<const R> a;  // (rows, C), as are all that follow
-  StridedRows<const S> b;  // or none: the sum is a
-  const float *weight, *bias;
-  StridedRows<R> sum;
-  StridedRows<S> out;
-  StridedRows<R> out_residual;  // the same as out
-};
-
-// The gradient of the sum, for a as for b. It comes from out, from out_residual and from sum, each
-// of which may be missing.
+using LayerNormForward = kernels::LayerNormForward<R, S, float, float>;
 template <typename R, typename S>
-struct LayerNormBackward {
-  int64_t rows, C;
-  float eps;
-  StridedRows<const R> a;  // a and b of the forward pass, or the sum it kept and no b
-  StridedRows<const S> b;
-  const float* weight;
-  StridedRows<const S> dout;
-  StridedRows<const R> dout_residual;
-  StridedRows<const R> dsum;
-  StridedRows<R> da;       // or none
-  StridedRows<S> db;       // or none
-  float *dweight, *dbias;  // (C), overwritten
-  float* workspace;        // layer_norm_workspace(C) floats
-};
+using LayerNormBackward = kernels::LayerNormBackward<R, S, float, float>;
 
-// Floats. Aligned to 16 bytes a workspace is fastest.
+// Floats of the workspace of a backward pass, which is fastest if it is aligned to 16 bytes.
 int64_t gated_norm_workspace(int64_t C);
 int64_t layer_norm_workspace(int64_t C);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How norms divide rows among threads. A line is as many whole warps as hold a row in registers, N
-// values a thread; a block has several, which do not wait for one another. Every line walks rows,
-// so that weights, and sums for their gradients, stay in registers.
+// How norms divide rows among threads. A line is a number of warps that hold a row in registers, N
+// values per thread. A block has several lines, which do not wait for one another. Every line walks
+// rows, so that weights, and sums for their gradients, stay in registers.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,8 @@ class Line {
   }
 
  private:
-  // For the threads of the line. Constant numbers, or the compiler reserves all barriers there are.
+  // For the threads of the line. The numbers are constants; otherwise the compiler reserves all
+  // barriers.
   __device__ __forceinline__ static void wait() {
     static_assert(kLines == 1 || kLines == 4, "one barrier a line, and 0 for the block");
     if (kLines == 1)
@@ -77,7 +78,7 @@ class Line {
   int odd_ = 0;
 };
 
-// V values as they lie in memory: what is fetched ahead should not cost the registers of floats.
+// V values in their storage type: values loaded ahead take fewer registers than floats.
 template <int V, typename S>
 struct alignas(V * sizeof(S)) Piece {
   uint32_t words[V * sizeof(S) / 4];
@@ -88,7 +89,7 @@ struct alignas(V * sizeof(S)) Piece {
     else
       return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
   }
-  // From here on, compute anew what was computed from these values: registers are scarcer than
+  // Makes the compiler recompute what it computed from these values: registers are scarcer than
   // time.
   __device__ __forceinline__ void forget() {
     for (uint32_t& word : words) asm("" : "+r"(word));
@@ -152,7 +153,7 @@ __device__ __forceinline__ void write_partial(float (&sums)[K][V], float* shared
           for (int i = 0; i < V; ++i) sums[k][i] += other[(k * V + i) * stride];
       }
   }
-  // No thread leaves before: all of them meet at the barrier of another call.
+  // No thread returns before: all of them reach the barrier of another call.
   if (threadIdx.y == 0)
 #pragma unroll
     for (int k = 0; k < K; ++k)
@@ -188,7 +189,7 @@ inline int blocks_for(int64_t rows, const dim3& block, int most) {
   return static_cast<int>(std::min<int64_t>(ceil_div<int64_t>(rows, block.y), most));
 }
 
-// Launches a forward pass in blocks of one line each: as many as run at once, since a few left over
+// Launches a forward pass in blocks of one line each: as many as run at once, because a few more
 // would run almost alone. Its results do not depend on them.
 template <typename Kernel, typename Pass>
 cudaError_t launch_forward_lines(Kernel* kernel, const Pass& p, int64_t line, cudaStream_t stream) {

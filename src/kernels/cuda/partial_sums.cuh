@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second half of a sum over rows: partial sums, each of some of the rows, are added up in their
+// The second half of a sum over rows: adds partial sums, each over some of the rows, in their
 // order.
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace hydramix::cuda {
 
-// Sums over the rows of partial (rows, width): columns [0, C) to first, those behind them to
-// second; kAdd: added to what is there. Blocks of 32 x 32 threads.
+// Sums over the rows of partial (rows, width): columns [0, C) go to first, the others to second.
+// kAdd: adds to the old values. Blocks of 32 x 32 threads.
 template <bool kAdd, typename T>
 __global__ void add_parts_kernel(const T* partial, int rows, int64_t width, T* first, T* second,
                                  int64_t C) {
@@ -27,7 +27,7 @@ __global__ void add_parts_kernel(const T* partial, int rows, int64_t width, T* f
   to = kAdd ? to + sum : sum;
 }
 
-// second: null where the width is C, otherwise the width is 2 C.
+// second: null if the width is C; otherwise the width is 2 C.
 template <bool kAdd, typename T>
 cudaError_t launch_add_parts(const T* partial, int64_t rows, int64_t C, T* first, T* second,
                              cudaStream_t stream) {

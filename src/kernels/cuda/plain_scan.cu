@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the plain scan's passes, and where each finds its memory.
+// The order of the plain scan's passes, and their memory.
 //
 // Work, in multiplications per token and head, for both directions: forward kTile P for the matrix
 // and 4 P N for states, backward twice as many. 16384 tokens of 24 heads of 64 x 64 are 10 G
@@ -16,13 +16,13 @@ struct Saved {
   float* states = nullptr;
   std::size_t bytes;
 
-  Saved(const ScanShape& shape, const ScanLayout& layout, void* buffer) {
+  Saved(const DeviceShape& shape, const ScanLayout& layout, void* buffer) {
     const auto H = static_cast<std::size_t>(shape.H), n = static_cast<std::size_t>(layout.n);
     const auto tiles = static_cast<std::size_t>(layout.tiles);
     Pieces pieces(buffer);
     steps.sums = pieces.take<double>(2 * H * n);
     steps.dts = pieces.take<float>(2 * H * n);
-    steps.wholes = pieces.take<double>(2 * tiles * H);
+    steps.tile_decays = pieces.take<double>(2 * tiles * H);
     steps.H = shape.H;
     steps.tiles = layout.tiles;
     steps.n = layout.n;
@@ -31,7 +31,7 @@ struct Saved {
   }
 };
 
-plain::Products take_products(const ScanShape& shape, const ScanLayout& layout, Pieces& pieces) {
+plain::Products take_products(const DeviceShape& shape, const ScanLayout& layout, Pieces& pieces) {
   const auto G = static_cast<std::size_t>(shape.G);
   plain::Products products{};
   products.matrices =
@@ -48,7 +48,7 @@ struct Scratch {
   double* totals;
   std::size_t bytes;
 
-  Scratch(const ScanShape& shape, const ScanLayout& layout, void* buffer) {
+  Scratch(const DeviceShape& shape, const ScanLayout& layout, void* buffer) {
     const auto H = static_cast<std::size_t>(shape.H), n = static_cast<std::size_t>(layout.n);
     const auto tiles = static_cast<std::size_t>(layout.tiles);
     Pieces pieces(buffer);
@@ -62,7 +62,7 @@ struct Scratch {
     totals = pieces.take<double>(3 * tiles * H);
     if (layout.states) {
       gathered.dots = pieces.take<float>(4 * plain::chunks(shape.N) * H * n);
-      gathered.wholes = pieces.take<double>(2 * tiles * H);
+      gathered.tile_decays = pieces.take<double>(2 * tiles * H);
       dstates = pieces.take<float>(2 * tiles * H * shape.P * shape.N);
     }
     bytes = pieces.bytes();
@@ -80,67 +80,66 @@ cudaError_t in_order(const Passes&... passes) {
 }  // namespace
 
 std::size_t plain_scan_saved_bytes(const ScanShape& shape, const ScanLayout& layout) {
-  return Saved(shape, layout, nullptr).bytes;
+  return Saved(DeviceShape(shape), layout, nullptr).bytes;
 }
 
 std::size_t plain_scan_forward_bytes(const ScanShape& shape, const ScanLayout& layout) {
   Pieces pieces(nullptr);
-  take_products(shape, layout, pieces);
+  take_products(DeviceShape(shape), layout, pieces);
   return pieces.bytes();
 }
 
 std::size_t plain_scan_backward_bytes(const ScanShape& shape, const ScanLayout& layout) {
-  return Scratch(shape, layout, nullptr).bytes;
+  return Scratch(DeviceShape(shape), layout, nullptr).bytes;
 }
 
 template <typename S>
-cudaError_t plain_scan_forward(const ScanShape& shape, const ScanLayout& layout,
-                               const PlainScanInputs<S>& in, void* saved, void* scratch, S* y,
-                               int64_t y_row, cudaStream_t stream) {
+cudaError_t plain_scan_forward(const ScanForward<S>& call, const ScanLayout& layout,
+                               const ScanMemory& memory, cudaStream_t stream) {
   if (layout.n >= kMostTokens) return cudaErrorInvalidValue;
   if (layout.n == 0) return cudaSuccess;
-  const Saved kept(shape, layout, saved);
-  Pieces pieces(scratch);
-  const plain::Problem<S> p{shape, layout, in, kept.steps, take_products(shape, layout, pieces)};
-  const plain::Rows<S> x{in.x, in.x_row};
+  const DeviceShape shape(call.shape);
+  const auto& x = call.in.x;
+  const Saved kept(shape, layout, memory.saved);
+  Pieces pieces(memory.scratch);
+  const plain::Problem<S> p{shape, layout, call.in, kept.steps,
+                            take_products(shape, layout, pieces)};
   return in_order([&] { return plain::prepare(p, stream); },
                   [&] { return plain::multiply_rows(p, stream); },
                   [&] { return plain::make_states(p, false, x, kept.states, stream); },
-                  [&] { return plain::apply(p, false, x, kept.states, y, y_row, stream); });
+                  [&] { return plain::apply(p, false, x, kept.states, call.y, stream); });
 }
 
 template <typename S>
-cudaError_t plain_scan_backward(const ScanShape& shape, const ScanLayout& layout,
-                                const PlainScanInputs<S>& in, const void* saved, void* scratch,
-                                const S* dy, int64_t dy_row, const PlainScanGradients<S>& out,
-                                cudaStream_t stream) {
+cudaError_t plain_scan_backward(const ScanBackward<S>& call, const ScanLayout& layout,
+                                const ScanMemory& memory, cudaStream_t stream) {
+  const auto& out = call.out;
+  const DeviceShape shape(call.shape);
   if (layout.n >= kMostTokens) return cudaErrorInvalidValue;
   if (layout.n == 0) return zero({out.dt_bias, out.A, out.diagonal}, shape.H, stream);
-  const Saved kept(shape, layout, const_cast<void*>(saved));
-  const Scratch work(shape, layout, scratch);
-  const plain::Problem<S> p{shape, layout, in, kept.steps, work.products};
-  const plain::Rows<S> rows{dy, dy_row};
+  const Saved kept(shape, layout, memory.saved);
+  const Scratch work(shape, layout, memory.scratch);
+  const plain::Problem<S> p{shape, layout, call.in, kept.steps, work.products};
+  const auto& dy = call.dy;
   return in_order([&] { return plain::multiply_rows(p, stream); },
-                  [&] { return plain::make_states(p, true, rows, work.dstates, stream); },
+                  [&] { return plain::make_states(p, true, dy, work.dstates, stream); },
                   [&] {
-                    if (out.x == nullptr) return cudaSuccess;
-                    return plain::apply(p, true, rows, work.dstates, out.x, out.x_row, stream);
+                    if (out.x.data == nullptr) return cudaSuccess;
+                    return plain::apply(p, true, dy, work.dstates, out.x, stream);
                   },
-                  [&] { return plain::matrix_gradient(p, rows, work.gathered, stream); },
+                  [&] { return plain::matrix_gradient(p, dy, work.gathered, stream); },
                   [&] {
-                    return plain::row_gradient(p, rows, kept.states, work.dstates, work.gathered,
-                                               out, stream);
+                    return plain::row_gradient(p, dy, kept.states, work.dstates, work.gathered, out,
+                                               stream);
                   },
                   [&] { return plain::finish(p, work.gathered, work.totals, out, stream); });
 }
 
-#define HYDRAMIX_PLAIN_SCAN(S)                                                                  \
-  template cudaError_t plain_scan_forward(const ScanShape&, const ScanLayout&,                  \
-                                          const PlainScanInputs<S>&, void*, void*, S*, int64_t, \
-                                          cudaStream_t);                                        \
-  template cudaError_t plain_scan_backward(                                                     \
-      const ScanShape&, const ScanLayout&, const PlainScanInputs<S>&, const void*, void*,       \
-      const S*, int64_t, const PlainScanGradients<S>&, cudaStream_t);
+#define HYDRAMIX_PLAIN_SCAN(S)                                                        \
+  template cudaError_t plain_scan_forward(const ScanForward<S>&, const ScanLayout&,   \
+                                          const ScanMemory&, cudaStream_t);           \
+  template cudaError_t plain_scan_backward(const ScanBackward<S>&, const ScanLayout&, \
+                                           const ScanMemory&, cudaStream_t);
 HYDRAMIX_PLAIN_SCAN(float)
 HYDRAMIX_PLAIN_SCAN(BFloat16)
 #undef HYDRAMIX_PLAIN_SCAN

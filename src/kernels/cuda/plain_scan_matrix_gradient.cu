@@ -6,9 +6,9 @@
 //   term_ij = dM_ij (c . b)_ij L_ij                   of dt_j; dt_j term_ij is of all decays in
 //   L_ij
 //
-// Terms of neighbours (j = look(i)) have no decay, and are kept apart: they would only cancel. The
-// others are summed up in float64 over rows and over columns, so that differences of these sums are
-// as exact as the terms.
+// Terms with j = source(i) have no decay and are kept apart, because they would only cancel. The
+// others are summed in float64 over rows and over columns, so that differences of these sums are as
+// exact as the terms.
 #include <algorithm>
 
 #include "kernels/cuda/plain_scan_parts.cuh"
@@ -23,12 +23,13 @@ constexpr int kEnoughBlocks = 4 * kReferenceProcessors;  // to keep a large GPU 
 // One quarter of a tile's matrix, for a run of heads of one group.
 template <typename S>
 __global__ void __launch_bounds__(kThreads, 2)
-    matrix_gradient_kernel(const Problem<S> p, const Rows<S> dy, const Gathered gathered) {
+    matrix_gradient_kernel(const Problem<S> p, const StridedRows<const S> dy,
+                           const Gathered gathered) {
   __shared__ Stage stages[2];
   __shared__ Log sums[2][kBlock], reaches[2][kBlock];
   __shared__ double columns[kWarps][2][kBlock];
   __shared__ float dts[2][kBlock];
-  __shared__ Window sequences[kBlock];  // of rows i: terms of other sequences are none
+  __shared__ Window sequences[kBlock];  // of rows i; terms between sequences are zero
   const int P = p.shape.P, H = p.shape.H, shift = p.shape.shift, runs = gathered.runs;
   const int64_t n = p.layout.n;
   const int tile = blockIdx.x / 4, g = blockIdx.y / runs, run = blockIdx.y % runs;
@@ -62,10 +63,10 @@ __global__ void __launch_bounds__(kThreads, 2)
       }
     }
     const auto rows = operand<true>([&](int r, int k) {
-      return i0 + r < s.rows ? dy.data[(s.begin + i0 + r) * dy.row + h * P + k] : S();
+      return i0 + r < s.rows ? dy.data[(s.begin + i0 + r) * dy.stride + h * P + k] : S();
     });
     const auto x = operand<true>([&](int c, int k) {
-      return j0 + c < s.rows ? p.in.x[(s.begin + j0 + c) * p.in.x_row + h * P + k] : S();
+      return j0 + c < s.rows ? p.in.x.data[(s.begin + j0 + c) * p.in.x.stride + h * P + k] : S();
     });
     float dm[4][4] = {};
     multiply(stages, P, rows, x, dm);
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 }  // namespace
 
-int gradient_runs(const ScanShape& shape, const ScanLayout& layout) {
+int gradient_runs(const DeviceShape& shape, const ScanLayout& layout) {
   const int heads = shape.H / shape.G;
   const int64_t blocks = std::max<int64_t>(1, int64_t{4} * layout.tiles * shape.G);
   const int wanted =
@@ -136,16 +137,16 @@ int gradient_runs(const ScanShape& shape, const ScanLayout& layout) {
 }
 
 template <typename S>
-cudaError_t matrix_gradient(const Problem<S>& p, Rows<S> dy, const Gathered& gathered,
+cudaError_t matrix_gradient(const Problem<S>& p, StridedRows<const S> dy, const Gathered& gathered,
                             cudaStream_t stream) {
   const dim3 grid(4 * p.layout.tiles, p.shape.G * gathered.runs);
   matrix_gradient_kernel<<<grid, kThreads, 0, stream>>>(p, dy, gathered);
   return cudaGetLastError();
 }
 
-template cudaError_t matrix_gradient(const Problem<float>&, Rows<float>, const Gathered&,
-                                     cudaStream_t);
-template cudaError_t matrix_gradient(const Problem<BFloat16>&, Rows<BFloat16>, const Gathered&,
-                                     cudaStream_t);
+template cudaError_t matrix_gradient(const Problem<float>&, StridedRows<const float>,
+                                     const Gathered&, cudaStream_t);
+template cudaError_t matrix_gradient(const Problem<BFloat16>&, StridedRows<const BFloat16>,
+                                     const Gathered&, cudaStream_t);
 
 }  // namespace hydramix::cuda::plain

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plain scan's matrix, applied: c . b of all tiles, once for the heads of a group; then for
-// each head 64 rows of y at a time, and in the backward pass 64 rows of dx by the transposed
-// matrix. The matrix of a head exists only in shared memory, 16 columns at a time, made as it is
-// read.
+// Applies the plain scan's matrix. First c . b of all tiles, once for the heads of a group. Then,
+// for each head, 64 rows of y at a time; in the backward pass 64 rows of dx by the transposed
+// matrix. Of the matrix of a head only 16 columns at a time exist, in shared memory.
 #include "kernels/cuda/plain_scan_parts.cuh"
 
 namespace hydramix::cuda::plain {
 namespace {
 
-// One quarter of a tile's matrix: rows i of looked-at c, columns j of b.
+// One quarter of a tile's matrix: rows i of the c that row i uses, columns j of b.
 template <typename S>
 __global__ void __launch_bounds__(kThreads) products_kernel(const Problem<S> p) {
   __shared__ Stage stages[2];
-  __shared__ int looks[kBlock];
+  __shared__ int c_tokens[kBlock];
   const int tile = blockIdx.x / 4, g = blockIdx.y, N = p.shape.N;
   const int i0 = blockIdx.x / 2 % 2 * kBlock, j0 = blockIdx.x % 2 * kBlock;
   const Span s = tile_span(p.layout, tile);
@@ -21,17 +20,18 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const Problem<S> p) 
   for (int d = 0; d < 2; ++d) {
     if (!p.shape.on[d] || (d == 0 ? i0 < j0 : i0 > j0)) continue;
     const auto& in = p.in.direction[d];
-    __syncthreads();  // of the other direction, looks have been read
+    __syncthreads();  // tokens of the other direction have been read
     for (int r = threadIdx.x; r < kBlock; r += kThreads)
-      looks[r] = i0 + r < s.rows ? look(p.layout, p.shape.shift, d, s.begin + i0 + r) : -1;
+      c_tokens[r] = i0 + r < s.rows ? source(p.layout, p.shape.shift, d, s.begin + i0 + r) : -1;
     __syncthreads();
     float acc[4][4] = {};
-    const auto looked = operand<true>(
-        [&](int r, int k) { return looks[r] >= 0 ? in.c[looks[r] * in.c_row + g * N + k] : S(); });
-    const auto sources = operand<true>([&](int r, int k) {
-      return j0 + r < s.rows ? in.b[(s.begin + j0 + r) * in.b_row + g * N + k] : S();
+    const auto c_rows = operand<true>([&](int r, int k) {
+      return c_tokens[r] >= 0 ? in.c.data[c_tokens[r] * in.c.stride + g * N + k] : S();
     });
-    multiply(stages, N, looked, sources, acc);
+    const auto b_rows = operand<true>([&](int r, int k) {
+      return j0 + r < s.rows ? in.b.data[(s.begin + j0 + r) * in.b.stride + g * N + k] : S();
+    });
+    multiply(stages, N, c_rows, b_rows, acc);
 #pragma unroll
     for (int r = 0; r < 4; ++r)
 #pragma unroll
@@ -53,10 +53,9 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const Problem<S> p) 
 template <typename S>
 struct Arguments {
   Problem<S> p;
-  Rows<S> u;            // x, or dy
-  const float* states;  // coming in, or gradients of those that leave
-  S* to;                // y, or dx
-  int64_t to_row;
+  StridedRows<const S> u;  // x, or dy
+  const float* states;     // that enter, or gradients of those that leave
+  StridedRows<S> to;       // y, or dx
 };
 
 template <typename S, bool kTransposed>
@@ -76,8 +75,8 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
   for (int r = threadIdx.x; r < s.rows; r += kThreads) {
     const int t = s.begin + r;
     float sum = p.in.diagonal != nullptr ? p.in.diagonal[h] : 0.0f;
-    if (p.in.delta != nullptr)
-      sum += load_any(p.in.delta, t * p.in.delta_row + h, p.shape.delta_is_float);
+    if (p.in.delta.data != nullptr)
+      sum += load_any(p.in.delta.data, t * p.in.delta.stride + h, p.in.delta_is_float);
     for (int d = 0; d < 2; ++d) {
       if (!p.shape.on[d]) continue;
       const double* all = p.steps.sums_of(d, h);
@@ -94,7 +93,7 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
     const int d = r / kBlock, row = first + r % kBlock;
     tokens[d][r % kBlock] = row >= s.rows ? -1
                             : kTransposed ? s.begin + row
-                                          : look(p.layout, shift, d, s.begin + row);
+                                          : source(p.layout, shift, d, s.begin + row);
   }
   __syncthreads();
 
@@ -115,39 +114,28 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
         return product * decay(reaches[d][i], sums[d][j]) * dts[d][j];
       });
   const auto u = operand<false>([&](int c, int k) {
-    return p0 + c < P ? a.u.data[(s.begin + window.low + k) * a.u.row + h * P + p0 + c] : S();
+    return p0 + c < P ? a.u.data[(s.begin + window.low + k) * a.u.stride + h * P + p0 + c] : S();
   });
-  float acc[4][4] = {}, sums_of_window[4][4];
-  do {
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) sums_of_window[r][c] = 0;
-    multiply(stages, window.high - window.low, matrix, u, sums_of_window);
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-#pragma unroll
-      for (int c = 0; c < 4; ++c)
-        if (window.has(first + own_row(r))) acc[r][c] = sums_of_window[r][c];
-  } while (next_window(window, p.layout, s, sums_of_window));
+  float acc[4][4] = {};
+  multiply_windows(stages, window, p.layout, s, first, matrix, u, acc);
 
   for (int d = 0; d < 2; ++d) {
     if (!p.layout.states || !p.shape.on[d]) continue;
-    // The rows of the sequence that the state is of.
+    // The rows of the sequence to which the state belongs.
     const Window own = crossing(p.layout, kTransposed ? d : 1 - d, s).rows;
     if (own.low == own.high) continue;
     const auto& in = p.in.direction[d];
-    const S* rows = (kTransposed ? in.b : in.c) + g * N;
-    const int64_t row = kTransposed ? in.b_row : in.c_row;
+    const S* rows = (kTransposed ? in.b.data : in.c.data) + g * N;
+    const int64_t row = kTransposed ? in.b.stride : in.c.stride;
     const float* state =
         a.states + ((static_cast<int64_t>(d) * p.layout.tiles + tile) * p.shape.H + h) * P * N;
-    const auto looked = operand<true>(
+    const auto c_rows = operand<true>(
         [&](int r, int k) { return tokens[d][r] >= 0 ? rows[tokens[d][r] * row + k] : S(); });
     const auto states = operand<true>([&](int c, int k) {
       return p0 + c < P ? state[static_cast<int64_t>(p0 + c) * N + k] : 0.0f;
     });
     float part[4][4] = {};
-    multiply(stages, N, looked, states, part);
+    multiply(stages, N, c_rows, states, part);
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
       const int i = first + own_row(r);
@@ -162,8 +150,9 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
 #pragma unroll
   for (int r = 0; r < 4; ++r)
     if (first + own_row(r) < s.rows)
-      store_four(a.to + (s.begin + first + own_row(r)) * a.to_row + h * P + p0 + own_column(0),
-                 acc[r], P - p0 - own_column(0));
+      store_four(
+          a.to.data + (s.begin + first + own_row(r)) * a.to.stride + h * P + p0 + own_column(0),
+          acc[r], P - p0 - own_column(0));
 }
 
 }  // namespace
@@ -175,9 +164,9 @@ cudaError_t multiply_rows(const Problem<S>& p, cudaStream_t stream) {
 }
 
 template <typename S>
-cudaError_t apply(const Problem<S>& p, bool transposed, Rows<S> u, const float* states, S* to,
-                  int64_t to_row, cudaStream_t stream) {
-  const Arguments<S> a{p, u, states, to, to_row};
+cudaError_t apply(const Problem<S>& p, bool transposed, StridedRows<const S> u, const float* states,
+                  StridedRows<S> to, cudaStream_t stream) {
+  const Arguments<S> a{p, u, states, to};
   const dim3 grid(2 * p.layout.tiles, p.shape.H, chunks(p.shape.P));
   if (transposed)
     apply_kernel<S, true><<<grid, kThreads, 0, stream>>>(a);
@@ -188,8 +177,8 @@ cudaError_t apply(const Problem<S>& p, bool transposed, Rows<S> u, const float* 
 
 #define HYDRAMIX_PLAIN_SCAN(S)                                                            \
   template cudaError_t multiply_rows(const Problem<S>&, cudaStream_t);                    \
-  template cudaError_t apply(const Problem<S>&, bool, Rows<S>, const float*, S*, int64_t, \
-                             cudaStream_t);
+  template cudaError_t apply(const Problem<S>&, bool, StridedRows<const S>, const float*, \
+                             StridedRows<S>, cudaStream_t);
 HYDRAMIX_PLAIN_SCAN(float)
 HYDRAMIX_PLAIN_SCAN(BFloat16)
 #undef HYDRAMIX_PLAIN_SCAN

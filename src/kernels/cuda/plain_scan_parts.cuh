@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the passes of the plain scan share. Notation, for one direction, one head and one tile (all
+// Shared by the passes of the plain scan. Notation, for one direction, one head and one tile (all
 // logarithms to base 2; token j - 1 is the one before j in the order of the direction):
 //
 //   sum_t    log of the decay from the tile's border through token t: a_first + ... + a_t; of a
 //            sequence that begins in the tile, kForget for each token before it, and its own decays
-//   reach_i  log of the decay from the border to where row i looks: sum_{i-1} with a shift, 0 at
-//            the border itself; sum_i without
-//   look(i)  the token whose c row i uses: i - 1 with a shift, i without
+//   reach_i  log of the decay from the border to the state that row i reads: sum_{i-1} with a
+//   shift,
+//            0 at the border itself; sum_i without
+//   source(i)  the token whose c row i uses: i - 1 with a shift, i without
 //   far      the token at the other border
 //
-//   M_ij = (c_look(i) . b_j) 2^(reach_i - sum_j) dt_j
+//   M_ij = (c_source(i) . b_j) 2^(reach_i - sum_j) dt_j
 //   state' = 2^sum_far state + sum_j 2^(sum_far - sum_j) dt_j x_j b_j^T
-//   y_i = sum_j M_ij x_j + 2^reach_i state c_look(i)
+//   y_i = sum_j M_ij x_j + 2^reach_i state c_source(i)
 //
 // M of both directions is one matrix, lower triangle forward, upper backward; without a shift both
 // also have a diagonal, which is kept apart. A sequence begins with a decay of 2^kForget = 0 and
@@ -32,23 +33,24 @@ constexpr int kBlocks = kTile / kBlock;
 constexpr int kSquare = kTile * kTile;
 static_assert(kBlocks == 2, "halves of tiles are numbered 0 and 1");
 
-// No decay is stronger: 2^this is 0 even in float64, and a sum of kTile of them is exact to 2^-35.
+// The strongest decay: 2^kForget is 0 even in float64, and a sum of kTile of them is exact to
+// 2^-35.
 constexpr double kForget = -1100;
 constexpr double kLog2e = 1.4426950408889634074;
 
-// What is saved: sums, steps, and what is left of a state after a tile.
+// Saved for the backward pass: sums, steps, and the decay of a state over each tile.
 struct Steps {
-  double* sums;    // (2, H, n)
-  float* dts;      // (2, H, n)
-  double* wholes;  // (2, tiles, H) 2^sum_far
+  double* sums;         // (2, H, n)
+  float* dts;           // (2, H, n)
+  double* tile_decays;  // (2, tiles, H) 2^sum_far
   int H, tiles;
   int64_t n;
 
   __device__ int64_t at(int d, int h) const { return (static_cast<int64_t>(d) * H + h) * n; }
   __device__ double* sums_of(int d, int h) const { return sums + at(d, h); }
   __device__ float* dts_of(int d, int h) const { return dts + at(d, h); }
-  __device__ double& whole(int d, int tile, int h) const {
-    return wholes[(static_cast<int64_t>(d) * tiles + tile) * H + h];
+  __device__ double& tile_decay(int d, int tile, int h) const {
+    return tile_decays[(static_cast<int64_t>(d) * tiles + tile) * H + h];
   }
 };
 
@@ -62,19 +64,19 @@ struct Products {
   }
 };
 
-// What the backward pass gathers before it becomes gradients. With terms dM_ij M_ij / dt_j:
+// Intermediate sums of the backward pass. With terms dM_ij M_ij / dt_j:
 struct Gathered {
-  double* reaches;    // (2, kBlocks, H, n) sums over j, times dt_j; of near and far blocks of i
-  double* entries;    // (2, kBlocks, H, n) sums over i; likewise
-  float* neighbours;  // (2, H, n) the term of j = look(i), where nothing decays, at j; with a shift
-  float* diagonal;    // (H, n) dM_jj
-  float* dots;        // (4, chunks of N, H, n) the same through states: of entries, then reaches
-  double* wholes;     // (2, tiles, H) of the decay of a whole tile
-  float* matrices;    // (runs, tiles, G, kTile, kTile) of c . b, by runs of heads
+  double* reaches;      // (2, kBlocks, H, n) sums over j, times dt_j; of near and far blocks of i
+  double* entries;      // (2, kBlocks, H, n) sums over i; likewise
+  float* neighbours;    // (2, H, n) the term of j = source(i) at j; with a shift only
+  float* diagonal;      // (H, n) dM_jj
+  float* dots;          // (4, chunks of N, H, n) the same through states: of entries, then reaches
+  double* tile_decays;  // (2, tiles, H) of the decay over a tile
+  float* matrices;      // (runs, tiles, G, kTile, kTile) of c . b, by runs of heads
   int runs;
 };
 
-// Row r of a tile, of those that are there.
+// For row r < s.rows of a tile.
 __device__ __forceinline__ double reach_of(const double* sums, int d, int shift, const Span& s,
                                            int r) {
   if (shift == 0) return sums[s.begin + r];
@@ -83,7 +85,7 @@ __device__ __forceinline__ double reach_of(const double* sums, int d, int shift,
 }
 
 // The token whose c token t uses in direction d; -1 if none.
-__device__ __forceinline__ int look(const ScanLayout& layout, int shift, int d, int t) {
+__device__ __forceinline__ int source(const ScanLayout& layout, int shift, int d, int t) {
   if (shift == 0) return t;
   return starts(layout, d, t) ? -1 : d == 0 ? t - 1 : t + 1;
 }
@@ -94,10 +96,10 @@ __device__ __forceinline__ Window sequence_rows(const ScanLayout& layout, const 
   return {max(bounds.x - s.begin, 0), min(bounds.y - s.begin, s.rows)};
 }
 
-// A tile that several sequences share is one matrix, with zeros where they meet: if one of them is
-// not finite, 0 times that is NaN in the rows of all. So, if a product with it is not finite, it is
-// done again for one sequence at a time. Whether there is more to do, and with which rows; `window`
-// is the whole tile at first. Every thread calls it.
+// A tile of several sequences is one matrix, with zeros between different sequences. If a value of
+// one sequence is not finite, 0 times that value is NaN in the rows of all. So a product that is
+// not finite is repeated for one sequence at a time. Returns whether there is more to do, and sets
+// `window`, which is all of the tile at first, to its rows. Every thread calls it.
 __device__ __forceinline__ bool next_window(Window& window, const ScanLayout& layout, const Span& s,
                                             const float (&sums)[4][4]) {
   if (window.high - window.low == s.rows) {
@@ -116,8 +118,8 @@ __device__ __forceinline__ bool next_window(Window& window, const ScanLayout& la
 
 __device__ __forceinline__ float decay(double log) { return exp2f(static_cast<float>(log)); }
 
-// A sum of float64 in two floats. Differences are as exact as a float can hold them, without the
-// float64 arithmetic that many GPUs do slowly.
+// A float64 sum as two floats. Differences are exact to float32, without float64 arithmetic, which
+// is slow on many GPUs.
 struct Log {
   float high, low;
 };
@@ -131,13 +133,13 @@ __device__ __forceinline__ float decay(const Log& to, const Log& from) {
 
 // Two pieces of operands, term by term.
 struct alignas(16) Stage {
-  static constexpr int kRow = kBlock + 4;  // of fewer conflicts, and still aligned
+  static constexpr int kRow = kBlock + 4;  // fewer bank conflicts, still aligned
   float a[kDepth][kRow], b[kDepth][kRow];
 };
 
-// One operand of a product: load(row, term) is what lies in memory, asked for early; value(loaded,
-// row, term) the number to multiply, asked for when it is there. kAlong: a row's terms follow each
-// other in memory; else rows do.
+// One operand of a product: load(row, term) reads memory early; value(loaded, row, term) is the
+// number to multiply, computed once the load has finished. kAlong: a row's terms follow each other
+// in memory; else rows do.
 template <bool kAlong, typename Load, typename Value>
 struct Operand {
   Load load;
@@ -198,7 +200,7 @@ __device__ __forceinline__ int own_row(int r) { return threadIdx.x / 16 * 4 + r;
 __device__ __forceinline__ int own_column(int c) { return threadIdx.x % 16 * 4 + c; }
 
 // acc[row, column] += sum over `depth` terms of a[row, term] b[column, term]. All threads of the
-// block; what a and b read from shared memory is there (a barrier has been).
+// block; shared memory that a and b read must have been written before a barrier.
 template <typename A, typename B>
 __device__ __forceinline__ void multiply(Stage (&stages)[2], int depth, const A& a, const B& b,
                                          float (&acc)[4][4]) {
@@ -233,7 +235,29 @@ __device__ __forceinline__ void multiply(Stage (&stages)[2], int depth, const A&
   }
 }
 
-// Four values side by side, `left` of which are there.
+// acc[row, column] = sum over the rows of `window`, the terms, for rows first + own_row() of a
+// tile. The window is the whole tile at first, and later one sequence after the other, if that is
+// necessary (next_window). a and b read it.
+template <typename A, typename B>
+__device__ __forceinline__ void multiply_windows(Stage (&stages)[2], Window& window,
+                                                 const ScanLayout& layout, const Span& s, int first,
+                                                 const A& a, const B& b, float (&acc)[4][4]) {
+  float sums[4][4];
+  do {
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sums[r][c] = 0;
+    multiply(stages, window.high - window.low, a, b, sums);
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        if (window.has(first + own_row(r))) acc[r][c] = sums[r][c];
+  } while (next_window(window, layout, s, sums));
+}
+
+// Stores the first `left` of four neighbouring values.
 template <typename S>
 __device__ __forceinline__ void store_four(S* to, const float (&values)[4], int left) {
   if (left >= 4 && reinterpret_cast<uintptr_t>(to) % (4 * sizeof(S)) == 0) {
@@ -255,18 +279,11 @@ __device__ __forceinline__ T half_warp_sum(T v) {
 
 template <typename S>
 struct Problem {
-  ScanShape shape;
+  DeviceShape shape;
   ScanLayout layout;
-  PlainScanInputs<S> in;
+  ScanInputs<S> in;
   Steps steps;
   Products products;
-};
-
-// Rows of tokens, and of b and c in either direction.
-template <typename S>
-struct Rows {
-  const S* data;
-  int64_t row;
 };
 
 inline int chunks(int width) { return ceil_div(width, kBlock); }
@@ -280,30 +297,30 @@ cudaError_t prepare(const Problem<S>& p, cudaStream_t stream);
 template <typename S>
 cudaError_t multiply_rows(const Problem<S>& p, cudaStream_t stream);
 
-// States that come into tiles, (2, tiles, H, P, N); or, from dy, gradients of those that leave.
+// States that enter tiles, (2, tiles, H, P, N); or, from dy, gradients of those that leave.
 template <typename S>
-cudaError_t make_states(const Problem<S>& p, bool gradient, Rows<S> u, float* states,
+cudaError_t make_states(const Problem<S>& p, bool gradient, StridedRows<const S> u, float* states,
                         cudaStream_t stream);
 
 // y from x and states; or dx from dy and gradients of states, by the transposed matrix.
 template <typename S>
-cudaError_t apply(const Problem<S>& p, bool transposed, Rows<S> u, const float* states, S* to,
-                  int64_t to_row, cudaStream_t stream);
+cudaError_t apply(const Problem<S>& p, bool transposed, StridedRows<const S> u, const float* states,
+                  StridedRows<S> to, cudaStream_t stream);
 
-// How many runs to cut the heads of a group into.
-int gradient_runs(const ScanShape& shape, const ScanLayout& layout);
+// The number of runs into which the heads of a group are cut.
+int gradient_runs(const DeviceShape& shape, const ScanLayout& layout);
 // Of matrices, then of b and c; fills all of `gathered`.
 template <typename S>
-cudaError_t matrix_gradient(const Problem<S>& p, Rows<S> dy, const Gathered& gathered,
+cudaError_t matrix_gradient(const Problem<S>& p, StridedRows<const S> dy, const Gathered& gathered,
                             cudaStream_t stream);
 template <typename S>
-cudaError_t row_gradient(const Problem<S>& p, Rows<S> dy, const float* states, const float* dstates,
-                         const Gathered& gathered, const PlainScanGradients<S>& out,
-                         cudaStream_t stream);
+cudaError_t row_gradient(const Problem<S>& p, StridedRows<const S> dy, const float* states,
+                         const float* dstates, const Gathered& gathered,
+                         const ScanGradients<S>& out, cudaStream_t stream);
 
 // Of dt, delta, and sums over tokens. totals: (3, tiles, H), scratch.
 template <typename S>
 cudaError_t finish(const Problem<S>& p, const Gathered& gathered, double* totals,
-                   const PlainScanGradients<S>& out, cudaStream_t stream);
+                   const ScanGradients<S>& out, cudaStream_t stream);
 
 }  // namespace hydramix::cuda::plain

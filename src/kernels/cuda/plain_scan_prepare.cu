@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before and behind the plain scan's products: dt becomes decays, summed up tile by tile, and what
-// was gathered for decays becomes gradients of dt, A and delta, all in float64. A warp takes one
-// direction of one head of a tile, four consecutive tokens a lane, in the order of the direction.
-#include <math.h>
-
+// The passes before and after the plain scan's products, in float64. The first turns dt into decays
+// and sums them tile by tile. The last one turns gathered gradients of decays into those of dt, A
+// and delta. A warp takes one direction of one head of a tile, four consecutive tokens per lane, in
+// the order of the direction.
 #include "kernels/cuda/plain_scan_parts.cuh"
+#include "kernels/cuda/softplus.cuh"
 
 namespace hydramix::cuda::plain {
 namespace {
@@ -12,37 +12,33 @@ namespace {
 constexpr int kWarps = kThreads / 32;
 constexpr int kLaneTokens = kTile / 32;
 
-// One token's step, and what its gradient needs.
+// The step of a token, with the values that its gradient needs.
 struct Step {
   double dt;
   double rate;   // A dt as a logarithm to base 2, not below kForget
   double slope;  // d dt / d raw; 0 where dt is limited
-  bool forgets;  // rate is kForget, whatever dt
+  bool forgets;  // rate is kForget and does not depend on dt
 };
 template <typename S>
 __device__ __forceinline__ Step step_of(const Problem<S>& p, int d, int h, int t) {
   const auto& in = p.in.direction[d];
-  const double raw = static_cast<double>(load_any(in.dt, t * in.dt_row + h, p.shape.dt_is_float)) +
-                     static_cast<double>(p.in.dt_bias[h]);
-  const double free = raw > 40.0 ? raw : log1p(exp(raw));
-  // A NaN stays one.
-  const double dt = free != free ? free
-                                 : fmin(fmax(free, static_cast<double>(p.shape.dt_low)),
-                                        static_cast<double>(p.shape.dt_high));
-  const double rate = p.in.A[h] * dt * kLog2e;
+  const double raw =
+      static_cast<double>(load_any(in.dt.data, t * in.dt.stride + h, p.in.dt_is_float)) +
+      static_cast<double>(p.in.dt_bias[h]);
+  const ClampedSoftplus<double> step(raw, p.shape.dt_low, p.shape.dt_high);
+  const double rate = p.in.A[h] * step.dt * kLog2e;
   const bool forgets = starts(p.layout, d, t) || !(rate > kForget);
-  return {dt, forgets ? kForget : rate, dt == free || free != free ? 1.0 / (1.0 + exp(-raw)) : 0.0,
-          forgets};
+  return {step.dt, forgets ? kForget : rate, step.slope, forgets};
 }
 
-// The place, on the way of direction d, where the sequence of token t begins in the tile.
+// The place, in the order of direction d, where the sequence of token t begins in the tile.
 __device__ __forceinline__ int first_place(const ScanLayout& layout, int d, const Span& s, int t) {
   const int2 bounds = layout.bounds[t];
   return d == 0 ? max(bounds.x - s.begin, 0) : max(s.begin + s.rows - bounds.y, 0);
 }
 
 // values: inclusive sums over the tile, in the order of places, each from place `first` on, where
-// its sequence begins: nothing of another sequence, not even its rounding, is in them.
+// its sequence begins. They contain nothing of another sequence, not even its rounding errors.
 __device__ __forceinline__ void sum_up(double (&values)[kLaneTokens],
                                        const int (&first)[kLaneTokens], int lane) {
   const int own = lane * kLaneTokens;  // the first place of the lane
@@ -90,14 +86,14 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(const Problem<S> p) {
   for (int i = 0; i < kLaneTokens; ++i) {
     const int q = lane * kLaneTokens + i;
     if (q >= s.rows) continue;
-    // A sequence begins where the ones before it could have decayed to at most: whatever they are,
-    // the decay from one of them to this one is zero.
+    // A sequence begins at the lowest sum that the tokens before it can reach, so the decay from
+    // them to this sequence is zero.
     rates[i] += kForget * first[i];
     sums[token(d, s, q)] = rates[i];
-    if (q == s.rows - 1) p.steps.whole(d, blockIdx.x, h) = exp2(rates[i]);
+    if (q == s.rows - 1) p.steps.tile_decay(d, blockIdx.x, h) = exp2(rates[i]);
   }
-  // A tile of nothing changes no state.
-  if (s.rows == 0 && lane == 0) p.steps.whole(d, blockIdx.x, h) = 1;
+  // An empty tile changes no state.
+  if (s.rows == 0 && lane == 0) p.steps.tile_decay(d, blockIdx.x, h) = 1;
 }
 
 template <typename S>
@@ -105,12 +101,12 @@ struct Finish {
   Problem<S> p;
   Gathered gathered;
   double* totals;  // (3, tiles, H)
-  PlainScanGradients<S> out;
+  ScanGradients<S> out;
   int chunks;  // of N
 };
 
-// What the two blocks of a tile gathered at row r. The block off the diagonal has something for
-// the half behind (before) it, if there are two halves.
+// The sum of what the two blocks of a tile gathered at row r. The block off the diagonal
+// contributes to one half of the rows, if there are two halves.
 __device__ __forceinline__ double gathered_at(const double* blocks, const Steps& steps, int d,
                                               int h, const Span& s, int r, int half) {
   const auto at = [&](int block) {
@@ -120,7 +116,7 @@ __device__ __forceinline__ double gathered_at(const double* blocks, const Steps&
   return at(0) + (r / kBlock == half && s.rows > kBlock ? at(1) : 0.0);
 }
 
-// What came through states at token t, over the chunks of N.
+// The part that came through states at token t, summed over the chunks of N.
 template <typename S>
 __device__ __forceinline__ double dot_at(const Finish<S>& f, int kind, int h, int t) {
   double sum = 0;
@@ -147,26 +143,26 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(const Finish<S> f) {
     const int t = s.begin + lane * kLaneTokens + i;
     if (t >= s.begin + s.rows) continue;
     delta_sum += diagonal[t];
-    if (f.out.delta != nullptr)
-      store_any(f.out.delta, t * f.out.delta_row + h, p.shape.delta_is_float, diagonal[t]);
+    if (f.out.delta.data != nullptr)
+      store_any(f.out.delta.data, t * f.out.delta.stride + h, p.in.delta_is_float, diagonal[t]);
   }
   for (int d = 0; d < 2; ++d) {
     if (!p.shape.on[d]) continue;
-    // The rows of the sequence that comes in over a border, and of the one that leaves.
+    // The rows of the sequence that enters across a border, and of the one that leaves.
     Window entering{0, 0}, leaving_rows{0, 0};
     if (p.layout.states && s.rows > 0) {
       entering = crossing(p.layout, 1 - d, s).rows;
       leaving_rows = crossing(p.layout, d, s).rows;
     }
     const float* dts = p.steps.dts_of(d, h);
-    // From the far border back: the gradient of a_q is that of all sums from q on. sum_q is wanted
-    // by the reach of the place behind it (or its own, without a shift), by its entry, and at the
-    // far border by everything that leaves the tile.
+    // From the far border back: the gradient of a_q is that of all sums from q on. sum_q is used by
+    // the reach of the next place (without a shift, by its own), by its entry, and at the far
+    // border by everything that leaves the tile.
     double later[kLaneTokens], entry[kLaneTokens], leaving = 0;
     int first[kLaneTokens];
 #pragma unroll
     for (int i = 0; i < kLaneTokens; ++i) {
-      const int q = s.rows - 1 - (lane * kLaneTokens + i), looking = q + p.shape.shift;
+      const int q = s.rows - 1 - (lane * kLaneTokens + i), reader = q + p.shape.shift;
       later[i] = entry[i] = first[i] = 0;
       if (q < 0) continue;
       const int t = token(d, s, q);
@@ -177,11 +173,11 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(const Finish<S> f) {
       leaving += goes ? dts[t] * out : 0.0;
       later[i] = -dts[t] * (entry[i] + out);
       entry[i] += out;
-      const int from = token(d, s, looking);
-      if (looking < s.rows && (p.shape.shift == 0 || !starts(p.layout, d, from))) {
+      const int from = token(d, s, reader);
+      if (reader < s.rows && (p.shape.shift == 0 || !starts(p.layout, d, from))) {
         later[i] += gathered_at(f.gathered.reaches, p.steps, d, h, s, from - s.begin, 1 - d);
         if (entering.has(from - s.begin)) later[i] += dot_at(f, 2 * d + 1, h, from);
-        // What does not decay: of dt, but of no decay.
+        // Terms without a decay: they depend on dt only.
         entry[i] += p.shape.shift == 1
                         ? f.gathered.neighbours[p.steps.at(d, h) + t]
                         : static_cast<double>(diagonal[t]) *
@@ -191,7 +187,7 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(const Finish<S> f) {
     leaving = warp_total(leaving);
     if (p.layout.states)
       leaving +=
-          f.gathered.wholes[(static_cast<int64_t>(d) * p.layout.tiles + tile) * p.shape.H + h];
+          f.gathered.tile_decays[(static_cast<int64_t>(d) * p.layout.tiles + tile) * p.shape.H + h];
     if (lane == 0) later[0] += leaving;
     sum_up(later, first, lane);
 #pragma unroll
@@ -204,9 +200,9 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(const Finish<S> f) {
       const double draw = (entry[i] + da * p.in.A[h]) * step.slope;
       A_sum += da * step.dt;
       bias_sum += draw;
-      if (f.out.direction[d].dt != nullptr)
-        store_any(f.out.direction[d].dt, t * f.out.direction[d].dt_row + h, p.shape.dt_is_float,
-                  static_cast<float>(draw));
+      if (f.out.direction[d].dt.data != nullptr)
+        store_any(f.out.direction[d].dt.data, t * f.out.direction[d].dt.stride + h,
+                  p.in.dt_is_float, static_cast<float>(draw));
     }
   }
   bias_sum = warp_total(bias_sum);
@@ -247,7 +243,7 @@ cudaError_t prepare(const Problem<S>& p, cudaStream_t stream) {
 
 template <typename S>
 cudaError_t finish(const Problem<S>& p, const Gathered& gathered, double* totals,
-                   const PlainScanGradients<S>& out, cudaStream_t stream) {
+                   const ScanGradients<S>& out, cudaStream_t stream) {
   const Finish<S> f{p, gathered, totals, out, chunks(p.shape.N)};
   finish_kernel<<<dim3(p.layout.tiles, ceil_div(p.shape.H, kWarps)), kThreads, 0, stream>>>(f);
   if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
@@ -258,7 +254,7 @@ cudaError_t finish(const Problem<S>& p, const Gathered& gathered, double* totals
 #define HYDRAMIX_PLAIN_SCAN(S)                                             \
   template cudaError_t prepare(const Problem<S>&, cudaStream_t);           \
   template cudaError_t finish(const Problem<S>&, const Gathered&, double*, \
-                              const PlainScanGradients<S>&, cudaStream_t);
+                              const ScanGradients<S>&, cudaStream_t);
 HYDRAMIX_PLAIN_SCAN(float)
 HYDRAMIX_PLAIN_SCAN(BFloat16)
 #undef HYDRAMIX_PLAIN_SCAN

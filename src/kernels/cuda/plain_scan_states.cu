@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// States at the borders of tiles. First every tile makes what it adds to a state, P x N, on its
-// own; then every value of a state walks through all tiles in the order of its direction, and
-// leaves in each tile's place what comes into it. For the gradients of states the same is done
-// from dy and c, the other way. The walk only reads, multiplies and writes: its steps are tiles,
-// and several are in flight, so that even a million tokens (8000 tiles) take less than a
-// millisecond.
+// States at the borders of tiles. First every tile computes its own contribution to a state, P x N.
+// Then every value of a state passes through all tiles in the order of its direction, and replaces
+// the contribution of each tile by the state that enters it. The gradients of states are computed
+// likewise from dy and c, in the opposite order. The second step has one multiplication per tile,
+// and the loads of several tiles are in flight, so that even a million tokens (8000 tiles) take
+// less than a millisecond.
 //
-// Floor: states are written, read and written again, 12 P N / kTile bytes a token and direction.
+// Floor: states are written, read and written again, 12 P N / kTile bytes per token and direction.
 #include "kernels/cuda/plain_scan_parts.cuh"
 
 namespace hydramix::cuda::plain {
@@ -18,7 +18,7 @@ template <typename S>
 struct Arguments {
   Problem<S> p;
   bool gradient;
-  Rows<S> u;  // x, or dy
+  StridedRows<const S> u;  // x, or dy
   float* states;
 };
 
@@ -39,12 +39,12 @@ __global__ void __launch_bounds__(kThreads) tile_states_kernel(const Arguments<S
   if (!p.shape.on[d]) return;
   const Span s = tile_span(p.layout, tile);
   const int g = h / (p.shape.H / p.shape.G);
-  const S* v = a.gradient ? p.in.direction[d].c : p.in.direction[d].b;
-  const int64_t v_row = a.gradient ? p.in.direction[d].c_row : p.in.direction[d].b_row;
+  const S* v = a.gradient ? p.in.direction[d].c.data : p.in.direction[d].b.data;
+  const int64_t v_row = a.gradient ? p.in.direction[d].c.stride : p.in.direction[d].b.stride;
 
   float acc[4][4] = {};
-  // Only the rows of the sequence that goes on: others, even if they are not finite, must not touch
-  // the state.
+  // Only the rows of the sequence that continues. Others must not affect the state, even if they
+  // are not finite.
   const int way = a.gradient ? 1 - d : d;
   const Window own = s.rows > 0 ? crossing(p.layout, way, s).rows : Window{0, 0};
   if (own.low < own.high) {
@@ -53,12 +53,12 @@ __global__ void __launch_bounds__(kThreads) tile_states_kernel(const Arguments<S
       const int t = s.begin + r;
       weights[r] = a.gradient ? decay(reach_of(sums, d, p.shape.shift, s, r))
                               : decay(sums[far_token(d, s)] - sums[t]) * p.steps.dts_of(d, h)[t];
-      tokens[r] = a.gradient ? look(p.layout, p.shape.shift, d, t) : t;
+      tokens[r] = a.gradient ? source(p.layout, p.shape.shift, d, t) : t;
     }
     __syncthreads();
     const auto u = operand<false>(
         [&](int r, int j) {
-          return p0 + r < P ? a.u.data[(s.begin + own.low + j) * a.u.row + h * P + p0 + r] : S();
+          return p0 + r < P ? a.u.data[(s.begin + own.low + j) * a.u.stride + h * P + p0 + r] : S();
         },
         [&](S loaded, int, int j) { return widen(loaded) * weights[own.low + j]; });
     const auto rows = operand<false>([&](int c, int j) {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) tile_states_kernel(const Arguments<S
                  N - n0 - own_column(0));
 }
 
-// In the place of what a tile adds: what comes into it.
+// Replaces the contribution of a tile by the state that enters it.
 template <typename S>
 __global__ void __launch_bounds__(kThreads) walk_kernel(const Arguments<S> a) {
   const Problem<S>& p = a.p;
@@ -86,21 +86,22 @@ __global__ void __launch_bounds__(kThreads) walk_kernel(const Arguments<S> a) {
   double state = 0;
   for (int first = 0; first < tiles; first += kInFlight) {
     float adds[kInFlight];
-    double wholes[kInFlight];
+    double tile_decays[kInFlight];
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
       const int tile = up ? first + i : tiles - 1 - first - i;
       if (first + i >= tiles) continue;
       adds[i] = a.states[index(p.steps, d, tile, h) * size + e];
-      wholes[i] = p.steps.whole(d, tile, h);
+      tile_decays[i] = p.steps.tile_decay(d, tile, h);
     }
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
       const int tile = up ? first + i : tiles - 1 - first - i;
       if (first + i >= tiles) continue;
       a.states[index(p.steps, d, tile, h) * size + e] = static_cast<float>(state);
-      // Where a sequence ends, whatever its state was.
-      state = wholes[i] == 0 ? adds[i] : fma(wholes[i], state, static_cast<double>(adds[i]));
+      // A sequence ends here: its state, even if not finite, has no effect.
+      state =
+          tile_decays[i] == 0 ? adds[i] : fma(tile_decays[i], state, static_cast<double>(adds[i]));
     }
   }
 }
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(kThreads) walk_kernel(const Arguments<S> a) {
 }  // namespace
 
 template <typename S>
-cudaError_t make_states(const Problem<S>& p, bool gradient, Rows<S> u, float* states,
+cudaError_t make_states(const Problem<S>& p, bool gradient, StridedRows<const S> u, float* states,
                         cudaStream_t stream) {
   if (!p.layout.states) return cudaSuccess;
   const Arguments<S> a{p, gradient, u, states};
@@ -120,8 +121,9 @@ cudaError_t make_states(const Problem<S>& p, bool gradient, Rows<S> u, float* st
   return cudaGetLastError();
 }
 
-template cudaError_t make_states(const Problem<float>&, bool, Rows<float>, float*, cudaStream_t);
-template cudaError_t make_states(const Problem<BFloat16>&, bool, Rows<BFloat16>, float*,
+template cudaError_t make_states(const Problem<float>&, bool, StridedRows<const float>, float*,
                                  cudaStream_t);
+template cudaError_t make_states(const Problem<BFloat16>&, bool, StridedRows<const BFloat16>,
+                                 float*, cudaStream_t);
 
 }  // namespace hydramix::cuda::plain

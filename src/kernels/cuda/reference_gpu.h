@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU that work is cut for. How a sum is cut into parts decides its bits, so such cuts are the
-// same on every device: never ask the one at hand. What does not change a result may ask
-// (multiprocessors() in scan_parts.cuh).
+// The GPU for which work is divided. The parts of a sum determine its bits, so they are the same on
+// every device and do not depend on the current one. Divisions that change no result may depend on
+// it (multiprocessors() in scan_parts.cuh).
 #pragma once
 
 namespace hydramix::cuda {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the scan's passes, and where each finds its memory.
+// The order of the scan's passes, and their memory.
 #include <algorithm>
 #include <atomic>
 #include <climits>
@@ -17,7 +17,7 @@ struct Saved {
   BFloat16* states = nullptr;
   std::size_t bytes;
 
-  Saved(const ScanShape& shape, const ScanLayout& layout, void* buffer) {
+  Saved(const DeviceShape& shape, const ScanLayout& layout, void* buffer) {
     const Parts parts(shape);
     Pieces pieces(buffer);
     decays = {pieces.take<float>(4 * static_cast<std::size_t>(shape.H) * layout.n), shape.H,
@@ -29,8 +29,8 @@ struct Saved {
   }
 };
 
-// What a pass over states needs where sequences are longer than a segment.
-void take_carries(const ScanShape& shape, const ScanLayout& layout, Pieces& pieces,
+// Memory of a pass over states, if sequences are longer than a segment.
+void take_carries(const DeviceShape& shape, const ScanLayout& layout, Pieces& pieces,
                   StatePass& pass) {
   if (!layout.carries) return;
   const Parts parts(shape);
@@ -46,7 +46,7 @@ struct Scratch {
   float* sums;
   std::size_t bytes;
 
-  Scratch(const ScanShape& shape, const ScanLayout& layout, void* buffer) {
+  Scratch(const DeviceShape& shape, const ScanLayout& layout, void* buffer) {
     const Parts parts(shape);
     const auto tiles = static_cast<std::size_t>(layout.tiles);
     const auto n = static_cast<std::size_t>(layout.n);
@@ -67,7 +67,7 @@ struct Scratch {
 
 }  // namespace
 
-// Of the current device; `otherwise` where there is none. Asked once for every device.
+// An attribute of the current device, queried once per device; `otherwise` without a device.
 static int attribute(cudaDeviceAttr what, std::atomic<int> (&known)[64], int otherwise) {
   int device = 0, value = 0;
   if (cudaGetDevice(&device) != cudaSuccess || device >= 64) return otherwise;
@@ -92,7 +92,8 @@ static int shared_memory() {
                        shared_memory_limit);
 }
 
-bool scan_fits(const ScanShape& s, bool gradients, int shared_bytes) {
+bool scan_fits(const ScanShape& shape, bool gradients, int shared_bytes) {
+  const DeviceShape s(shape);
   const bool states = s.N == 16 || s.N == 32 || s.N == 64 || s.N == 128;
   // Without a shift both directions have a diagonal, and one matrix cannot hold two.
   if (s.P % 32 != 0 || s.P <= 0 || !states || s.G <= 0 || s.H % s.G != 0 ||
@@ -109,76 +110,73 @@ bool scan_fits(const ScanShape& shape, bool gradients) {
 }
 
 std::size_t scan_saved_bytes(const ScanShape& shape, const ScanLayout& layout) {
-  return Saved(shape, layout, nullptr).bytes;
+  return Saved(DeviceShape(shape), layout, nullptr).bytes;
 }
 
 std::size_t scan_forward_bytes(const ScanShape& shape, const ScanLayout& layout) {
   Pieces pieces(nullptr);
   StatePass pass{};
-  take_carries(shape, layout, pieces, pass);
+  take_carries(DeviceShape(shape), layout, pieces, pass);
   return pieces.bytes();
 }
 
 std::size_t scan_backward_bytes(const ScanShape& shape, const ScanLayout& layout) {
-  return Scratch(shape, layout, nullptr).bytes;
+  return Scratch(DeviceShape(shape), layout, nullptr).bytes;
 }
 
-cudaError_t scan_forward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                         void* saved, void* scratch, BFloat16* y, int64_t y_row,
-                         cudaStream_t stream, const PassObserver& passed) {
+cudaError_t scan_forward(const ScanForward<BFloat16>& call, const ScanLayout& layout,
+                         const ScanMemory& memory, cudaStream_t stream,
+                         const PassObserver& passed) {
   if (layout.n >= kMostTokens) return cudaErrorInvalidValue;
   if (layout.n == 0) return cudaSuccess;
-  const Saved kept(shape, layout, saved);
+  const DeviceShape shape(call.shape);
+  const auto& in = call.in;
+  const Saved kept(shape, layout, memory.saved);
   if (const auto e = scan_prepare(shape, layout, in, kept.decays, stream); e != cudaSuccess)
     return e;
   passed("prepare");
   if (layout.states) {
-    Pieces pieces(scratch);
+    Pieces pieces(memory.scratch);
     StatePass pass{};
     pass.u = in.x;
-    pass.u_row = in.x_row;
-    for (const int d : {0, 1}) {
-      pass.v[d] = in.direction[d].b;
-      pass.v_row[d] = in.direction[d].b_row;
-    }
+    for (const int d : {0, 1}) pass.v[d] = in.direction[d].b;
     pass.states = kept.states;
     take_carries(shape, layout, pieces, pass);
     if (const auto e = scan_states(shape, layout, kept.decays, pass, stream); e != cudaSuccess)
       return e;
     passed("states");
   }
-  const auto e = scan_output(shape, layout, in, kept.decays, kept.states, y, y_row, stream);
+  const auto e = scan_output(shape, layout, in, kept.decays, kept.states, call.y, stream);
   passed("output");
   return e;
 }
 
-cudaError_t scan_backward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                          const void* saved, void* scratch, const BFloat16* dy, int64_t dy_row,
-                          const ScanGradients& out, cudaStream_t stream,
+cudaError_t scan_backward(const ScanBackward<BFloat16>& call, const ScanLayout& layout,
+                          const ScanMemory& memory, cudaStream_t stream,
                           const PassObserver& passed) {
+  const DeviceShape shape(call.shape);
+  const auto& in = call.in;
+  const auto& dy = call.dy;
+  const auto& out = call.out;
   if (layout.n >= kMostTokens) return cudaErrorInvalidValue;
   if (layout.n == 0) return zero({out.dt_bias, out.A, out.diagonal}, shape.H, stream);
-  const Saved kept(shape, layout, const_cast<void*>(saved));
-  Scratch work(shape, layout, scratch);
+  const Saved kept(shape, layout, memory.saved);
+  Scratch work(shape, layout, memory.scratch);
   if (layout.states) {
     work.pass.gradient = true;
     work.pass.u = dy;
-    work.pass.u_row = dy_row;
-    for (const int d : {0, 1}) {
-      work.pass.v[d] = in.direction[d].c;
-      work.pass.v_row[d] = in.direction[d].c_row;
-    }
+    for (const int d : {0, 1}) work.pass.v[d] = in.direction[d].c;
     if (const auto e = scan_states(shape, layout, kept.decays, work.pass, stream); e != cudaSuccess)
       return e;
     passed("gradient states");
   }
-  if (const auto e = scan_tile_gradient(shape, layout, in, kept.decays, dy, dy_row,
-                                        work.pass.states, work.gathered, out.x, out.x_row, stream);
+  if (const auto e = scan_tile_gradient(shape, layout, in, kept.decays, dy, work.pass.states,
+                                        work.gathered, out.x, stream);
       e != cudaSuccess)
     return e;
   passed("tile gradient");
   if (layout.states) {
-    if (const auto e = scan_state_gradient(shape, layout, in, kept.decays, dy, dy_row, kept.states,
+    if (const auto e = scan_state_gradient(shape, layout, in, kept.decays, dy, kept.states,
                                            work.pass.states, work.gathered, stream);
         e != cudaSuccess)
       return e;

@@ -7,12 +7,12 @@
 //
 // and with shift = 0 the same with c_i, j <= i and a_{j+1} + ... + a_i.
 //
-// Tokens are cut into tiles of at most kTile, which may hold several sequences: a sequence's first
-// token has a decay of zero (2^kReset) in front of it, and its c row is empty, so that nothing
-// passes from one sequence to the next, not even what is not finite, nor its rounding. Inside a
-// tile the product is that of one dense matrix whose lower triangle is of one direction and whose
-// upper triangle of the other; what comes from further away comes through a state (P x N) at the
-// tile's border. Where no sequence is cut there are no states.
+// Tokens are cut into tiles of at most kTile, which may hold several sequences. The first token of
+// a sequence has a decay of zero (2^kReset) before it, and its c row is empty. So nothing passes
+// from one sequence to the next, neither values that are not finite nor rounding errors. Inside a
+// tile the product is that of one dense matrix: its lower triangle is of one direction and its
+// upper triangle of the other. Tokens of other tiles contribute through a state (P x N) at the
+// border of the tile. There are no states if no sequence is cut.
 //
 // A is at most zero. Every sum has a fixed order: the same call gives the same bits.
 #pragma once
@@ -23,68 +23,47 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/params.h"
+
 namespace hydramix::cuda {
 
 constexpr int kTile = 128;
 
-// Where sequences and tiles are; on the device, but for the numbers.
+// Where sequences and tiles are. The arrays are on the device.
 struct ScanLayout {
   const int2* bounds;  // (n) of a token's sequence: its first token, and one past its last
   const int* begins;   // (tiles + 1) tile k is the tokens begins[k] .. begins[k + 1] - 1; the last
-                       // ones may be empty
+                       // tiles may be empty
   int64_t n = 0;       // fewer than kMostTokens (limits.h)
   int tiles = 0;
-  int segment = 1;       // tiles that one block walks through to make states
+  int segment = 1;       // tiles that one block walks through to compute states
   bool states = false;   // some sequence is in more than one tile
   bool carries = false;  // ... and in more than one segment
 
   constexpr int segments() const { return (tiles + segment - 1) / segment; }
 };
 
-struct ScanShape {
-  int H, P, G, N;
-  int shift;
-  bool on[2];  // forward, backward
-  float dt_low, dt_high;
-  bool dt_is_float;     // else bfloat16, as everything per token is
-  bool delta_is_float;  // likewise
+// S is float or __nv_bfloat16; the kernels for tensor cores take bfloat16. dt and delta are float
+// or bfloat16.
+using kernels::ScanShape;
+using kernels::StridedRows;
+template <typename S>
+using ScanInputs = kernels::ScanInputs<S, float, void>;
+template <typename S>
+using ScanGradients = kernels::ScanGradients<S, float, void>;
+template <typename S>
+using ScanForward = kernels::ScanForward<S, float, void>;
+template <typename S>
+using ScanBackward = kernels::ScanBackward<S, float, void>;
+
+// Memory of a call, aligned to 16 bytes.
+struct ScanMemory {
+  void* saved;    // what the forward pass saves for the backward pass: decays, and states if any
+  void* scratch;  // of the pass alone
 };
 
-// Rows are tokens; *_row is the distance of rows, in values.
-struct ScanDirectionInputs {
-  const void* dt = nullptr;                        // (n, H) before softplus
-  const __nv_bfloat16 *b = nullptr, *c = nullptr;  // (n, G, N)
-  int64_t dt_row = 0, b_row = 0, c_row = 0;
-};
-
-struct ScanInputs {
-  const __nv_bfloat16* x = nullptr;  // (n, H, P)
-  int64_t x_row = 0;
-  ScanDirectionInputs direction[2];
-  const float *dt_bias = nullptr, *A = nullptr;  // (H)
-  const float* diagonal = nullptr;               // (H) added to delta; null: nothing
-  const void* delta = nullptr;                   // (n, H); null: zero
-  int64_t delta_row = 0;
-};
-
-// Gradients; null: not wanted, but x always is.
-struct ScanDirectionGradients {
-  void* dt = nullptr;  // (n, H) in the type of dt
-  __nv_bfloat16 *b = nullptr, *c = nullptr;
-  int64_t dt_row = 0, b_row = 0, c_row = 0;
-};
-
-struct ScanGradients {
-  __nv_bfloat16* x = nullptr;  // (n, H, P)
-  int64_t x_row = 0;
-  ScanDirectionGradients direction[2];
-  float *dt_bias = nullptr, *A = nullptr, *diagonal = nullptr;  // (H)
-  void* delta = nullptr;                                        // (n, H), in the type of delta
-  int64_t delta_row = 0;
-};
-
-// Called after each pass of a call has been launched, on the launching thread: for timing the
-// passes one by one.
+// Called on the launching thread after each pass of a call has been launched: for timing the passes
+// one by one.
 struct PassObserver {
   void (*launched)(void* context, const char* pass) = nullptr;
   void* context = nullptr;
@@ -94,27 +73,26 @@ struct PassObserver {
   }
 };
 
-// Whether the kernels for tensor cores take these sizes: P a multiple of 32, N 16, 32, 64 or 128,
-// and a block may have shared memory enough for what a forward pass needs or, with `gradients`,
-// also a backward pass (Hopper always has). Of the current device where it is not said how much.
+// Whether the kernels for tensor cores support these sizes: P is a multiple of 32, N is 16, 32, 64
+// or 128, and a block may have enough shared memory for a forward pass or, with `gradients`, also
+// for a backward pass (always so on Hopper). The limit is that of the current device unless given.
 bool scan_fits(const ScanShape& shape, bool gradients, int shared_bytes);
 bool scan_fits(const ScanShape& shape, bool gradients);
-// From now on as on a device whose blocks have no more shared memory than this: for tests.
+// Lowers the limit of every device to this: for tests.
 void limit_shared_memory(int bytes);
 
-// Bytes of what a backward pass wants to see again: decays, and states where there are any.
+// Bytes of ScanMemory.
 std::size_t scan_saved_bytes(const ScanShape& shape, const ScanLayout& layout);
-// Bytes of scratch memory of a call.
 std::size_t scan_forward_bytes(const ScanShape& shape, const ScanLayout& layout);
 std::size_t scan_backward_bytes(const ScanShape& shape, const ScanLayout& layout);
 
-// All pointers aligned to 16 bytes, as are the rows of x, b, c, y and their gradients.
-cudaError_t scan_forward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                         void* saved, void* scratch, __nv_bfloat16* y, int64_t y_row,
-                         cudaStream_t stream, const PassObserver& passed = {});
-cudaError_t scan_backward(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                          const void* saved, void* scratch, const __nv_bfloat16* dy, int64_t dy_row,
-                          const ScanGradients& out, cudaStream_t stream,
+// All pointers are aligned to 16 bytes, as are the rows of x, b, c, y and their gradients. The
+// gradient of x must be wanted.
+cudaError_t scan_forward(const ScanForward<__nv_bfloat16>& p, const ScanLayout& layout,
+                         const ScanMemory& memory, cudaStream_t stream,
+                         const PassObserver& passed = {});
+cudaError_t scan_backward(const ScanBackward<__nv_bfloat16>& p, const ScanLayout& layout,
+                          const ScanMemory& memory, cudaStream_t stream,
                           const PassObserver& passed = {});
 
 }  // namespace hydramix::cuda

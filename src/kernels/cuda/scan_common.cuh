@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scan for tensor cores and the plain one share: where tiles and sequences are, and values
-// that are stored in either type.
+// Shared by the scan for tensor cores and the plain one: where tiles and sequences are, and values
+// of either storage type.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/scan.h"
 
 namespace hydramix::cuda {
+
+// ScanShape in the types that kernels compute with.
+struct DeviceShape {
+  int H, P, G, N, shift;
+  bool on[2];
+  float dt_low, dt_high;
+
+  explicit DeviceShape(const ScanShape& s)
+      : H(static_cast<int>(s.H)),
+        P(static_cast<int>(s.P)),
+        G(static_cast<int>(s.G)),
+        N(static_cast<int>(s.N)),
+        shift(static_cast<int>(s.shift)),
+        on{s.on[0], s.on[1]},
+        dt_low(static_cast<float>(s.dt_low)),
+        dt_high(static_cast<float>(s.dt_high)) {}
+};
 
 struct Span {
   int begin, rows;
@@ -27,27 +44,29 @@ struct Window {
   __device__ __forceinline__ bool has(int r) const { return r >= low && r < high; }
 };
 
-// The rows of the sequence that goes on over the border where direction d leaves the tile, none if
-// none does; and whether it also came in over the other one. `bounds` are those of far_token.
+// The rows of the sequence that continues across the border where direction d leaves the tile (none
+// if no sequence does), and whether it also crosses the other border. `bounds` are those of
+// far_token.
 struct Crossing {
   Window rows;
   bool passes;
 };
 __device__ __forceinline__ Crossing crossing(int d, const Span& s, int2 bounds) {
-  const bool before = bounds.x<s.begin, behind = bounds.y> s.begin + s.rows;
-  if (!(d == 0 ? behind : before)) return {{0, 0}, false};
-  return {{max(bounds.x - s.begin, 0), min(bounds.y - s.begin, s.rows)}, before && behind};
+  const bool before = bounds.x < s.begin;
+  const bool after = s.begin + s.rows < bounds.y;
+  if (!(d == 0 ? after : before)) return {{0, 0}, false};
+  return {{max(bounds.x - s.begin, 0), min(bounds.y - s.begin, s.rows)}, before && after};
 }
 __device__ __forceinline__ Crossing crossing(const ScanLayout& layout, int d, const Span& s) {
   return crossing(d, s, layout.bounds[far_token(d, s)]);
 }
 
-// Token of place q on the way of direction d.
+// The token at place q in the order of direction d.
 __device__ __forceinline__ int token(int d, const Span& s, int q) {
   return d == 0 ? s.begin + q : s.begin + s.rows - 1 - q;
 }
 
-// Whether the first (last) token of a sequence, where a direction starts.
+// Whether direction d starts a sequence at token t.
 __device__ __forceinline__ bool starts(const ScanLayout& layout, int d, int t) {
   const int2 bounds = layout.bounds[t];
   return d == 0 ? bounds.x == t : bounds.y == t + 1;

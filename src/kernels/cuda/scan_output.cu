@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scan's output. A block owns a tile and some heads of one group. c . b of its places is
-// computed once, as one matrix whose lower triangle is of the forward and whose upper triangle of
-// the backward direction, and stays in registers; each head then scales it by its decays, puts
-// delta on the diagonal, multiplies by x, and adds what comes through the states.
+// The scan's output. A block owns a tile and some heads of one group. c . b is computed once, as
+// one matrix whose lower triangle is of the forward and whose upper triangle of the backward
+// direction, and stays in registers; each head then scales it by its decays, puts delta on the
+// diagonal, multiplies by x, and adds the product with the states.
 //
-// Floor: x is read and y written once, 4 bytes a channel; with states another P N / kTile values a
-// channel and direction.
+// Floor: x is read and y written once, 4 bytes per channel; with states another P N / kTile values
+// per channel and direction.
 #include "kernels/cuda/scan_parts.cuh"
 
 namespace hydramix::cuda {
 namespace {
 
-struct Arguments {
-  ScanLayout layout;
-  Decays decays;
-  Parts parts;
-  ScanInputs in;
+struct Arguments : TileArguments {
+  ScanInputs<BFloat16> in;
   const BFloat16* states;
-  BFloat16* y;
-  int64_t y_row;
-  int shift, runs;
-  bool on[2], delta_is_float;
+  StridedRows<BFloat16> y;
+  int runs;
 };
 
 template <int P, int N, bool kStates>
@@ -28,20 +23,20 @@ struct Plan {
   static constexpr int kRows = Tile<N>::bytes(kTile);     // of b or c
   static constexpr int kState = kStates ? P * N * 2 : 0;  // of one direction
   static constexpr int kStage = Tile<P>::bytes(kTile) + 2 * kState;
-  // c stays for the states; b is needed in the beginning only, where later the stages are.
+  // c stays for the states; b is needed at the beginning only; the stages then overwrite it.
   static constexpr int kStages = 2 * kRows + 2 * kStage;
   static constexpr int kBytes = kStages > 4 * kRows ? kStages : 4 * kRows;
 };
 
-// The rows of a tile that redo.window says.
+// Computes the rows redo.window of a tile.
 template <int P, int N, bool kStates>
 __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
   using Plan = Plan<P, N, kStates>;
   constexpr int kThreads = 256;
   extern __shared__ __align__(128) uint8_t shared[];
-  // Pairs of them are read at once: aligned, whatever else the compiler puts there.
+  // Aligned, because pairs of them are read at once.
   __shared__ __align__(16) float reach[2][2][kTile], entry[2][2][kTile];  // [stage][direction]
-  __shared__ __align__(16) float delta[2][kTile], never[16];
+  __shared__ __align__(16) float delta[2][kTile], masked_logs[16];
 
   const int tile = blockIdx.x, group = blockIdx.y / a.runs, run = blockIdx.y % a.runs;
   const int length = ceil_div(a.parts.per_group, a.runs);
@@ -53,29 +48,28 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
   const uint32_t base = shared_address(shared);
   const uint32_t stages = base + 2 * Plan::kRows;
   const int row0 = 16 * warp + g, row1 = row0 + 8;
-  uint32_t columns_at[P / 16];  // where a lane finds 16 columns of x, in the first 16 rows
+  uint32_t columns_at[P / 16];  // address of 16 columns of x for a lane, in the first 16 rows
 #pragma unroll
   for (int j = 0; j < P / 16; ++j) {
     columns_at[j] = Tile<P>::offset(lane & 15, 2 * j + (lane >> 4));
     keep(columns_at[j]);
   }
-  if (thread < 16) never[thread] = kNever;
+  if (thread < 16) masked_logs[thread] = kMaskedLog;
 
 #pragma unroll
   for (int d = 0; d < 2; ++d) {
     const auto& in = a.in.direction[d];
     const bool on = a.on[d];
-    load_rows<N, kThreads>(base + d * Plan::kRows, on ? in.c + group * N : nullptr, in.c_row, s,
-                           redo.window, a.layout, a.shift == 1 ? d : -1, thread);
-    load_rows<N, kThreads>(stages + d * Plan::kRows, on ? in.b + group * N : nullptr, in.b_row, s,
-                           redo.window, a.layout, -1, thread);
+    load_rows<N, kThreads>(base + d * Plan::kRows, on ? in.c.data + group * N : nullptr,
+                           in.c.stride, s, redo.window, a.layout, a.shift == 1 ? d : -1, thread);
+    load_rows<N, kThreads>(stages + d * Plan::kRows, on ? in.b.data + group * N : nullptr,
+                           in.b.stride, s, redo.window, a.layout, -1, thread);
   }
   commit_copies();
   wait_copies<0>();
   __syncthreads();
 
-  // c . b, as A of the 16 x 16 block of columns k; the one on the diagonal by itself: what is done
-  // with it is long, and would be there eight times.
+  // c . b, as operand A of the 16 x 16 block of columns k.
   const DiagonalBlock diagonal(lane, a.shift, a.on, /*transposed=*/false);
   uint32_t products[kTile / 16][4], diagonal_products[4];
   const auto add_products = [&](float(&sum)[2][4], int d, int k) {
@@ -88,40 +82,17 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
       multiply(sum[1], m, b[2], b[3]);
     }
   };
-#pragma unroll
-  for (int k = 0; k < kTile / 16; ++k) {
-    float sum[2][4] = {};
-    if (k != warp) add_products(sum, k < warp ? 0 : 1, k);
-    products[k][0] = pack(sum[0][0], sum[0][1]);
-    products[k][1] = pack(sum[0][2], sum[0][3]);
-    products[k][2] = pack(sum[1][0], sum[1][1]);
-    products[k][3] = pack(sum[1][2], sum[1][3]);
-  }
-  {
-    float forward[2][4] = {}, backward[2][4] = {};
-    add_products(forward, 0, warp);
-    add_products(backward, 1, warp);
-#pragma unroll
-    for (int t = 0; t < 2; ++t)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        forward[t][e] = diagonal.in(0, t, e)   ? forward[t][e]
-                        : diagonal.in(1, t, e) ? backward[t][e]
-                                               : 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
-  }
-  __syncthreads();  // b is read: its place is the stages' from here on
+  pack_products</*kTransposed=*/false>(diagonal, warp, add_products, products, diagonal_products);
+  __syncthreads();  // all have read b: the stages overwrite it from here on
 
-  // Thread i looks after row i % 128 of direction i / 128.
+  // Thread i handles row i % 128 of direction i / 128.
   const RowLogs logs{thread / kTile, thread % kTile, a.shift,
                      a.on[thread / kTile] && redo.window.has(thread % kTile), s};
 #pragma unroll
   for (int stage = 0; stage < 2; ++stage)
     logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-  const RowCopies<P, kThreads> copies(a.in.x_row, thread);
-  const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
+  const RowCopies<P, kThreads> copies(a.in.x.stride, thread);
+  const BFloat16* x_rows = a.in.x.data + s.begin * a.in.x.stride;
   const auto start_copies = [&](int part, int stage) {
     const int head = part / a.parts.per_head;
     logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
@@ -140,8 +111,7 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
     commit_copies();
   };
   const auto delta_of_part = [&](int part) {
-    return logs.d == 0 ? delta_of(a.in, a.delta_is_float, part / a.parts.per_head, s, logs.r)
-                       : 0.0f;
+    return logs.d == 0 ? delta_of(a.in, part / a.parts.per_head, s, logs.r) : 0.0f;
   };
   float next_delta;
   start_copies(first_part, 0);
@@ -169,11 +139,12 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
         multiply(acc[2 * j + 1], matrix, b[2], b[3]);
       }
     };
-    // Without a branch, so that blocks overlap: on the diagonal all of it decays to nothing.
+    // No branch, so that blocks overlap. The block on the diagonal is masked: its decays are zero.
     const auto multiply_blocks = [&](auto first) {
 #pragma unroll
       for (int k = decltype(first)::value; k < decltype(first)::value + 4; ++k) {
-        const float* entries = k == warp ? never : entry[stage][k < warp ? 0 : 1] + 16 * k + 2 * c;
+        const float* entries =
+            k == warp ? masked_logs : entry[stage][k < warp ? 0 : 1] + 16 * k + 2 * c;
         const float reach0 = k < warp ? r[0][0] : r[1][0], reach1 = k < warp ? r[0][1] : r[1][1];
         const float2 e0 = *reinterpret_cast<const float2*>(entries);
         const float2 e1 = *reinterpret_cast<const float2*>(entries + 8);
@@ -204,13 +175,7 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
           const float v = (e & 1 ? high(two) : low(two)) * power_of_two(log);
           m[t][e] = forward || diagonal.in(1, t, e) ? v : 0.0f;
         }
-      if (diagonal.here) {
-        const float d0 = delta[stage][row0], d1 = delta[stage][row1];
-        m[0][0] += diagonal.odd ? 0.0f : d0;
-        m[0][1] += diagonal.odd ? d0 : 0.0f;
-        m[1][2] += diagonal.odd ? 0.0f : d1;
-        m[1][3] += diagonal.odd ? d1 : 0.0f;
-      }
+      if (diagonal.here) diagonal.add(m, delta[stage][row0], delta[stage][row1]);
       const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
                                   pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
       multiply_block(matrix, warp);
@@ -222,10 +187,10 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
           add_state_product<P, N>(acc, base + d * Plan::kRows, 16 * warp, power_of_two(r[d][0]),
                                   power_of_two(r[d][1]),
                                   x + Tile<P>::bytes(kTile) + d * Plan::kState, lane);
-    __syncthreads();  // everybody has read x: its rows may be written
+    __syncthreads();  // all have read x: its rows may be overwritten
     uint32_t seen = 0;
     store_rows<P>(acc, shared + 2 * Plan::kRows + stage * Plan::kStage, 16 * warp,
-                  a.y + s.begin * a.y_row + part * P, a.y_row, redo.window, lane, seen);
+                  a.y.data + s.begin * a.y.stride + part * P, a.y.stride, redo.window, lane, seen);
     redo.add(seen);
   }
 }
@@ -245,7 +210,7 @@ __global__ void __launch_bounds__(256, N <= 64 ? 2 : 1) output_kernel(const Argu
 int output_shared(const Parts& parts) {
   int bytes = 0;
   with_sizes(parts, [&](auto p, auto n) {
-    // And reach, entry and delta of each stage, never.
+    // Plus reach, entry and delta of each stage, masked_logs.
     bytes = Plan<decltype(p)::value, decltype(n)::value, true>::kBytes + 4 * (2 * 5 * kTile + 16) +
             static_cast<int>(sizeof(Redo));
     return cudaSuccess;
@@ -253,26 +218,16 @@ int output_shared(const Parts& parts) {
   return bytes;
 }
 
-cudaError_t scan_output(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                        const Decays& decays, const BFloat16* states, BFloat16* y, int64_t y_row,
-                        cudaStream_t stream) {
+cudaError_t scan_output(const DeviceShape& shape, const ScanLayout& layout,
+                        const ScanInputs<BFloat16>& in, const Decays& decays,
+                        const BFloat16* states, StridedRows<BFloat16> y, cudaStream_t stream) {
   const Parts parts(shape);
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
     const int slots = multiprocessors() * (N <= 64 ? 2 : 1);
     const int runs = best_runs(static_cast<int64_t>(layout.tiles) * parts.G, parts.per_group, slots,
                                /*overhead=*/2);
-    const Arguments a{layout,
-                      decays,
-                      parts,
-                      in,
-                      states,
-                      y,
-                      y_row,
-                      shape.shift,
-                      runs,
-                      {shape.on[0], shape.on[1]},
-                      shape.delta_is_float};
+    const Arguments a{{shape, layout, decays}, in, states, y, runs};
     const auto launch = [&](auto* kernel, int bytes) {
       if (const auto e = allow_shared(kernel, bytes); e != cudaSuccess) return e;
       kernel<<<dim3(layout.tiles, parts.G * runs), 256, bytes, stream>>>(a);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of the scan share. Notation, for one direction, one head and one tile (all
+// Shared by the kernels of the scan. Notation, for one direction, one head and one tile (all
 // logarithms to base 2):
 //
 //   sum_t     log of the decay from the tile's border through token t: a_first + ... + a_t forward,
 //             a_t + ... + a_last backward; of a sequence that begins in the tile, kReset for each
-//             token before it, whatever those are, and its own decays
+//             token before it, whatever its value, and its own decays
 //   entry_t   sum_t - log dt_t
-//   reach_i   log of the decay from the border to where row i looks: sum_{i-1} forward, sum_{i+1}
-//             backward, 0 at the border itself; sum_i without a shift
+//   reach_i   log of the decay from the border to the state that row i reads: sum_{i-1} forward,
+//             sum_{i+1} backward, 0 at the border itself; sum_i without a shift
 //   far       the token at the other border: the last one forward, the first one backward
 //
 //   M_ij = (c_{i-1} . b_j) 2^(reach_i - entry_j),   state' = 2^sum_far state + sum_j 2^(sum_far -
@@ -21,18 +21,18 @@
 
 namespace hydramix::cuda {
 
-constexpr float kReset = -160;  // in front of a sequence: no decay is stronger than this one
-constexpr float kNever = 1e30f;
+constexpr float kReset = -160;       // before a sequence: the strongest decay
+constexpr float kMaskedLog = 1e30f;  // entry of a masked row, and minus its reach
 constexpr float kLog2e = 1.4426950408889634f;
 
-// Heads as the kernels see them.
+// Heads, divided into parts.
 struct Parts {
   int P, N, G;
   int count;      // parts of all heads
   int per_head;   // parts of a head
   int per_group;  // parts of a group
 
-  explicit Parts(const ScanShape& s)
+  explicit Parts(const DeviceShape& s)
       : P(s.P % 64 == 0 ? 64 : 32),
         N(s.N),
         G(s.G),
@@ -56,26 +56,42 @@ struct Decays {
   }
 };
 
-// Row r of the tile: 2^reach is 0 for a row that is not there.
+// Arguments that all kernels over tiles have.
+struct TileArguments {
+  ScanLayout layout;
+  Decays decays;
+  Parts parts;
+  int shift;
+  bool on[2];
+
+  TileArguments(const DeviceShape& shape, const ScanLayout& tiles, const Decays& sums)
+      : layout(tiles),
+        decays(sums),
+        parts(shape),
+        shift(shape.shift),
+        on{shape.on[0], shape.on[1]} {}
+};
+
+// Row r of the tile: 2^reach is 0 if there is no such row.
 __device__ __forceinline__ float reach_of(const float* sums, int d, int shift, const Span& s,
                                           int r) {
-  if (r >= s.rows) return -kNever;
+  if (r >= s.rows) return -kMaskedLog;
   if (shift == 0) return sums[s.begin + r];
   if (d == 0) return r == 0 ? 0.0f : sums[s.begin + r - 1];
   return r == s.rows - 1 ? 0.0f : sums[s.begin + r + 1];
 }
 
 __device__ __forceinline__ float entry_of(const float* entries, const Span& s, int r) {
-  return r < s.rows ? entries[s.begin + r] : kNever;
+  return r < s.rows ? entries[s.begin + r] : kMaskedLog;
 }
 
-// A tile that several sequences share is one matrix, with zeros where they meet: if one of them is
-// not finite, 0 times that is NaN in the rows of all. So a block notes whether a result of it is
-// not finite, and if one is, does the tile again for one sequence at a time, as if nothing else was
-// in it. Numbers add up to the same bits either way. In shared memory.
+// A tile of several sequences is one matrix, with zeros between different sequences. If a value of
+// one sequence is not finite, 0 times that value is NaN in the rows of all. So a block records
+// whether one of its results is not finite. If so, it repeats the tile for one sequence at a time.
+// Finite sums have the same bits either way. In shared memory.
 struct Redo {
   Span tile;
-  Window window;  // the rows that are there: all of them at first
+  Window window;  // the rows to compute: all of them at first
   int spoilt;
 
   __device__ __forceinline__ void begin(const Span& s) {
@@ -85,7 +101,7 @@ struct Redo {
   __device__ __forceinline__ void add(uint32_t seen) {
     if (not_finite(seen)) atomicOr(&spoilt, 1);
   }
-  // Whether there is more to do, which `window` says then. Every thread calls it.
+  // Whether there are more rows to do; if so, sets `window`. Every thread calls it.
   __device__ __forceinline__ bool next(const ScanLayout& layout, const Span& s) {
     __syncthreads();
     const Window w = window;
@@ -99,19 +115,19 @@ struct Redo {
     return true;
   }
 };
-// The number of the thread, to begin a loop over Redo with: what is computed from it is not
-// computed before the loop, where it would be held in registers that the loop needs.
+// The index of the thread, for use inside a loop over Redo. The compiler cannot move computations
+// with it out of the loop, where their results would occupy registers.
 __device__ __forceinline__ int thread_number() {
   int thread;
   asm volatile("mov.u32 %0, %%tid.x;\n" : "=r"(thread));
   return thread;
 }
 
-// reach and entry of one row and direction in shared memory, in the background: what is the same
-// for every head is put there once, the rest comes with the copies of a head.
+// reach and entry of one row and direction in shared memory. Values that are the same for every
+// head are stored once, the others are copied asynchronously with each head.
 struct RowLogs {
   int d, r, shift;
-  bool on;  // and the row is there
+  bool on;  // the direction is on, and the row exists
   Span s;
 
   __device__ __forceinline__ bool reach_varies() const {
@@ -119,8 +135,8 @@ struct RowLogs {
   }
   __device__ __forceinline__ void put_fixed(float& reach, float& entry) const {
     if (!on) {
-      reach = -kNever;
-      entry = kNever;
+      reach = -kMaskedLog;
+      entry = kMaskedLog;
     } else if (!reach_varies()) {
       reach = 0;
     }
@@ -135,12 +151,12 @@ struct RowLogs {
 };
 
 // The rows of a tile into shared memory: token begin + r in row r, zeros outside the window. With
-// `looks` >= 0 rather the token that row r looks at in that direction: the one before or behind it,
-// or none where its sequence starts.
+// `neighbour` = d >= 0, row r gets the previous token in the order of direction d instead, or zeros
+// where its sequence starts.
 template <int W, int kThreads>
 __device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int64_t row_stride,
                                           const Span& s, const Window& window,
-                                          const ScanLayout& layout, int looks, int thread) {
+                                          const ScanLayout& layout, int neighbour, int thread) {
   constexpr int kCopies = kTile * Tile<W>::kPieces;
 #pragma unroll
   for (int step = 0; step < (kCopies + kThreads - 1) / kThreads; ++step) {
@@ -149,17 +165,17 @@ __device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int
     const int r = i / Tile<W>::kPieces, piece = i % Tile<W>::kPieces;
     bool valid = from != nullptr && window.has(r);
     int t = s.begin + r;
-    if (valid && looks >= 0) {
-      valid = !starts(layout, looks, t);
-      t += looks == 0 ? -1 : 1;
+    if (valid && neighbour >= 0) {
+      valid = !starts(layout, neighbour, t);
+      t += neighbour == 0 ? -1 : 1;
     }
     const BFloat16* source = valid ? from + t * row_stride + piece * 8 : from;
     copy_async(to + Tile<W>::offset(r, piece), source, valid);
   }
 }
 
-// Copies of a tile's rows that are made again and again, by kThreads threads: what a thread has to
-// know for that is computed once.
+// Repeated copies of a tile's rows by kThreads threads: the addresses of a thread are computed
+// once.
 template <int W, int kThreads>
 class RowCopies {
  public:
@@ -169,7 +185,7 @@ class RowCopies {
         within_(row_ * row_stride + thread % kPieces * 8),
         offset_(Tile<W>::offset(row_, thread % kPieces)) {}
 
-  // `first`: the row of the tile's first token; rows [low, high) of the tile are there.
+  // `first`: the row of the tile's first token; rows [low, high) of the tile are copied.
   __device__ __forceinline__ void start(uint32_t to, const BFloat16* first, int low,
                                         int high) const {
     if (kRows > kTile && row_ >= kTile) return;
@@ -197,7 +213,7 @@ class RowCopies {
   uint32_t offset_;
 };
 
-// A state as it lies in memory: 8 x 8 blocks of P x N, the blocks row by row, each 128 bytes.
+// The memory layout of a state: 8 x 8 blocks of P x N, the blocks row by row, each 128 bytes.
 template <int P, int N, int kThreads>
 __device__ __forceinline__ void load_state(uint32_t to, const BFloat16* from, int thread) {
   constexpr int kCopies = P * N / 8;
@@ -233,14 +249,55 @@ struct DiagonalBlock {
   __device__ __forceinline__ bool in(int d, int t, int e) const {
     return bits[d] >> (4 * t + e) & 1;
   }
+  // Adds to the lane's two entries on the diagonal; only if `here`.
+  __device__ __forceinline__ void add(float (&m)[2][4], float v0, float v1) const {
+    m[0][0] += odd ? 0.0f : v0;
+    m[0][1] += odd ? v0 : 0.0f;
+    m[1][2] += odd ? 0.0f : v1;
+    m[1][3] += odd ? v1 : 0.0f;
+  }
 };
 
-// delta of a row, with what is the same for all rows.
-__device__ __forceinline__ float delta_of(const ScanInputs& in, bool is_float, int head,
-                                          const Span& s, int r) {
+// c . b of a warp's 16 rows of a tile as 16 x 16 blocks, packed as operands A. The block on the
+// diagonal is kept apart: the code for it is long, and would be there eight times.
+// add(sum, d, k) adds block k of direction d. The forward direction has the columns before the
+// rows; transposed, those after them.
+template <bool kTransposed, typename Add>
+__device__ __forceinline__ void pack_products(const DiagonalBlock& diagonal, int warp,
+                                              const Add& add, uint32_t (&products)[kTile / 16][4],
+                                              uint32_t (&diagonal_products)[4]) {
+#pragma unroll
+  for (int k = 0; k < kTile / 16; ++k) {
+    float sum[2][4] = {};
+    const bool forward = kTransposed ? k > warp : k < warp;
+    if (k != warp) add(sum, forward ? 0 : 1, k);
+    products[k][0] = pack(sum[0][0], sum[0][1]);
+    products[k][1] = pack(sum[0][2], sum[0][3]);
+    products[k][2] = pack(sum[1][0], sum[1][1]);
+    products[k][3] = pack(sum[1][2], sum[1][3]);
+  }
+  float forward[2][4] = {}, backward[2][4] = {};
+  add(forward, 0, warp);
+  add(backward, 1, warp);
+#pragma unroll
+  for (int t = 0; t < 2; ++t)
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      forward[t][e] = diagonal.in(0, t, e)   ? forward[t][e]
+                      : diagonal.in(1, t, e) ? backward[t][e]
+                                             : 0.0f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
+}
+
+// delta of a row plus the diagonal.
+__device__ __forceinline__ float delta_of(const ScanInputs<BFloat16>& in, int head, const Span& s,
+                                          int r) {
   if (r >= s.rows) return 0;
   float v = in.diagonal != nullptr ? in.diagonal[head] : 0.0f;
-  if (in.delta != nullptr) v += load_any(in.delta, (s.begin + r) * in.delta_row + head, is_float);
+  if (in.delta.data != nullptr)
+    v += load_any(in.delta.data, (s.begin + r) * in.delta.stride + head, in.delta_is_float);
   return v;
 }
 
@@ -275,9 +332,9 @@ __device__ __forceinline__ void add_state_product(float (&acc)[P / 8][4], uint32
   }
 }
 
-// Rows first .. first + 15 of (rows, P), held by a warp as sums of products, to global memory,
-// those in the window, by way of the same rows of a tile in shared memory that nobody else reads.
-// Notes in `seen` what is not finite.
+// Rows first .. first + 15 of (rows, P), held by a warp as sums of products, to global memory if
+// they are in the window. They pass through the same rows of a tile in shared memory, which no
+// other warp reads. Records in `seen` values that are not finite.
 template <int P>
 __device__ __forceinline__ void store_rows(const float (&acc)[P / 8][4], uint8_t* tile, int first,
                                            BFloat16* to, int64_t row_stride, const Window& window,
@@ -302,15 +359,15 @@ __device__ __forceinline__ void store_rows(const float (&acc)[P / 8][4], uint8_t
   }
 }
 
-// The shared memory that a kernel needs beyond what every kernel may have.
+// Lets a kernel use more shared memory than the default limit.
 template <typename Kernel>
 inline cudaError_t allow_shared(Kernel* kernel, int bytes) {
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
 }
 
-// Into how many runs to cut `parts` parts of `blocks` blocks of work so that `slots` blocks at a
-// time finish soonest; every run begins with the work of `overhead` parts.
+// The number of runs into which to cut the `parts` parts of each of `blocks` units of work, so that
+// `slots` blocks at a time finish soonest. Every run has an overhead of `overhead` parts.
 inline int best_runs(int64_t blocks, int parts, int slots, double overhead) {
   int best = 1;
   double best_cost = 1e300;
@@ -324,7 +381,7 @@ inline int best_runs(int64_t blocks, int parts, int slots, double overhead) {
   return best;
 }
 
-// Of the current device; for what does not change a result.
+// Of the current device; only for decisions that change no result.
 int multiprocessors();
 
 // Calls f(Int<P>, Int<N>) for the sizes of `parts`.
@@ -353,61 +410,63 @@ cudaError_t with_sizes(const Parts& parts, const F& f) {
 
 // The passes, in the order of their files.
 
-cudaError_t scan_prepare(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                         const Decays& decays, cudaStream_t stream);
+cudaError_t scan_prepare(const DeviceShape& shape, const ScanLayout& layout,
+                         const ScanInputs<BFloat16>& in, const Decays& decays, cudaStream_t stream);
 
 // States at the borders of tiles: (2, tiles, parts, P N) bfloat16.
 struct StatePass {
-  bool gradient;      // of the states, from dy and c, walking the other way
-  const BFloat16* u;  // x, or dy
-  int64_t u_row;
-  const BFloat16* v[2];  // b, or c
-  int64_t v_row[2];
+  bool gradient;                     // of the states, from dy and c, walking the other way
+  StridedRows<const BFloat16> u;     // x, or dy
+  StridedRows<const BFloat16> v[2];  // b, or c
   BFloat16* states;
   // Only where layout.carries:
   float* ends;    // (2, segments, parts, P N)
   float* totals;  // (2, segments, parts): log of the decay of a segment
-  float* before;  // (2, tiles, parts): ... of what of a segment is before a tile
+  float* before;  // (2, tiles, parts): ... of the part of a segment before a tile
 };
 int states_shared(const Parts& parts);  // bytes of a block, here and below
-cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const Decays& decays,
+cudaError_t scan_states(const DeviceShape& shape, const ScanLayout& layout, const Decays& decays,
                         const StatePass& pass, cudaStream_t stream);
 
 int output_shared(const Parts& parts);
-cudaError_t scan_output(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                        const Decays& decays, const BFloat16* states, BFloat16* y, int64_t y_row,
-                        cudaStream_t stream);
+cudaError_t scan_output(const DeviceShape& shape, const ScanLayout& layout,
+                        const ScanInputs<BFloat16>& in, const Decays& decays,
+                        const BFloat16* states, StridedRows<BFloat16> y, cudaStream_t stream);
 
-// What the backward pass gathers before it becomes gradients.
+// Intermediate sums of the backward pass.
 struct Gathered {
   // (9, parts, n): of reach and entry of either direction, and of delta; then of reach and entry
-  // what comes through states
+  // the part that comes through states
   float* places;
-  float* shares;  // (slots, n, G, 4, N): of b and looked-at c, forward, then backward
+  float* shares;  // (slots, n, G, 4, N): of b and of c at the row that read it, forward, backward
   float* dots;    // (2, tiles, parts): of the decay of a whole tile
-  int runs;       // slots that scan_tile_gradient fills; the one behind them is of the states
+  int runs;       // slots that scan_tile_gradient fills; one more slot after them is of the states
 };
 __host__ __device__ inline float* place(const Gathered& g, const Parts& parts, int64_t n, int kind,
                                         int part) {
   return g.places + (static_cast<int64_t>(kind) * parts.count + part) * n;
 }
-int tile_gradient_runs(const ScanShape& shape, const ScanLayout& layout);
+int tile_gradient_runs(const DeviceShape& shape, const ScanLayout& layout);
 int tile_gradient_shared(const Parts& parts);
 int state_gradient_shared(const Parts& parts);
-cudaError_t scan_tile_gradient(const ScanShape& shape, const ScanLayout& layout,
-                               const ScanInputs& in, const Decays& decays, const BFloat16* dy,
-                               int64_t dy_row, const BFloat16* dstates, const Gathered& gathered,
-                               BFloat16* dx, int64_t dx_row, cudaStream_t stream);
-cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout,
-                                const ScanInputs& in, const Decays& decays, const BFloat16* dy,
-                                int64_t dy_row, const BFloat16* states, const BFloat16* dstates,
-                                const Gathered& gathered, cudaStream_t stream);
+cudaError_t scan_tile_gradient(const DeviceShape& shape, const ScanLayout& layout,
+                               const ScanInputs<BFloat16>& in, const Decays& decays,
+                               StridedRows<const BFloat16> dy, const BFloat16* dstates,
+                               const Gathered& gathered, StridedRows<BFloat16> dx,
+                               cudaStream_t stream);
+cudaError_t scan_state_gradient(const DeviceShape& shape, const ScanLayout& layout,
+                                const ScanInputs<BFloat16>& in, const Decays& decays,
+                                StridedRows<const BFloat16> dy, const BFloat16* states,
+                                const BFloat16* dstates, const Gathered& gathered,
+                                cudaStream_t stream);
 // Gradients of b and c from their shares.
-cudaError_t scan_shares(const ScanShape& shape, const ScanLayout& layout, const Gathered& gathered,
-                        const ScanGradients& out, cudaStream_t stream);
+cudaError_t scan_shares(const DeviceShape& shape, const ScanLayout& layout,
+                        const Gathered& gathered, const ScanGradients<BFloat16>& out,
+                        cudaStream_t stream);
 // Those of dt, A, delta and the diagonal. sums: (5, tiles, H), scratch.
-cudaError_t scan_finish(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                        const Decays& decays, const Gathered& gathered, float* sums,
-                        const ScanGradients& out, cudaStream_t stream);
+cudaError_t scan_finish(const DeviceShape& shape, const ScanLayout& layout,
+                        const ScanInputs<BFloat16>& in, const Decays& decays,
+                        const Gathered& gathered, float* sums, const ScanGradients<BFloat16>& out,
+                        cudaStream_t stream);
 
 }  // namespace hydramix::cuda

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before and behind the matrix products: dt becomes decays, summed up tile by tile, and what was
-// gathered for decays becomes gradients of dt, A, delta, b and c. A block has eight heads of a
-// tile, 128 threads for each direction; thread q of a direction has the token at place q on its
-// way.
-#include <math.h>
-
+// The passes before and after the matrix products. The first turns dt into decays and sums them
+// tile by tile. The last ones turn gathered gradients of decays into those of dt, A, delta, b and
+// c. A block has eight heads of a tile, 128 threads for each direction. Thread q of a direction has
+// the token at place q in its order.
 #include "kernels/cuda/scan_parts.cuh"
+#include "kernels/cuda/softplus.cuh"
 
 namespace hydramix::cuda {
 namespace {
@@ -13,40 +12,35 @@ namespace {
 constexpr int kHeads = 8;
 
 struct Arguments {
-  ScanShape shape;
+  DeviceShape shape;
   ScanLayout layout;
-  ScanInputs in;
+  ScanInputs<BFloat16> in;
   Decays decays;
 };
 
-__device__ __forceinline__ float softplus(float v) { return v > 20.0f ? v : log1pf(expf(v)); }
-
-// One token's step, and what its gradient needs.
+// The step of a token, with the values that its gradient needs.
 struct Step {
   float dt;
   float rate;   // A dt as a logarithm to base 2, not below kReset
   float slope;  // d dt / d raw; 0 where dt is limited
   float ratio;  // slope / dt, which has a limit where dt vanishes
-  bool reset;   // rate is kReset, whatever dt
+  bool reset;   // rate is kReset and does not depend on dt
 };
 __device__ __forceinline__ Step step_of(const Arguments& a, int d, int h, int t) {
   const float raw =
-      load_any(a.in.direction[d].dt, t * a.in.direction[d].dt_row + h, a.shape.dt_is_float) +
+      load_any(a.in.direction[d].dt.data, t * a.in.direction[d].dt.stride + h, a.in.dt_is_float) +
       a.in.dt_bias[h];
-  const float free = softplus(raw);
-  const bool bad = free != free;  // a NaN stays one
-  const float dt = bad ? free : fminf(fmaxf(free, a.shape.dt_low), a.shape.dt_high);
-  const float rate = a.in.A[h] * dt * kLog2e;
-  const float slope = dt == free || bad ? 1.0f / (1.0f + expf(-raw)) : 0.0f;
+  const ClampedSoftplus<float> step(raw, a.shape.dt_low, a.shape.dt_high);
+  const float rate = a.in.A[h] * step.dt * kLog2e;
   const bool reset = starts(a.layout, d, t) || !(rate > kReset);
-  return {dt, reset ? kReset : rate, slope,
-          dt != free && !bad ? 0.0f
-          : raw < -15.0f     ? 1.0f
-                             : slope / dt,
+  return {step.dt, reset ? kReset : rate, step.slope,
+          step.clamped   ? 0.0f
+          : raw < -15.0f ? 1.0f
+                         : step.slope / step.dt,
           reset};
 }
 
-// What all threads of a block know of where they are.
+// The position of a thread.
 struct Place {
   int tile, first_head, heads, d, q, t, warp, lane;
   Span s;
@@ -67,8 +61,8 @@ struct Place {
 };
 
 // values: inclusive sums over the 128 threads of a direction, in their order, each from thread
-// `first` on (of the direction), where its sequence begins: nothing of another sequence, not even
-// its rounding, is in them. Every thread calls it.
+// `first` of the direction on, where its sequence begins. They contain nothing of another sequence,
+// not even its rounding errors. Every thread calls it.
 __device__ __forceinline__ void sum_up(float (&values)[kHeads], const Place& at, int first) {
   __shared__ float totals[kHeads][8];
 #pragma unroll
@@ -90,7 +84,7 @@ __device__ __forceinline__ void sum_up(float (&values)[kHeads], const Place& at,
   }
 }
 
-// The place, on the way of direction d, where the sequence of token t begins in the tile.
+// The place, in the order of direction d, where the sequence of token t begins in the tile.
 __device__ __forceinline__ int first_place(const Arguments& a, int d, const Span& s, int t) {
   const int2 bounds = a.layout.bounds[t];
   return d == 0 ? max(bounds.x - s.begin, 0) : max(s.begin + s.rows - bounds.y, 0);
@@ -107,8 +101,8 @@ __global__ void __launch_bounds__(256) prepare_kernel(const Arguments a) {
     rates[h] = step.rate;
     logs[h] = log2f(step.dt);
   }
-  // A sequence begins where the ones before it could have decayed to at most: whatever they are,
-  // the decay from one of them to this one is none that a number has.
+  // A sequence begins at the lowest sum that the tokens before it can reach, so the decay from them
+  // to this sequence underflows to zero.
   const int first = at.here ? first_place(a, at.d, at.s, at.t) : 0;
   sum_up(rates, at, first);
   if (!at.here) return;
@@ -126,11 +120,11 @@ struct FinishArguments {
   Parts parts;
   Gathered gathered;
   float* sums;  // (5, tiles, H)
-  ScanGradients out;
+  ScanGradients<BFloat16> out;
 };
 
-// values (heads) += what is gathered at a token, over the parts of each head. All heads are asked
-// for at once: nobody waits for one to ask for the next.
+// values (heads) += gathered values of a token, over the parts of each head. The loads of all
+// heads are in flight at once.
 __device__ __forceinline__ void gather(const FinishArguments& f, const Place& at, int kind, int t,
                                        float (&values)[kHeads]) {
   const int64_t n = f.a.layout.n;
@@ -154,22 +148,22 @@ __device__ __forceinline__ Step step_from_decays(float A, float log_dt, bool sta
 __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
   const Arguments& a = f.a;
   const Place at(a);
-  const bool limited = a.shape.dt_low > 0 || a.shape.dt_high < kNever;
-  // From the far border back: the gradient of a_q is that of all sums from q on. So thread q has
-  // the place as far from that border.
+  const bool limited = a.shape.dt_low > 0 || a.shape.dt_high < INFINITY;
+  // From the far border back: the gradient of a_q is that of all sums from q on. So thread q takes
+  // the place at distance q from that border.
   const int q = at.s.rows - 1 - at.q, t = token(at.d, at.s, q);
   float later[kHeads] = {}, entry[kHeads] = {}, logs[kHeads] = {}, delta[kHeads] = {};
   const bool starts_here = at.here && starts(a.layout, at.d, t);
   if (at.here) {
-    // sums[q] is wanted by the reach of the place behind it (or its own, without a shift) in its
-    // sequence, by its entry, and at the far border by everything that leaves the tile.
-    const int looking = q + a.shape.shift;
+    // sums[q] is used by the reach of the next place of its sequence (without a shift, by its own),
+    // by its entry, and at the far border by everything that leaves the tile.
+    const int reader = q + a.shape.shift;
     gather(f, at, 2 * at.d + 1, t, entry);
     if (a.layout.states) gather(f, at, 6 + 2 * at.d, t, entry);
-    if (looking < at.s.rows &&
-        (a.shape.shift == 0 || !starts(a.layout, at.d, token(at.d, at.s, looking)))) {
-      gather(f, at, 2 * at.d, token(at.d, at.s, looking), later);
-      if (a.layout.states) gather(f, at, 5 + 2 * at.d, token(at.d, at.s, looking), later);
+    if (reader < at.s.rows &&
+        (a.shape.shift == 0 || !starts(a.layout, at.d, token(at.d, at.s, reader)))) {
+      gather(f, at, 2 * at.d, token(at.d, at.s, reader), later);
+      if (a.layout.states) gather(f, at, 5 + 2 * at.d, token(at.d, at.s, reader), later);
     }
     const float *decay_sums = a.decays.sums(at.d, at.first_head) + t,
                 *entries = a.decays.entries(at.d, at.first_head) + t;
@@ -204,13 +198,13 @@ __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
       const float da = step.reset ? 0.0f : later[h];
       A = da * step.dt;
       bias = entry[h] * step.ratio + da * rate * step.slope;
-      if (f.out.direction[at.d].dt != nullptr)
-        store_any(f.out.direction[at.d].dt, t * f.out.direction[at.d].dt_row + head,
-                  a.shape.dt_is_float, bias);
+      if (f.out.direction[at.d].dt.data != nullptr)
+        store_any(f.out.direction[at.d].dt.data, t * f.out.direction[at.d].dt.stride + head,
+                  a.in.dt_is_float, bias);
     }
-    if (at.d == 0 && at.q < at.s.rows && h < at.heads && f.out.delta != nullptr)
-      store_any(f.out.delta, (at.s.begin + at.q) * f.out.delta_row + head, a.shape.delta_is_float,
-                delta[h]);
+    if (at.d == 0 && at.q < at.s.rows && h < at.heads && f.out.delta.data != nullptr)
+      store_any(f.out.delta.data, (at.s.begin + at.q) * f.out.delta.stride + head,
+                a.in.delta_is_float, delta[h]);
     bias = warp_sum(bias);
     A = warp_sum(A);
     const float all = warp_sum(delta[h]);
@@ -248,7 +242,8 @@ __global__ void __launch_bounds__(256) total_kernel(const FinishArguments f) {
   if (threadIdx.x == 0) to[h] = static_cast<float>(all[0]);
 }
 
-// Gradients of b and c at four columns of a token, over all runs; that of c where it was looked at.
+// Gradients of b and c at four columns of a token, over all runs; that of c from the row that used
+// it.
 __global__ void __launch_bounds__(256) shares_kernel(const FinishArguments f) {
   const Arguments& a = f.a;
   const int N = a.shape.N, G = a.shape.G, width = G * 4 * N;
@@ -258,9 +253,9 @@ __global__ void __launch_bounds__(256) shares_kernel(const FinishArguments f) {
   const int group = within / (4 * N), kind = within / N % 4, column = within % N;
   const int d = kind / 2;
   const auto& out = f.out.direction[d];
-  BFloat16* to = kind % 2 == 0 ? out.b : out.c;
+  BFloat16* to = kind % 2 == 0 ? out.b.data : out.c.data;
   if (!a.shape.on[d] || to == nullptr) return;
-  to += t * (kind % 2 == 0 ? out.b_row : out.c_row) + group * N + column;
+  to += t * (kind % 2 == 0 ? out.b.stride : out.c.stride) + group * N + column;
 
   int from = t;
   bool any = true;
@@ -281,24 +276,27 @@ __global__ void __launch_bounds__(256) shares_kernel(const FinishArguments f) {
 
 }  // namespace
 
-cudaError_t scan_prepare(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                         const Decays& decays, cudaStream_t stream) {
+cudaError_t scan_prepare(const DeviceShape& shape, const ScanLayout& layout,
+                         const ScanInputs<BFloat16>& in, const Decays& decays,
+                         cudaStream_t stream) {
   prepare_kernel<<<dim3(layout.tiles, ceil_div(shape.H, kHeads)), 256, 0, stream>>>(
       {shape, layout, in, decays});
   return cudaGetLastError();
 }
 
-cudaError_t scan_shares(const ScanShape& shape, const ScanLayout& layout, const Gathered& gathered,
-                        const ScanGradients& out, cudaStream_t stream) {
+cudaError_t scan_shares(const DeviceShape& shape, const ScanLayout& layout,
+                        const Gathered& gathered, const ScanGradients<BFloat16>& out,
+                        cudaStream_t stream) {
   const FinishArguments f{{shape, layout, {}, {}}, Parts(shape), gathered, nullptr, out};
   const int64_t quads = layout.n * shape.G * shape.N;  // 4 kinds, 4 columns a thread
   shares_kernel<<<static_cast<unsigned>(ceil_div<int64_t>(quads, 256)), 256, 0, stream>>>(f);
   return cudaGetLastError();
 }
 
-cudaError_t scan_finish(const ScanShape& shape, const ScanLayout& layout, const ScanInputs& in,
-                        const Decays& decays, const Gathered& gathered, float* sums,
-                        const ScanGradients& out, cudaStream_t stream) {
+cudaError_t scan_finish(const DeviceShape& shape, const ScanLayout& layout,
+                        const ScanInputs<BFloat16>& in, const Decays& decays,
+                        const Gathered& gathered, float* sums, const ScanGradients<BFloat16>& out,
+                        cudaStream_t stream) {
   const FinishArguments f{{shape, layout, in, decays}, Parts(shape), gathered, sums, out};
   finish_kernel<<<dim3(layout.tiles, ceil_div(shape.H, kHeads)), 256, 0, stream>>>(f);
   if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;

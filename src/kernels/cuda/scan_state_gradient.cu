@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of what passes through states. For one direction and tile, with the state that comes in
-// and the gradient of the one that goes out, both P x N, a head adds
+// Gradients through states. For one direction and tile, with the state that enters and the gradient
+// of the one that leaves, both P x N, a head adds
 //
 //   dc_i += 2^reach_i state^T dy_i,              dreach_i += c_i . (that)
 //   db_j += 2^(sum_far - entry_j) dstate^T x_j,  dentry_j += b_j . (that), and so does sum_far
 //   dsum_far += 2^sum_far <dstate, state>
 //
-// A block owns a tile and a group; b and c gather in registers over the heads.
+// A block owns a tile and a group, and sums the gradients of b and c over the heads in registers.
 //
 // Floor: x and dy, and two states of each direction, are read once.
 #include "kernels/cuda/scan_parts.cuh"
@@ -14,22 +14,17 @@
 namespace hydramix::cuda {
 namespace {
 
-struct Arguments {
-  ScanLayout layout;
-  Decays decays;
-  Parts parts;
-  ScanInputs in;
-  const BFloat16* dy;
-  int64_t dy_row;
+struct Arguments : TileArguments {
+  ScanInputs<BFloat16> in;
+  StridedRows<const BFloat16> dy;
   const BFloat16 *states, *dstates;
   Gathered gathered;
-  int shift;
-  bool on[2];
 };
 
 template <int P, int N>
 struct Plan {
-  // Both directions at once read x and dy once; with large states there are not registers enough.
+  // Both directions together read x and dy once. With large states there are not enough registers
+  // for that.
   static constexpr int kDirections = N <= 64 ? 2 : 1;
   static constexpr int kThreads = 256 * kDirections;
   static constexpr int kStages = N <= 64 ? 2 : 1;
@@ -66,9 +61,9 @@ __device__ __forceinline__ void through_state(float (&sum)[N / 8][4], uint32_t t
   }
 }
 
-// total += scale * sum, row by row; what is returned, for either row, is scale * (sum . with),
-// `with` being rows of a tile. Of a row the four lanes of equal g have the whole each. A row that
-// is not `in` is another sequence's than the state, and stays as it is even if that is not finite.
+// total += scale * sum, row by row. Returns scale * (sum . with) for either row; `with` are rows of
+// a tile. All four lanes of equal g have the result. A row that is not `in` belongs to another
+// sequence than the state, and does not change, even if the state is not finite.
 template <int N>
 __device__ __forceinline__ float2 gather_rows(float (&total)[N / 8][4],
                                               const float (&sum)[N / 8][4], const float (&scale)[2],
@@ -103,7 +98,7 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
   __shared__ float warp_sums[kThreads / 32];
   __shared__ __align__(16) float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
   const int tile = blockIdx.x, group = blockIdx.z;
-  // Eight warps a direction.
+  // Eight warps per direction.
   const int warp = threadIdx.x / 32 % 8, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
   const int own = threadIdx.x / 256, d = Plan::kDirections == 2 ? own : blockIdx.y;
   const Span s = tile_span(a.layout, tile);
@@ -119,15 +114,15 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
     const int which = Plan::kDirections == 2 ? i : blockIdx.y;
     const auto& in = a.in.direction[which];
     if (!a.on[which]) continue;
-    load_rows<N, kThreads>(base + 2 * i * Plan::kRows, in.c + group * N, in.c_row, s, {0, s.rows},
-                           a.layout, a.shift == 1 ? which : -1, threadIdx.x);
-    load_rows<N, kThreads>(base + (2 * i + 1) * Plan::kRows, in.b + group * N, in.b_row, s,
+    load_rows<N, kThreads>(base + 2 * i * Plan::kRows, in.c.data + group * N, in.c.stride, s,
+                           {0, s.rows}, a.layout, a.shift == 1 ? which : -1, threadIdx.x);
+    load_rows<N, kThreads>(base + (2 * i + 1) * Plan::kRows, in.b.data + group * N, in.b.stride, s,
                            {0, s.rows}, a.layout, -1, threadIdx.x);
   }
   const auto state_at = [&](int which, int part) {
     return (static_cast<int64_t>(which) * a.layout.tiles + tile) * a.parts.count + part;
   };
-  // Thread i looks after row i % 128 of one direction, if there are so many.
+  // Thread i handles row i % 128 of one direction; further threads have none.
   const int logs_of = Plan::kDirections == 2 ? static_cast<int>(threadIdx.x) / kTile : blockIdx.y;
   const bool has_logs = threadIdx.x < kTile * Plan::kDirections;
   const RowLogs logs{logs_of, static_cast<int>(threadIdx.x) % kTile, a.shift,
@@ -136,9 +131,10 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
 #pragma unroll
     for (int stage = 0; stage < Plan::kStages; ++stage)
       logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-  const RowCopies<P, kThreads> x_copies(a.in.x_row, threadIdx.x), dy_copies(a.dy_row, threadIdx.x);
-  const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
-  const BFloat16* dy_rows = a.dy + s.begin * a.dy_row;
+  const RowCopies<P, kThreads> x_copies(a.in.x.stride, threadIdx.x),
+      dy_copies(a.dy.stride, threadIdx.x);
+  const BFloat16* x_rows = a.in.x.data + s.begin * a.in.x.stride;
+  const BFloat16* dy_rows = a.dy.data + s.begin * a.dy.stride;
   const auto start_copies = [&](int part, int stage) {
     if (has_logs)
       logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
@@ -161,7 +157,7 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
 
   const int first = group * a.parts.per_group, last = first + a.parts.per_group;
   const bool on = a.on[d];
-  // Rows of the sequences that come in and that leave, which alone have to do with the states.
+  // Rows of the sequences that enter and leave. Only these depend on the states.
   const Crossing leaving = crossing(a.layout, d, s), entering = crossing(a.layout, 1 - d, s);
   const bool enters[2] = {entering.rows.has(row0), entering.rows.has(row1)};
   const bool leaves[2] = {leaving.rows.has(row0), leaving.rows.has(row1)};
@@ -203,7 +199,7 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
         const uint32_t dv = reinterpret_cast<const uint32_t*>(shared + state + Plan::kState)[i];
         dot += low(v) * low(dv) + high(v) * high(dv);
       }
-      // Of a row four lanes have the same: one of them counts.
+      // Four lanes have the same value of a row: only one adds it.
       dot = warp_sum((leaving.passes ? power_of_two(far) * dot : 0.0f) +
                      (c == 0 ? dentry.x + dentry.y : 0.0f));
       if (lane == 0) warp_sums[threadIdx.x / 32] = dot;
@@ -252,22 +248,13 @@ int state_gradient_shared(const Parts& parts) {
   return bytes;
 }
 
-cudaError_t scan_state_gradient(const ScanShape& shape, const ScanLayout& layout,
-                                const ScanInputs& in, const Decays& decays, const BFloat16* dy,
-                                int64_t dy_row, const BFloat16* states, const BFloat16* dstates,
-                                const Gathered& gathered, cudaStream_t stream) {
-  const Parts parts(shape);
-  const Arguments a{layout,
-                    decays,
-                    parts,
-                    in,
-                    dy,
-                    dy_row,
-                    states,
-                    dstates,
-                    gathered,
-                    shape.shift,
-                    {shape.on[0], shape.on[1]}};
+cudaError_t scan_state_gradient(const DeviceShape& shape, const ScanLayout& layout,
+                                const ScanInputs<BFloat16>& in, const Decays& decays,
+                                StridedRows<const BFloat16> dy, const BFloat16* states,
+                                const BFloat16* dstates, const Gathered& gathered,
+                                cudaStream_t stream) {
+  const Arguments a{{shape, layout, decays}, in, dy, states, dstates, gathered};
+  const Parts& parts = a.parts;
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
     using Plan = Plan<P, N>;

@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // States at the borders of tiles. A block walks through the tiles of a segment with the state of
-// one part of a head in its registers, and leaves the state that comes into each tile in memory,
-// rounded. The same walk serves four times: from x and b up (forward direction) and down (backward
-// direction), and for the gradients of the states from dy and c the other way.
+// one part of a head in its registers, and stores the state that enters each tile, rounded. The
+// same walk computes states from x and b, upwards for the forward direction and downwards for the
+// backward direction, and gradients of states from dy and c, the other way.
 //
-// A very long sequence has several segments, each of which starts at zero; then a second kernel
-// carries the ends of segments on, and a third adds what they missed.
+// A very long sequence has several segments, each of which starts from a zero state. A second
+// kernel then carries the final states of segments on, and a third adds them to the states of the
+// tiles.
 //
-// Floor: u is read once per direction, (P N) / (kTile P) of it written: 3 bytes a value of u,
+// Floor: u is read once per direction, (P N) / (kTile P) of it written: 3 bytes per value of u,
 // twice.
 #include "kernels/cuda/scan_parts.cuh"
 
 namespace hydramix::cuda {
 namespace {
 
-struct Arguments {
-  ScanLayout layout;
-  Decays decays;
-  Parts parts;
+struct Arguments : TileArguments {
   StatePass pass;
-  int shift;
-  bool on[2];
   bool carries;
 };
 
@@ -39,7 +35,7 @@ __device__ __forceinline__ Walk walk_of(const ScanLayout& layout, int segment, i
                                         bool gradient) {
   const int first = segment * layout.segment;
   int count = min(layout.segment, layout.tiles - first);
-  // Tiles of nothing are the last ones.
+  // Empty tiles are the last ones.
   while (count > 0 && tile_span(layout, first + count - 1).rows == 0) --count;
   return {first, count, (d == 0) != gradient};
 }
@@ -58,13 +54,13 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   const Walk walk = walk_of(a.layout, blockIdx.y, d, a.pass.gradient);
   const float* sums = a.decays.sums(d, head);
   const float* entries = a.decays.entries(d, head);
-  const BFloat16* u = a.pass.u + part * P;
-  const BFloat16* v = a.pass.v[d] + group * N;
-  const int looks = !a.pass.gradient || a.shift == 0 ? 0 : d == 0 ? -1 : 1;
+  const BFloat16* u = a.pass.u.data + part * P;
+  const BFloat16* v = a.pass.v[d].data + group * N;
+  const int c_offset = !a.pass.gradient || a.shift == 0 ? 0 : d == 0 ? -1 : 1;
   const int way = walk.up ? 0 : 1;  // the direction of the walk
 
-  const RowCopies<P, kThreads> u_copies(a.pass.u_row, threadIdx.x);
-  const RowCopies<N, kThreads> v_copies(a.pass.v_row[d], threadIdx.x);
+  const RowCopies<P, kThreads> u_copies(a.pass.u.stride, threadIdx.x);
+  const RowCopies<N, kThreads> v_copies(a.pass.v[d].stride, threadIdx.x);
   const auto span = [&](int i) {
     return i < walk.count ? tile_span(a.layout, walk.tile(i)) : Span{0, 0};
   };
@@ -72,21 +68,21 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   const auto bounds = [&](int i, const Span& s) {
     return i < walk.count ? a.layout.bounds[far_token(way, s)] : make_int2(0, 0);
   };
-  // Only the rows of the sequence that goes on: those of others have nothing to do with the state,
-  // and must not touch it even if they are not finite. The rows that it looks at are its own.
+  // Only the rows of the sequence that continues. Others must not affect the state, even if they
+  // are not finite. The rows of c are of the same sequence.
   const auto start_copies = [&](int i, const Span& s, const Window& rows) {
     const uint32_t stage = shared_address(shared) + (i & 1) * kStage;
-    u_copies.start(stage, u + s.begin * a.pass.u_row, rows.low, rows.high);
-    v_copies.start(stage + kU, v + (s.begin + looks) * a.pass.v_row[d], rows.low, rows.high);
+    u_copies.start(stage, u + s.begin * a.pass.u.stride, rows.low, rows.high);
+    v_copies.start(stage + kU, v + (s.begin + c_offset) * a.pass.v[d].stride, rows.low, rows.high);
     commit_copies();
   };
-  // The logarithm of the weight of each token that this thread looks after.
+  // The logarithm of the weight of each token of this thread.
   const auto log_weights = [&](const Span& s, const Window& rows, float(&w)[kEach]) {
     const float far = sums[far_token(d, s)];
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
       const int r = threadIdx.x + e * kThreads;
-      w[e] = !rows.has(r)      ? -kNever
+      w[e] = !rows.has(r)      ? -kMaskedLog
              : a.pass.gradient ? reach_of(sums, d, a.shift, s, r)
                                : far - entry_of(entries, s, r);
     }
@@ -100,9 +96,9 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   float state[N / 8][4] = {};  // rows 16 warp + g and + 8, columns 8 j + 2 c and + 1
   float total = 0;             // log of the decay so far
   float w[kEach], decay = 0, next_decay = 0;
-  bool passes = false;  // whether what is left of the state goes on
-  // Everything a step needs is asked for a step ahead, whose rows those are two steps ahead, and
-  // where they are three.
+  bool passes = false;  // whether the state passes through the tile
+  // Rows and weights are loaded one step ahead, the bounds of their sequences two steps ahead, and
+  // the spans of tiles three.
   Span next = span(1), later = span(2);
   int2 next_bounds = bounds(1, next);
   if (walk.count > 0) {
@@ -135,9 +131,9 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
     }
     if (a.carries && threadIdx.x == 0)
       a.pass.before[index(a.parts, a.layout.tiles, d, tile, part)] = total;
-    total += passes ? decay : -kNever;
+    total += passes ? decay : -kMaskedLog;
 
-    // Where another sequence begins, whatever the state was.
+    // Where another sequence begins, the old state has no effect, even if it is not finite.
     const float factor = power_of_two(decay);
 #pragma unroll
     for (int j = 0; j < N / 8; ++j)
@@ -180,7 +176,7 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   }
 }
 
-// In the place of a segment's end: what comes into the segment.
+// Replaces the final state of a segment by the state that enters it.
 __global__ void carry_kernel(const Arguments a) {
   const int d = blockIdx.z, part = blockIdx.y, segments = a.layout.segments();
   const int e = blockIdx.x * blockDim.x + threadIdx.x;
@@ -231,11 +227,10 @@ int states_shared(const Parts& parts) {
   return stages_of(parts.P, parts.N) + 4 * 2 * kTile;  // and weights of each stage
 }
 
-cudaError_t scan_states(const ScanShape& shape, const ScanLayout& layout, const Decays& decays,
+cudaError_t scan_states(const DeviceShape& shape, const ScanLayout& layout, const Decays& decays,
                         const StatePass& pass, cudaStream_t stream) {
-  const Parts parts(shape);
-  const Arguments a{layout,        decays, parts, pass, shape.shift, {shape.on[0], shape.on[1]},
-                    layout.carries};
+  const Arguments a{{shape, layout, decays}, pass, layout.carries};
+  const Parts& parts = a.parts;
   const auto error = with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
     constexpr int bytes = stages_of(P, N);

@@ -6,30 +6,23 @@
 //   d(c . b)_ij += dM_ij L_ij                  summed over the heads of a group, in registers
 //   dreach_i = sum_j dM_ij M_ij,  dentry_j = the same summed over i,   ddelta_j = dM_jj
 //
-// Everything is transposed: a warp owns 16 rows j and walks over columns i, so that dx and the sums
-// over i are its own; sums over j are left in shared memory by every warp and added in order. When
-// all heads are through, d(c . b) gives the tile's gradients of b and of the looked-at c.
+// Everything is transposed: a warp owns 16 rows j and loops over columns i, so that dx and the sums
+// over i are its own. Sums over j are stored in shared memory by every warp and added in order.
+// After all heads, d(c . b) gives the tile's gradients of b and c.
 //
-// Floor: x and dy are read, dx is written, 6 bytes a channel.
+// Floor: x and dy are read, dx is written, 6 bytes per channel.
 #include "kernels/cuda/reference_gpu.h"
 #include "kernels/cuda/scan_parts.cuh"
 
 namespace hydramix::cuda {
 namespace {
 
-struct Arguments {
-  ScanLayout layout;
-  Decays decays;
-  Parts parts;
-  ScanInputs in;
-  const BFloat16* dy;
-  int64_t dy_row;
+struct Arguments : TileArguments {
+  ScanInputs<BFloat16> in;
+  StridedRows<const BFloat16> dy;
   const BFloat16* dstates;
   Gathered gathered;
-  BFloat16* dx;
-  int64_t dx_row;
-  int shift;
-  bool on[2], delta_is_float;
+  StridedRows<BFloat16> dx;
 };
 
 template <int P, int N, bool kStates>
@@ -39,7 +32,7 @@ struct Plan {
   static constexpr int kState = kStates ? P * N * 2 : 0;
   static constexpr int kStage = 2 * kX + 2 * kState;
   static constexpr int kStages = N <= 64 ? 2 : 1;
-  static constexpr int kMatrix = Tile<kTile>::bytes(kTile);  // d(c . b), in the place of the stages
+  static constexpr int kMatrix = Tile<kTile>::bytes(kTile);  // d(c . b), over the stages
   static constexpr int kRest = kStages * kStage > kMatrix ? kStages* kStage : kMatrix;
   static constexpr int kBytes = 4 * kRows + kRest;
 };
@@ -62,7 +55,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   __shared__ __align__(16) float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
   __shared__ __align__(
       16) float column_sums[2][2 * kBlocks][kTile];  // [direction][warp and half of it]
-  __shared__ __align__(16) float delta[Plan::kStages][kTile], never[16];
+  __shared__ __align__(16) float delta[Plan::kStages][kTile], masked_logs[16];
   __shared__ Redo redo;
 
   const int tile = blockIdx.x, runs = a.gathered.runs;
@@ -78,7 +71,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   const auto b_tile = [&](int d) { return base + (2 * d) * Plan::kRows; };
   const auto c_tile = [&](int d) { return base + (2 * d + 1) * Plan::kRows; };
   const int row0 = 16 * warp + g, row1 = row0 + 8;  // rows j
-  // Where a lane finds 16 columns of dy, as rows of B and as columns, in the first 16 rows.
+  // Addresses of 16 columns of dy for a lane, as rows of B and as columns, in the first 16 rows.
   uint32_t columns_at[P / 16], rows_at[P / 16];
 #pragma unroll
   for (int j = 0; j < P / 16; ++j) {
@@ -87,7 +80,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     keep(columns_at[j]);
     keep(rows_at[j]);
   }
-  if (threadIdx.x < 16) never[threadIdx.x] = -kNever;
+  if (threadIdx.x < 16) masked_logs[threadIdx.x] = -kMaskedLog;
   // Whether M_ij, row i and column j of M, belongs to direction d.
   const auto in_direction = [&](int d, int i, int j) {
     return a.on[d] && (d == 0 ? j <= i - a.shift : j >= i + a.shift);
@@ -100,24 +93,24 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     for (int d = 0; d < 2; ++d) {
       const auto& in = a.in.direction[d];
       const bool on = a.on[d];
-      load_rows<N, kThreads>(b_tile(d), on ? in.b + group * N : nullptr, in.b_row, s, redo.window,
-                             a.layout, -1, threadIdx.x);
-      load_rows<N, kThreads>(c_tile(d), on ? in.c + group * N : nullptr, in.c_row, s, redo.window,
-                             a.layout, a.shift == 1 ? d : -1, threadIdx.x);
+      load_rows<N, kThreads>(b_tile(d), on ? in.b.data + group * N : nullptr, in.b.stride, s,
+                             redo.window, a.layout, -1, threadIdx.x);
+      load_rows<N, kThreads>(c_tile(d), on ? in.c.data + group * N : nullptr, in.c.stride, s,
+                             redo.window, a.layout, a.shift == 1 ? d : -1, threadIdx.x);
     }
     commit_copies();
 
-    // Thread i looks after row i % 128 of direction i / 128.
+    // Thread i handles row i % 128 of direction i / 128.
     const RowLogs logs{static_cast<int>(threadIdx.x) / kTile, static_cast<int>(threadIdx.x) % kTile,
                        a.shift, a.on[threadIdx.x / kTile] && redo.window.has(threadIdx.x % kTile),
                        s};
 #pragma unroll
     for (int stage = 0; stage < Plan::kStages; ++stage)
       logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-    const RowCopies<P, kThreads> x_copies(a.in.x_row, threadIdx.x),
-        dy_copies(a.dy_row, threadIdx.x);
-    const BFloat16* x_rows = a.in.x + s.begin * a.in.x_row;
-    const BFloat16* dy_rows = a.dy + s.begin * a.dy_row;
+    const RowCopies<P, kThreads> x_copies(a.in.x.stride, threadIdx.x),
+        dy_copies(a.dy.stride, threadIdx.x);
+    const BFloat16* x_rows = a.in.x.data + s.begin * a.in.x.stride;
+    const BFloat16* dy_rows = a.dy.data + s.begin * a.dy.stride;
     const auto start_copies = [&](int part, int stage) {
       const int head = part / a.parts.per_head;
       logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
@@ -138,8 +131,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       commit_copies();
     };
     const auto delta_of_part = [&](int part) {
-      return logs.d == 0 ? delta_of(a.in, a.delta_is_float, part / a.parts.per_head, s, logs.r)
-                         : 0.0f;
+      return logs.d == 0 ? delta_of(a.in, part / a.parts.per_head, s, logs.r) : 0.0f;
     };
     float next_delta;
     start_copies(first_part, 0);
@@ -147,8 +139,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     wait_copies<1>();
     __syncthreads();
 
-    // (c_i . b_j) at [j, i], and what becomes its gradient. The block on the diagonal has a place
-    // of its own: what is done with it is long.
+    // (c_i . b_j) at [j, i], and its gradient.
     const DiagonalBlock diagonal(lane, a.shift, a.on, /*transposed=*/true);
     uint32_t products[kBlocks][4], diagonal_products[4];
     float dproducts[kBlocks][2][4] = {}, diagonal_dproducts[2][4] = {};
@@ -162,31 +153,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
         multiply(sum[1], m, b[2], b[3]);
       }
     };
-#pragma unroll
-    for (int k = 0; k < kBlocks; ++k) {
-      float sum[2][4] = {};
-      // Columns i behind the rows j are the forward direction's.
-      if (k != warp) add_products(sum, k > warp ? 0 : 1, k);
-      products[k][0] = pack(sum[0][0], sum[0][1]);
-      products[k][1] = pack(sum[0][2], sum[0][3]);
-      products[k][2] = pack(sum[1][0], sum[1][1]);
-      products[k][3] = pack(sum[1][2], sum[1][3]);
-    }
-    {
-      float forward[2][4] = {}, backward[2][4] = {};
-      add_products(forward, 0, warp);
-      add_products(backward, 1, warp);
-#pragma unroll
-      for (int t = 0; t < 2; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-          forward[t][e] = diagonal.in(0, t, e)   ? forward[t][e]
-                          : diagonal.in(1, t, e) ? backward[t][e]
-                                                 : 0.0f;
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
-    }
+    pack_products</*kTransposed=*/true>(diagonal, warp, add_products, products, diagonal_products);
 
     for (int part = first_part; part < last_part; ++part) {
       const int stage = Plan::kStages == 2 ? (part - first_part) & 1 : 0;
@@ -240,13 +207,15 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       };
       // Sums over the rows of this warp; stored when all blocks are done.
       float columns_of[kBlocks];
-      // Without a branch, so that blocks overlap: on the diagonal all of it decays to nothing.
+      // No branch, so that blocks overlap. The block on the diagonal is masked: its decays are
+      // zero.
       const auto block = [&](auto index) {
         constexpr int k = decltype(index)::value;
         float dm[2][4], m[2][4];
         dmatrix(dm, k);
         const bool forward = k > warp;
-        const float* reaches = k == warp ? never : reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
+        const float* reaches =
+            k == warp ? masked_logs : reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
         const float e0 = forward ? e0f : e0b, e1 = forward ? e1f : e1b;
         float columns[4] = {}, sum0 = 0, sum1 = 0;
 #pragma unroll
@@ -300,11 +269,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           float* ddelta = place(a.gathered, a.parts, a.layout.n, 4, part) + s.begin;
           if (redo.window.has(row0)) ddelta[row0] = diagonal.odd ? dm[0][1] : dm[0][0];
           if (redo.window.has(row1)) ddelta[row1] = diagonal.odd ? dm[1][3] : dm[1][2];
-          const float d0 = delta[stage][row0], d1 = delta[stage][row1];
-          m[0][0] += diagonal.odd ? 0.0f : d0;
-          m[0][1] += diagonal.odd ? d0 : 0.0f;
-          m[1][2] += diagonal.odd ? 0.0f : d1;
-          m[1][3] += diagonal.odd ? d1 : 0.0f;
+          diagonal.add(m, delta[stage][row0], delta[stage][row1]);
         }
         diagonal_columns[0] = sum_columns(columns[0], lane);
         diagonal_columns[1] = sum_columns(columns[1], lane);
@@ -323,7 +288,8 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       __syncwarp();
       uint32_t seen = 0;
       store_rows<P>(acc, shared + 4 * Plan::kRows + stage * Plan::kStage, 16 * warp,
-                    a.dx + s.begin * a.dx_row + part * P, a.dx_row, redo.window, lane, seen);
+                    a.dx.data + s.begin * a.dx.stride + part * P, a.dx.stride, redo.window, lane,
+                    seen);
 #pragma unroll
       for (int d = 0; d < 2; ++d)
 #pragma unroll
@@ -336,7 +302,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           if (c == 0 && redo.window.has(j) && a.on[d])
             place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part)[s.begin + j] = sum;
         }
-      // A store in between would hold up the reads of the blocks behind it.
+      // A store in between would delay the reads of the following blocks.
       const int line = 2 * warp + (lane >> 2 & 1),
                 column = (lane >> 4) * 8 + 2 * c + (lane >> 3 & 1);
 #pragma unroll
@@ -345,7 +311,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           column_sums[k > warp ? 0 : 1][line][16 * k + column] =
               k == warp ? diagonal_columns[1] : columns_of[k];
       column_sums[0][line][16 * warp + column] = diagonal_columns[0];
-      __syncthreads();  // all column sums are there
+      __syncthreads();  // all column sums are written
       if (logs.on) {
         const int block = logs.r / 16;
         float sum = 0;
@@ -357,7 +323,7 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       redo.add(seen);
     }
 
-    // d(c . b) to shared memory, as [j, i], for those who own rows i.
+    // d(c . b) to shared memory, as [j, i], for the warps that own rows i.
     __syncthreads();
     uint8_t* matrix = shared + 4 * Plan::kRows;
 #pragma unroll
@@ -438,7 +404,7 @@ int tile_gradient_shared(const Parts& parts) {
   int bytes = 0;
   with_sizes(parts, [&](auto p, auto n) {
     using Largest = Plan<decltype(p)::value, decltype(n)::value, true>;
-    // And reach, entry and delta of each stage, column sums, never.
+    // Plus reach, entry and delta of each stage, column sums, masked_logs.
     bytes = Largest::kBytes +
             4 * (Largest::kStages * 5 * kTile + 2 * 2 * (kTile / 16) * kTile + 16) +
             static_cast<int>(sizeof(Redo));
@@ -447,30 +413,19 @@ int tile_gradient_shared(const Parts& parts) {
   return bytes;
 }
 
-int tile_gradient_runs(const ScanShape& shape, const ScanLayout& layout) {
+int tile_gradient_runs(const DeviceShape& shape, const ScanLayout& layout) {
   const Parts parts(shape);
   return best_runs(static_cast<int64_t>(layout.tiles) * parts.G, parts.per_group,
                    kReferenceProcessors, /*overhead=*/3);
 }
 
-cudaError_t scan_tile_gradient(const ScanShape& shape, const ScanLayout& layout,
-                               const ScanInputs& in, const Decays& decays, const BFloat16* dy,
-                               int64_t dy_row, const BFloat16* dstates, const Gathered& gathered,
-                               BFloat16* dx, int64_t dx_row, cudaStream_t stream) {
-  const Parts parts(shape);
-  const Arguments a{layout,
-                    decays,
-                    parts,
-                    in,
-                    dy,
-                    dy_row,
-                    dstates,
-                    gathered,
-                    dx,
-                    dx_row,
-                    shape.shift,
-                    {shape.on[0], shape.on[1]},
-                    shape.delta_is_float};
+cudaError_t scan_tile_gradient(const DeviceShape& shape, const ScanLayout& layout,
+                               const ScanInputs<BFloat16>& in, const Decays& decays,
+                               StridedRows<const BFloat16> dy, const BFloat16* dstates,
+                               const Gathered& gathered, StridedRows<BFloat16> dx,
+                               cudaStream_t stream) {
+  const Arguments a{{shape, layout, decays}, in, dy, dstates, gathered, dx};
+  const Parts& parts = a.parts;
   return with_sizes(parts, [&](auto p, auto n) {
     constexpr int P = decltype(p)::value, N = decltype(n)::value;
     const auto launch = [&](auto* kernel, int bytes) {

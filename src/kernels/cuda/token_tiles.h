@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How packed tokens are cut into tiles (kernels/cuda/scan.h). A sequence that fits into a tile is
-// never cut, so short sequences need no states; a longer one is cut wherever a tile is full, and
-// what is left of a tile takes the beginning of the next sequence, so that tiles are full.
+// not cut, so short sequences need no states. A longer one is cut wherever a tile is full, and the
+// rest of its last tile takes the beginning of the next sequence.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,8 +15,8 @@ struct TokenTiles {
   std::vector<int2> bounds;  // (n) first token of the sequence, one past its last
   std::vector<int> begins;   // (tiles + 1)
   bool states = false;       // some sequence is in more than one tile
-  // Of every sequence, where all are equally long: then the rest has a closed form, and bounds and
-  // begins are empty. Otherwise 0.
+  // The length of all sequences if it is the same; bounds and begins then have a closed form and
+  // are empty. Otherwise 0.
   int64_t length = 0;
 
   // offsets: 0, ..., n, where sequences begin. Fewer than kMostTokens (limits.h).
@@ -25,8 +25,8 @@ struct TokenTiles {
   TokenTiles(int64_t count, int64_t length);
 
   int tiles() const { return length > 0 ? tiles_ : static_cast<int>(begins.size()) - 1; }
-  // Tiles of a segment, for `walks` walks through each (parts of heads, directions), so that a
-  // large GPU has enough to do; and whether a sequence is in more than one of the segments.
+  // Tiles of a segment, for `walks` walks through each (parts of heads, directions): enough of them
+  // to fill a large GPU. carries(): whether some sequence is in more than one segment.
   int segment(int walks) const;
   static int segment_of(int tiles, int walks);  // wherever sequences end
   bool carries(int segment) const;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of sequences that are all equally long, in closed form; the same as TokenTiles finds one by
-// one.
+// Tiles of sequences of one length in closed form, equal to those that TokenTiles finds one by one.
 #pragma once
 
 #include <cstdint>

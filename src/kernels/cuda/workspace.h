@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A caller's buffer, cut into the arrays that a call needs, and zeros.
+// Cuts a caller's buffer into the arrays of a call; zeros arrays.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace hydramix::cuda {
 
-// Hands out pieces of a buffer, or with no buffer only counts them.
+// Hands out pieces of a buffer. Without a buffer it only counts bytes.
 class Pieces {
  public:
   explicit Pieces(void* buffer) : base_(static_cast<uint8_t*>(buffer)) {}
@@ -28,7 +28,7 @@ class Pieces {
   std::size_t used_ = 0;
 };
 
-// Zeros in arrays of `count` each; null: there is none.
+// Zeros arrays of `count` values each; null arrays are skipped.
 inline cudaError_t zero(std::initializer_list<float*> arrays, int count, cudaStream_t stream) {
   for (float* array : arrays)
     if (array != nullptr)

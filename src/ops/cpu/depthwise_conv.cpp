@@ -2,6 +2,7 @@
 #include "ops/depthwise_conv.h"
 
 #include "kernels/cpu/conv.h"
+#include "ops/cpu/rows.h"
 #include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
 
@@ -10,19 +11,19 @@ namespace {
 
 using kernels::ConvBlock;
 using kernels::ConvShape;
+using kernels::kConvBlock;
 using torch::Tensor;
 
 ConvShape shape_of(const ConvCall& call) {
-  return {call.x.size(1), call.weight.size(2), call.centre, call.silu};
+  return {call.x.size(0), call.x.size(1), call.weight.size(2), call.centre, call.silu};
 }
 
 std::vector<ConvBlock> blocks_of(const Sequences& sequences) {
   const auto& offsets = sequences.offsets();
   std::vector<ConvBlock> blocks;
   for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
-    for (int64_t t = offsets[s]; t < offsets[s + 1]; t += ConvShape::kBlock)
-      blocks.push_back(
-          {t, std::min(t + ConvShape::kBlock, offsets[s + 1]), offsets[s], offsets[s + 1]});
+    for (int64_t t = offsets[s]; t < offsets[s + 1]; t += kConvBlock)
+      blocks.push_back({t, std::min(t + kConvBlock, offsets[s + 1]), offsets[s], offsets[s + 1]});
   return blocks;
 }
 
@@ -37,35 +38,36 @@ const T* bias_of(const ConvCall& call) {
 }  // namespace
 
 void conv_forward(const ConvCall& call, const Tensor& y) {
-  const auto shape = shape_of(call);
   const auto blocks = blocks_of(call.sequences);
   const auto taps = taps_of(call);
   dispatch_storage(call.x, [&](auto tag) {
     using S = decltype(tag);
     using T = kernels::Arithmetic<S>;
-    parallel(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
-      kernels::conv_forward<S>(shape, blocks[static_cast<std::size_t>(i)], storage<S>(call.x),
-                               call.x.stride(0), taps.data_ptr<T>(), bias_of<T>(call),
-                               storage<S>(y), y.stride(0));
-    });
+    const kernels::ConvForward<S> p{shape_of(call), rows_of<const S>(call.x), taps.data_ptr<T>(),
+                                    bias_of<T>(call), rows_of<S>(y)};
+    parallel(static_cast<int64_t>(blocks.size()),
+             [&](int64_t i) { kernels::conv_forward<S>(p, blocks[static_cast<std::size_t>(i)]); });
   });
 }
 
 ConvWeightGradients conv_backward(const ConvCall& call, const Tensor& dy, const Tensor& dx) {
-  const auto shape = shape_of(call);
   const auto blocks = blocks_of(call.sequences);
   const auto count = static_cast<int64_t>(blocks.size());
   const auto taps = taps_of(call);
-  const int64_t K = shape.K, C = shape.C;
+  const int64_t K = taps.size(0), C = taps.size(1);
   const auto partial = torch::empty({count, (K + 1) * C}, taps.options());
   dispatch_storage(call.x, [&](auto tag) {
     using S = decltype(tag);
     using T = kernels::Arithmetic<S>;
+    const kernels::ConvBackward<S> p{.shape = shape_of(call),
+                                     .x = rows_of<const S>(call.x),
+                                     .weight = taps.data_ptr<T>(),
+                                     .bias = bias_of<T>(call),
+                                     .dy = rows_of<const S>(dy),
+                                     .dx = rows_of<S>(dx),
+                                     .workspace = partial.data_ptr<T>()};
     parallel(count, [&](int64_t i) {
-      kernels::conv_backward<S>(shape, blocks[static_cast<std::size_t>(i)], storage<S>(call.x),
-                                call.x.stride(0), taps.data_ptr<T>(), bias_of<T>(call),
-                                storage<S>(dy), dy.stride(0), storage<S>(dx), dx.stride(0),
-                                partial.data_ptr<T>() + i * (K + 1) * C);
+      kernels::conv_backward<S>(p, blocks[static_cast<std::size_t>(i)], i);
     });
   });
   const auto sums = ordered_sum(partial).view({K + 1, C});

@@ -26,10 +26,9 @@ void conv_forward(const ConvCall& call, const Tensor& y) {
   const auto table = table_of(call.sequences, x.device());
   dispatch(x, [&](auto tag) {
     using S = decltype(tag);
-    check(cuda::conv_forward<S>(shape_of(call), table->bounds(), data<S>(x), x.stride(0),
-                                call.weight.data_ptr<float>(), bias_of(call), data<S>(y),
-                                y.stride(0), stream()),
-          "convolution");
+    const cuda::ConvForward<S> p{shape_of(call), rows_of<const S>(x), call.weight.data_ptr<float>(),
+                                 bias_of(call), rows_of<S>(y)};
+    check(cuda::conv_forward<S>(p, table->bounds(), stream()), "convolution");
   });
 }
 
@@ -44,11 +43,16 @@ ConvWeightGradients conv_backward(const ConvCall& call, const Tensor& dy, const 
   const auto work = torch::empty({cuda::conv_backward_workspace(shape)}, options);
   dispatch(x, [&](auto tag) {
     using S = decltype(tag);
-    check(cuda::conv_backward<S>(shape, table->bounds(), data<S>(x), x.stride(0),
-                                 call.weight.data_ptr<float>(), bias_of(call), data<S>(dy),
-                                 dy.stride(0), data<S>(dx), dx.stride(0), dweight.data_ptr<float>(),
-                                 dbias.data_ptr<float>(), work.data_ptr<float>(), stream()),
-          "convolution");
+    const cuda::ConvBackward<S> p{shape,
+                                  rows_of<const S>(x),
+                                  call.weight.data_ptr<float>(),
+                                  bias_of(call),
+                                  rows_of<const S>(dy),
+                                  rows_of<S>(dx),
+                                  work.data_ptr<float>(),
+                                  dweight.data_ptr<float>(),
+                                  dbias.data_ptr<float>()};
+    check(cuda::conv_backward<S>(p, table->bounds(), stream()), "convolution");
   });
   return {dweight, call.bias.numel() == 0 ? Tensor() : dbias};
 }

@@ -36,8 +36,8 @@ double median_ms(const std::function<void()>& f, int warm, int times) {
 std::vector<std::pair<std::string, double>> median_parts_ms(
     const std::function<void(const std::function<void(const char*)>& mark)>& f, int warm,
     int times) {
-  // Keeps the device busy while the host launches all parts, or short ones would be as long as
-  // their launches; and takes what the last round left out of the cache.
+  // Keeps the device busy while the host launches all parts; otherwise short parts would take as
+  // long as their launches. Also evicts the data of the last round from the cache.
   const auto filler = torch::empty(
       {int64_t{1} << 28}, torch::TensorOptions().dtype(torch::kFloat32).device(torch::kCUDA));
   std::vector<std::string> names;  // in their order

@@ -35,14 +35,14 @@ OwnStream::~OwnStream() {
     done.record(state_->guard.current_stream());
     done.block(state_->outer);
   } catch (const std::exception&) {
-    // The device has failed: whoever asks it next is told so.
+    // The device has failed; its next call reports that.
   }
 }
 
 namespace {
 
-// LibTorch's allocator and its random generator know of one capture at a time, and a graph that
-// goes away changes both.
+// LibTorch's allocator and its random generator support one capture at a time, and destroying a
+// graph changes both.
 std::mutex capturing;
 
 }  // namespace
@@ -58,14 +58,14 @@ Graph::Graph(const std::function<void()>& f) : state_(std::make_unique<State>())
   const std::lock_guard one_at_a_time(capturing);
   stream.synchronize();
   c10::cuda::CUDACachingAllocator::emptyCache();  // a capture cannot use memory that others cache
-  // Other threads may go on working.
+  // Other threads may continue to use the device.
   state_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   try {
     f();
   } catch (...) {
     try {
       state_->graph.capture_end();
-    } catch (...) {  // the first error says more
+    } catch (...) {  // the first error is the cause
     }
     throw;
   }

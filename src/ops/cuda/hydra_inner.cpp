@@ -15,9 +15,8 @@ bool hydra_inner_fits(const Tensor& w, const HydraShape& s) {
                        w.stride(0) % 8 == 0;
   if (!aligned || w.size(1) % 8 != 0) return false;
   cuda::ScanShape shape{};
-  shape.H = static_cast<int>(s.H), shape.P = static_cast<int>(s.P);
-  shape.G = static_cast<int>(s.G), shape.N = static_cast<int>(s.N);
-  shape.shift = static_cast<int>(s.scan.shift);
+  shape.H = s.H, shape.P = s.P, shape.G = s.G, shape.N = s.N;
+  shape.shift = s.scan.shift;
   shape.on[0] = shape.on[1] = true;
   const c10::cuda::CUDAGuard guard(w.device());
   return cuda::scan_fits(shape, torch::GradMode::is_enabled());

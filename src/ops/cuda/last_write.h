@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// For what is written once and read by later calls, perhaps on other streams than the first: a
-// stream that reads waits for the write. The event is recorded right after the write, while its
-// stream is there for sure: later that may be gone. Only files that are compiled where the library
-// has GPU kernels include this.
+// For memory that is written once and read by later calls, perhaps on other streams: a reading
+// stream waits for the write. The event is recorded right after the write, because the stream may
+// be destroyed later. Included only by files that are compiled with the GPU kernels.
 #pragma once
 
 #include <ATen/cuda/CUDAContext.h>
@@ -20,14 +19,14 @@ class LastWrite {
     record();
   }
 
-  // Again.
+  // The current stream has written again.
   void record() {
     writer_ = at::cuda::getCurrentCUDAStream(writer_.device_index());
     if (!is_recorded(writer_)) done_.record(writer_);
   }
 
-  // Whether the current stream is another than the writer, for which it waits now. A stream that is
-  // recorded does not wait: a graph starts when its stream has come to rest.
+  // Makes the current stream wait for the write, and returns whether it had to. A capturing stream
+  // does not wait: a graph starts when its stream is idle.
   bool join() {
     const auto now = at::cuda::getCurrentCUDAStream(writer_.device_index());
     if (now == writer_ || !done_.isCreated() || is_recorded(now)) return false;
@@ -40,11 +39,11 @@ class LastWrite {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     if (cudaStreamIsCapturing(stream.stream(), &status) == cudaSuccess)
       return status != cudaStreamCaptureStatusNone;
-    (void)cudaGetLastError();  // the default stream, while another thread records: not to be asked
+    (void)cudaGetLastError();  // the default stream cannot be queried while another thread captures
     return true;
   }
 
-  at::cuda::CUDAStream writer_;  // to compare with: it may have been destroyed
+  at::cuda::CUDAStream writer_;  // only for comparison: it may have been destroyed
   at::cuda::CUDAEvent done_;
 };
 

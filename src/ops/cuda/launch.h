@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From tensors to launches. Only files that are compiled where the library has GPU kernels include
-// this.
+// Tensors as parameters of GPU kernels. Included only by files that are compiled with the GPU
+// kernels.
 #pragma once
 
 #include <ATen/cuda/CUDAContext.h>
@@ -9,6 +9,7 @@
 
 #include "hydramix/error.h"
 #include "hydramix/torch_compat.h"
+#include "kernels/params.h"
 
 namespace hydramix::on_cuda {
 
@@ -26,20 +27,27 @@ S* data(const torch::Tensor& t) {
   return static_cast<S*>(t.data_ptr());
 }
 
-// f(S{}) for what t is stored as.
+// The rows t[0], t[1], ...; none if t is undefined.
+template <typename S>
+kernels::StridedRows<S> rows_of(const torch::Tensor& t) {
+  if (!t.defined()) return {};
+  return {static_cast<S*>(t.data_ptr()), t.stride(0)};
+}
+
+// f(S{}), S the type that t is stored in.
 template <class F>
 auto dispatch(const torch::Tensor& t, F&& f) {
   if (t.scalar_type() == torch::kBFloat16) return f(__nv_bfloat16{});
   return f(float{});
 }
 
-// Uninitialised memory on the device of t: what a call needs for itself.
+// Uninitialised scratch memory on the device of t.
 inline torch::Tensor scratch(std::size_t bytes, const torch::Tensor& t) {
   return torch::empty({static_cast<int64_t>(bytes)},
                       torch::TensorOptions().dtype(torch::kUInt8).device(t.device()));
 }
 
-// t (n, ...) with the values of a row side by side and rows aligned to 16 bytes; t itself if so.
+// t (n, ...) with contiguous rows that are aligned to 16 bytes: t itself if possible, or a copy.
 inline torch::Tensor aligned_rows(const torch::Tensor& t) {
   int64_t expected = 1;
   bool fits = reinterpret_cast<uintptr_t>(t.data_ptr()) % 16 == 0 &&

@@ -12,11 +12,11 @@ using torch::Tensor;
 
 // Matrix products of other widths are half as fast.
 constexpr int64_t kColumns = 64;
-constexpr double kPaddingLogit = -1e30;  // of a class that is not there
+constexpr double kPaddingLogit = -1e30;  // of padding classes
 
 }  // namespace
 
-// Gradients take the place of the logits.
+// Gradients overwrite the logits.
 CrossEntropy cross_entropy_in_chunks(const Tensor& inputs, const Tensor& weight,
                                      const Tensor& rounded_weight, const Tensor& biases,
                                      const Tensor& classes_of_rows, int64_t chunk,

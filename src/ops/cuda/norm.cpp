@@ -5,17 +5,7 @@
 #include "ops/cuda/launch.h"
 
 namespace hydramix::on_cuda {
-namespace {
-
 using torch::Tensor;
-
-template <typename S>
-cuda::StridedRows<S> rows_of(const Tensor& t) {
-  if (!t.defined()) return {};
-  return {data<std::remove_const_t<S>>(t), t.stride(0)};
-}
-
-}  // namespace
 
 void gated_norm_forward(const GatedNormCall& call, const Tensor& out) {
   const auto &y = call.y, &z = call.z;

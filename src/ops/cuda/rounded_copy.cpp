@@ -7,7 +7,7 @@ namespace hydramix::on_cuda {
 
 torch::Tensor rounded(RoundedCopy::State& state, const torch::Tensor& weight) {
   if (weight.scalar_type() == torch::kBFloat16) return weight.contiguous();
-  // A copy may be needed by a backward pass later, whatever mode this is.
+  // A later backward pass may need the copy, even if gradients are off now.
   const c10::InferenceMode no_inference(false);
   const torch::NoGradGuard no_grad;
   const auto value = weight.detach();
@@ -17,8 +17,9 @@ torch::Tensor rounded(RoundedCopy::State& state, const torch::Tensor& weight) {
   if (state.copy.defined() && state.data == weight.data_ptr() &&
       state.copy.sizes() == weight.sizes()) {
     state.write->join();
-    // Rounded anew where it was: a recorded step reads it there. Not counted as a write, since all
-    // copies may be parts of one tensor, and those rounded before are waiting for backward passes.
+    // Rounded in place, because a captured step reads this memory. Not counted as a write: all
+    // copies may be parts of one tensor, and backward passes still need those that were rounded
+    // before.
     if (state.version != weight._version()) {
       state.copy.variable_data().copy_(value);
       state.version = weight._version();

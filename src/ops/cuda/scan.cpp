@@ -13,22 +13,16 @@ using B16 = __nv_bfloat16;
 
 cuda::ScanShape shape_of(const ScanCall& call) {
   const Tensor& b = call.direction[call.direction[0].b.defined() ? 0 : 1].b;
-  const Tensor& dt = call.direction[call.direction[0].dt.defined() ? 0 : 1].dt;
   cuda::ScanShape s{};
-  s.H = static_cast<int>(call.x.size(1));
-  s.P = static_cast<int>(call.x.size(2));
-  s.G = static_cast<int>(b.size(1));
-  s.N = static_cast<int>(b.size(2));
-  s.shift = static_cast<int>(call.settings.shift);
+  s.H = call.x.size(1), s.P = call.x.size(2);
+  s.G = b.size(1), s.N = b.size(2);
+  s.shift = call.settings.shift;
   for (const int d : {0, 1}) s.on[d] = call.direction[d].dt.defined();
-  s.dt_low = static_cast<float>(call.settings.dt_low);
-  s.dt_high = static_cast<float>(call.settings.dt_high);
-  s.dt_is_float = dt.scalar_type() == torch::kFloat32;
-  s.delta_is_float = call.delta.defined() && call.delta.scalar_type() == torch::kFloat32;
+  s.dt_low = call.settings.dt_low, s.dt_high = call.settings.dt_high;
   return s;
 }
 
-// Whether the kernels for tensor cores take the call; the plain ones take any.
+// Whether the kernels for tensor cores support the call. The plain ones support any.
 bool fits_tensor_cores(const ScanCall& call) {
   return call.x.scalar_type() == torch::kBFloat16 &&
          cuda::scan_fits(shape_of(call), call.gradients);
@@ -42,55 +36,48 @@ cuda::PassObserver observer_of(const ScanCall& call) {
           const_cast<std::function<void(const char*)>*>(&call.passed)};
 }
 
-// Parts of heads and directions, which share a GPU.
-int walks(const cuda::ScanShape& s) { return 2 * s.H * s.P / (s.P % 64 == 0 ? 64 : 32); }
+// Parts of heads and directions, which run at the same time.
+int walks(const cuda::ScanShape& s) {
+  return static_cast<int>(2 * s.H * s.P / (s.P % 64 == 0 ? 64 : 32));
+}
 
-const float* floats(const Tensor& t) { return t.defined() ? t.data_ptr<float>() : nullptr; }
+float* floats(const Tensor& t) { return t.defined() ? t.data_ptr<float>() : nullptr; }
 void* raw(const Tensor& t) { return t.defined() ? t.data_ptr() : nullptr; }
-int64_t row(const Tensor& t) { return t.defined() ? t.stride(0) : 0; }
+bool is_float(const Tensor& t) { return t.defined() && t.scalar_type() == torch::kFloat32; }
 
-// For either kernel: they differ in the type of what is stored.
-template <typename Inputs, typename S>
-Inputs inputs_of(const ScanCall& call) {
-  Inputs in;
-  in.x = data<S>(call.x);
-  in.x_row = call.x.stride(0);
-  for (const int d : {0, 1})
-    in.direction[d] = {raw(call.direction[d].dt),
-                       static_cast<S*>(raw(call.direction[d].b)),
-                       static_cast<S*>(raw(call.direction[d].c)),
-                       row(call.direction[d].dt),
-                       row(call.direction[d].b),
-                       row(call.direction[d].c)};
+template <typename S>
+cuda::ScanInputs<S> inputs_of(const ScanCall& call) {
+  cuda::ScanInputs<S> in;
+  in.x = rows_of<const S>(call.x);
+  for (const int d : {0, 1}) {
+    const auto& [dt, b, c] = call.direction[d];
+    in.direction[d] = {rows_of<const void>(dt), rows_of<const S>(b), rows_of<const S>(c)};
+  }
   in.dt_bias = floats(call.dt_bias);
   in.A = floats(call.A);
   in.diagonal = floats(call.diagonal);
-  in.delta = raw(call.delta);
-  in.delta_row = row(call.delta);
+  in.delta = rows_of<const void>(call.delta);
+  in.dt_is_float = is_float(call.direction[call.direction[0].dt.defined() ? 0 : 1].dt);
+  in.delta_is_float = is_float(call.delta);
   return in;
 }
 
-template <typename Gradients, typename S>
-Gradients gradients_of(const ScanGradients& g) {
-  Gradients out;
-  out.x = data<S>(g.x);
-  out.x_row = g.x.stride(0);
-  for (const int d : {0, 1})
-    out.direction[d] = {raw(g.direction[d].dt),
-                        static_cast<S*>(raw(g.direction[d].b)),
-                        static_cast<S*>(raw(g.direction[d].c)),
-                        row(g.direction[d].dt),
-                        row(g.direction[d].b),
-                        row(g.direction[d].c)};
-  out.dt_bias = static_cast<float*>(raw(g.dt_bias));
-  out.A = static_cast<float*>(raw(g.A));
-  out.diagonal = static_cast<float*>(raw(g.diagonal));
-  out.delta = raw(g.delta);
-  out.delta_row = row(g.delta);
+template <typename S>
+cuda::ScanGradients<S> gradients_of(const ScanGradients& g) {
+  cuda::ScanGradients<S> out;
+  out.x = rows_of<S>(g.x);
+  for (const int d : {0, 1}) {
+    const auto& [dt, b, c] = g.direction[d];
+    out.direction[d] = {rows_of<void>(dt), rows_of<S>(b), rows_of<S>(c)};
+  }
+  out.dt_bias = floats(g.dt_bias);
+  out.A = floats(g.A);
+  out.diagonal = floats(g.diagonal);
+  out.delta = rows_of<void>(g.delta);
   return out;
 }
 
-// The call with rows aligned to 16 bytes where kernels read them so.
+// The call with rows aligned to 16 bytes, as the kernels read them.
 ScanCall aligned(const ScanCall& given) {
   ScanCall call = given;
   call.x = aligned_rows(call.x);
@@ -113,8 +100,8 @@ std::vector<Tensor> scan_forward(const ScanCall& given, const Tensor& y) {
   if (fits_tensor_cores(call)) {
     const auto saved = scratch(cuda::scan_saved_bytes(shape, layout), call.x);
     const auto work = scratch(cuda::scan_forward_bytes(shape, layout), call.x);
-    check(cuda::scan_forward(shape, layout, inputs_of<cuda::ScanInputs, B16>(call), raw(saved),
-                             raw(work), data<B16>(y), y.stride(0), stream(), observer_of(call)),
+    const cuda::ScanForward<B16> p{shape, inputs_of<B16>(call), rows_of<B16>(y)};
+    check(cuda::scan_forward(p, layout, {raw(saved), raw(work)}, stream(), observer_of(call)),
           "scan");
     return {saved};
   }
@@ -122,9 +109,8 @@ std::vector<Tensor> scan_forward(const ScanCall& given, const Tensor& y) {
   const auto work = scratch(cuda::plain_scan_forward_bytes(shape, layout), call.x);
   dispatch(call.x, [&](auto tag) {
     using S = decltype(tag);
-    check(cuda::plain_scan_forward<S>(shape, layout, inputs_of<cuda::PlainScanInputs<S>, S>(call),
-                                      raw(saved), raw(work), data<S>(y), y.stride(0), stream()),
-          "scan");
+    const cuda::ScanForward<S> p{shape, inputs_of<S>(call), rows_of<S>(y)};
+    check(cuda::plain_scan_forward<S>(p, layout, {raw(saved), raw(work)}, stream()), "scan");
   });
   return {saved};
 }
@@ -140,20 +126,18 @@ void scan_backward(const ScanCall& given, const std::vector<Tensor>& kept, const
   const auto layout = table->layout(walks(shape));
   if (fits_tensor_cores(call)) {
     const auto work = scratch(cuda::scan_backward_bytes(shape, layout), call.x);
-    check(
-        cuda::scan_backward(shape, layout, inputs_of<cuda::ScanInputs, B16>(call), raw(saved),
-                            raw(work), data<B16>(dy), dy.stride(0),
-                            gradients_of<cuda::ScanGradients, B16>(g), stream(), observer_of(call)),
-        "scan");
+    const cuda::ScanBackward<B16> p{shape, inputs_of<B16>(call), rows_of<const B16>(dy),
+                                    gradients_of<B16>(g)};
+    check(cuda::scan_backward(p, layout, {raw(saved), raw(work)}, stream(), observer_of(call)),
+          "scan");
     return;
   }
   const auto work = scratch(cuda::plain_scan_backward_bytes(shape, layout), call.x);
   dispatch(call.x, [&](auto tag) {
     using S = decltype(tag);
-    check(cuda::plain_scan_backward<S>(shape, layout, inputs_of<cuda::PlainScanInputs<S>, S>(call),
-                                       raw(saved), raw(work), data<S>(dy), dy.stride(0),
-                                       gradients_of<cuda::PlainScanGradients<S>, S>(g), stream()),
-          "scan");
+    const cuda::ScanBackward<S> p{shape, inputs_of<S>(call), rows_of<const S>(dy),
+                                  gradients_of<S>(g)};
+    check(cuda::plain_scan_backward<S>(p, layout, {raw(saved), raw(work)}, stream()), "scan");
   });
 }
 

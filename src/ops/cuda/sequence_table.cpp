@@ -103,7 +103,7 @@ cuda::ScanLayout SequenceTable::layout(int walks) const {
   return layout;
 }
 
-// One for each device that asked.
+// One for each device that was used.
 class SequenceTables {
  public:
   struct Entry {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where packed sequences lie, in the form that GPU kernels read. Sequences own their tables: every
-// layer of a model and both passes of a step share one.
+// The positions of packed sequences in the form that GPU kernels read. Sequences own their tables:
+// every layer of a model and both passes of a step share one.
 #pragma once
 
 #include <memory>
@@ -25,11 +25,11 @@ class SequenceTable {
 
   torch::Device device() const { return bounds_.device(); }
   // For each token the index of its sequence and its place in that, (n) int64. Computed from the
-  // table on the device by every call, so that a graph sees what it was filled with last.
+  // table on the device by every call, so that a graph uses the latest fill.
   torch::Tensor index_of_tokens() const;
   torch::Tensor place_of_tokens() const;
   const int2* bounds() const;
-  // `walks`: parts of heads and directions, which share a GPU.
+  // `walks`: parts of heads and directions, which run at the same time.
   cuda::ScanLayout layout(int walks) const;
   // The allocator does not reuse the memory before the current stream is done with it.
   void keep_for_current_stream() const;
@@ -38,14 +38,13 @@ class SequenceTable {
   void upload(const cuda::TokenTiles& tiles);
 
   int64_t tokens_;
-  bool refillable_;  // kernels have to expect any sequences
+  bool refillable_;  // kernels must support any sequences
   std::shared_ptr<const cuda::TokenTiles> tiles_;
   torch::Tensor bounds_;  // (n, 2) int32
   torch::Tensor begins_;  // (tiles + 1) int32
 };
 
-// The table of these sequences on a device, made at the first call. Their number of tokens is not
-// 0.
+// The table of these sequences on a device, made at the first call. There is at least one token.
 std::shared_ptr<const SequenceTable> table_of(const Sequences& sequences, torch::Device device);
 
 }  // namespace hydramix::on_cuda

@@ -30,16 +30,16 @@ std::vector<AdamWGroup> some_groups(float rate = 0.1f) {
   return {{rate, 1.0f}, {rate, 0.95f}, {0.3f * rate, 0.9f}};
 }
 
-// Buffers (n) that begin `offset` values behind where they are aligned.
+// Buffers (n) that begin `offset` values after an aligned address.
 struct Buffers {
-  Buffers(int64_t n, int64_t behind, double gradient_size)
-      : offset(behind),
+  Buffers(int64_t n, int64_t shift, double gradient_size)
+      : offset(shift),
         gradient(values(n, 1, gradient_size)),
         weight(values(n, 2, 1)),
         m(values(n, 3, 0.3)),
         v(squared(values(n, 4, 0.3))),
         average(values(n, 5, 1)),
-        copy(n + behind) {}
+        copy(n + shift) {}
 
   AdamWBuffers all() const {
     return {gradient.data() + offset, weight.data() + offset,  m.data() + offset,
@@ -225,7 +225,7 @@ TEST(CudaAdamW, MoreValuesThanFitInto32Bits) {
   EXPECT_EQ(25, sum.host()[0]);
 }
 
-// A graph is captured once; what it does later depends on what lies in memory then.
+// A graph is captured once; replays read the current contents of memory.
 TEST(CudaAdamW, InAGraph) {
   SKIP_WITHOUT_GPU();
   const int64_t n = 2000;

@@ -125,12 +125,19 @@ void run(const Case& c, const Inputs& in, Outputs& out) {
   const DeviceBuffer<S> y(s.n * c.y.row), dx(s.n * c.dx.row);
   const DeviceBuffer<float> dweight(s.C * s.K), dbias(s.C), workspace(conv_backward_workspace(s));
   const float* b = c.bias ? bias.data() : nullptr;
-  ASSERT_CUDA(conv_forward<S>(s, bounds.data(), x.data() + c.x.first, c.x.row, weight.data(), b,
-                              y.data() + c.y.first, c.y.row, nullptr));
-  ASSERT_CUDA(conv_backward<S>(s, bounds.data(), x.data() + c.x.first, c.x.row, weight.data(), b,
-                               dy.data() + c.dy.first, c.dy.row, dx.data() + c.dx.first, c.dx.row,
-                               dweight.data(), c.bias ? dbias.data() : nullptr, workspace.data(),
-                               nullptr));
+  const ConvForward<S> forward{
+      s, {x.data() + c.x.first, c.x.row}, weight.data(), b, {y.data() + c.y.first, c.y.row}};
+  const ConvBackward<S> backward{s,
+                                 {x.data() + c.x.first, c.x.row},
+                                 weight.data(),
+                                 b,
+                                 {dy.data() + c.dy.first, c.dy.row},
+                                 {dx.data() + c.dx.first, c.dx.row},
+                                 workspace.data(),
+                                 dweight.data(),
+                                 c.bias ? dbias.data() : nullptr};
+  ASSERT_CUDA(conv_forward<S>(forward, bounds.data(), nullptr));
+  ASSERT_CUDA(conv_backward<S>(backward, bounds.data(), nullptr));
   out.y = gathered(y.host(), s.n, s.C, c.y);
   out.dx = gathered(dx.host(), s.n, s.C, c.dx);
   out.dweight = widened(dweight.host());
@@ -193,7 +200,7 @@ TYPED_TEST(Conv, WindowsWiderThanSequences) {
   check<TypeParam>(packed({3}, 5, 100, 99, 2));
 }
 
-// What is not finite stays in its sequence: the others are equal to what they were.
+// Values that are not finite affect their own sequence only: the others keep their bits.
 TYPED_TEST(Conv, WhatIsNotFiniteStaysInItsSequence) {
   SKIP_WITHOUT_GPU();
   for (const int64_t K : {4, 7, 9}) {
@@ -274,7 +281,7 @@ TYPED_TEST(Conv, LargeInputs) {
   }
 }
 
-// What other sequences hold is not even multiplied by zero.
+// Values of other sequences are not even multiplied by zero.
 TYPED_TEST(Conv, InfinitiesStayInTheirSequence) {
   SKIP_WITHOUT_GPU();
   for (const int64_t K : {7, 9}) {
@@ -297,15 +304,16 @@ TYPED_TEST(Conv, NoTokensGiveNoGradient) {
   using S = TypeParam;
   const ConvShape shape{0, 3, 4, 3, 3};
   const DeviceBuffer<float> dweight(12), dbias(3);
-  const S* none = nullptr;
-  ASSERT_CUDA(conv_forward<S>(shape, nullptr, none, 3, nullptr, nullptr, nullptr, 3, nullptr));
-  ASSERT_CUDA(conv_backward<S>(shape, nullptr, none, 3, nullptr, nullptr, none, 3, nullptr, 3,
-                               dweight.data(), dbias.data(), nullptr, nullptr));
+  const ConvForward<S> forward{.shape = shape, .x = {}, .y = {}};
+  ConvBackward<S> backward{.shape = shape, .x = {}, .dy = {}, .dx = {}};
+  backward.dweight = dweight.data(), backward.dbias = dbias.data();
+  ASSERT_CUDA(conv_forward<S>(forward, nullptr, nullptr));
+  ASSERT_CUDA(conv_backward<S>(backward, nullptr, nullptr));
   EXPECT_EQ(std::vector<float>(12, 0.0f), dweight.host());
   EXPECT_EQ(std::vector<float>(3, 0.0f), dbias.host());
 }
 
-// Rows so far apart that the last is more than 2^31 values behind the first.
+// Rows so far apart that the last is more than 2^31 values after the first.
 TEST(ConvShapes, LargeDistances) {
   SKIP_WITHOUT_GPU();
   using S = BFloat16;
@@ -329,8 +337,9 @@ TEST(ConvShapes, LargeDistances) {
   ASSERT_CUDA(cudaMemcpy2D(x, pitch, host.data(), width, width, rows, cudaMemcpyHostToDevice));
   const DeviceBuffer<int2> bounds(bounds_of(near.lengths));
   const DeviceBuffer<float> weight(stored<float>(in.weight)), bias(stored<float>(in.bias));
-  ASSERT_CUDA(conv_forward<S>(shape, bounds.data(), static_cast<const S*>(x), far, weight.data(),
-                              bias.data(), static_cast<S*>(y), far, nullptr));
+  const ConvForward<S> p{
+      shape, {static_cast<S*>(x), far}, weight.data(), bias.data(), {static_cast<S*>(y), far}};
+  ASSERT_CUDA(conv_forward<S>(p, bounds.data(), nullptr));
   std::vector<S> got(host.size());
   ASSERT_CUDA(cudaMemcpy2D(got.data(), width, y, pitch, width, rows, cudaMemcpyDeviceToHost));
   EXPECT_EQ(widened(got), expected.y);
@@ -339,12 +348,11 @@ TEST(ConvShapes, LargeDistances) {
 }
 
 TEST(ConvShapes, WrongOnesAreRefused) {
-  const float* none = nullptr;
   for (const ConvShape shape :
        {ConvShape{1, 1, 0, 0, 0}, ConvShape{1, 1, 3, 3, 0}, ConvShape{1, 1, 3, -1, 0},
         ConvShape{1, 1, 3, 1, 2}, ConvShape{-1, 1, 3, 1, 1}, ConvShape{kMostTokens, 1, 3, 1, 1}})
     EXPECT_EQ(cudaErrorInvalidValue,
-              conv_forward<float>(shape, nullptr, none, 1, nullptr, nullptr, nullptr, 1, nullptr));
+              conv_forward<float>({.shape = shape, .x = {}, .y = {}}, nullptr, nullptr));
 }
 
 }  // namespace

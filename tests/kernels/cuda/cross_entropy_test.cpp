@@ -17,7 +17,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-// One chunk: `z` is what lies in memory, rows `row` apart from `offset` on.
+// One chunk: `z` is the memory, with rows `row` apart from `offset` on.
 struct Chunk {
   int64_t rows;
   int columns;
@@ -105,7 +105,7 @@ void check(const Chunk& chunk) {
   EXPECT_LT(relative_error(widened(result.loss), losses), 2e-6);
   EXPECT_EQ(correct, result.correct);
   std::vector<double> found;
-  auto rest = result.z;  // what is not a gradient
+  auto rest = result.z;  // the memory outside the gradient
   for (int64_t i = 0; i < chunk.rows; ++i)
     for (int v = 0; v < chunk.columns; ++v) {
       found.push_back(wide(result.z[chunk.at(i, v)]));
@@ -136,7 +136,7 @@ TYPED_TEST(CudaCrossEntropy, OfAnySize) {
   SKIP_WITHOUT_GPU();
   for (const int columns : {1, 2, 7, 8, 9, 31, 64, 257, 1000, 4096, 8184, 8192, 8200})
     check<TypeParam>(random_chunk(7, columns, columns, 0, columns % 2 == 0));
-  // Held in registers; the last that is; not held; and nothing aligned.
+  // Columns: in registers; the most that are; too many for registers; unaligned.
   for (const int columns : {30528, 32768, 32776, 33001})
     check<TypeParam>(random_chunk(3, columns, columns, 0, true));
 }
@@ -235,7 +235,7 @@ TYPED_TEST(CudaCrossEntropy, ColumnSums) {
       check_column_sums<TypeParam>(rows, columns, columns, 0, 2e-6);
   check_column_sums<TypeParam>(150, 264, 272, 8, 2e-6);
   check_column_sums<TypeParam>(150, 264, 269, 1, 2e-6);
-  check_column_sums<TypeParam>(600000, 3, 3, 0, 1e-5);  // as many parts as there can be
+  check_column_sums<TypeParam>(600000, 3, 3, 0, 1e-5);  // the largest number of parts
 }
 
 TEST(CudaCrossEntropyTargets, WithoutAColumnGiveNanAndReadNothing) {

@@ -14,7 +14,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-// Few ids often, many seldom: a quarter of the tokens has id 3, as [MASK] might.
+// A few frequent ids and many rare ones. A quarter of the tokens has id 3, like [MASK].
 std::vector<int64_t> uneven_ids(int64_t tokens, int64_t ids_end, uint64_t seed) {
   std::mt19937_64 generator(seed);
   std::uniform_real_distribution<double> uniform(0, 1);

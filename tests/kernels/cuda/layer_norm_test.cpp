@@ -12,7 +12,7 @@ struct LayerCase {
   int64_t rows, C;
   Beside beside = {};
   float eps = 3;
-  bool b = true, sum = false, out = true, out_residual = false;  // what there is
+  bool b = true, sum = false, out = true, out_residual = false;  // which are given
   bool dsum = false, da = true, db = true;
 };
 struct LayerInputs {
@@ -66,7 +66,7 @@ LayerResults layer_on_device(const LayerCase& k, const LayerInputs& in) {
                                        .out = out_if(k.out, out),
                                        .out_residual = out_if(k.out_residual, out_residual)},
                                       nullptr)));
-  // With a sum kept, the backward pass reads that.
+  // If the sum is kept, the backward pass reads it.
   EXPECT_EQ(cudaSuccess,
             (layer_norm_backward<R, S>({.rows = k.rows,
                                         .C = k.C,
@@ -166,7 +166,7 @@ void expect_layer_norms() {
       k.db = post || k.C % 2 == 0;
       expect_layer_norm_of<R, S>(k, LayerInputs::random(k));
     }
-  // Without b; and no gradient but that of the sum.
+  // Without b; and with the gradient of the sum only.
   for (LayerCase k : {LayerCase{40, 768}, LayerCase{40, 77}}) {
     k.b = false;
     expect_layer_norm_of<R, S>(k, LayerInputs::random(k));

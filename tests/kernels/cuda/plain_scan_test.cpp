@@ -5,10 +5,8 @@
 #include <string>
 
 #include "kernels/cuda/limits.h"
-#include "kernels/cuda/token_tiles.h"
-#include "support/cuda.h"
 #include "support/scan_isolation.h"
-#include "support/scan_reference.h"
+#include "support/scan_on_device.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -17,145 +15,27 @@ using B16 = __nv_bfloat16;
 using Problem = ScanProblem;
 using Values = ScanValues;
 using Results = ScanResults;
+using Outcome = ScanOutcome;
 
-struct Outcome {
-  Results results;
-  std::vector<uint8_t> bits;  // of all outputs
-};
-
-std::vector<int> with_empty(const TokenTiles& tiles, int empty) {
-  auto begins = tiles.begins;
-  begins.resize(begins.size() + static_cast<std::size_t>(empty), tiles.begins.back());
-  return begins;
-}
-
-// A layout on the device.
-struct Tiles {
-  explicit Tiles(const Problem& p)
-      : tiles(p.offsets()), bounds(tiles.bounds), begins(with_empty(tiles, p.empty_tiles)) {
-    layout = {bounds.data(), begins.data(), p.n(), tiles.tiles() + p.empty_tiles};
-    layout.states = tiles.states || p.empty_tiles > 0;
+template <typename S>
+struct PlainKernels {
+  static constexpr auto saved_bytes = plain_scan_saved_bytes;
+  static constexpr auto forward_bytes = plain_scan_forward_bytes;
+  static constexpr auto backward_bytes = plain_scan_backward_bytes;
+  static cudaError_t forward(const ScanForward<S>& p, const ScanLayout& layout,
+                             const ScanMemory& memory) {
+    return plain_scan_forward<S>(p, layout, memory, nullptr);
   }
-  TokenTiles tiles;
-  DeviceBuffer<int2> bounds;
-  DeviceBuffer<int> begins;
-  ScanLayout layout;
+  static cudaError_t backward(const ScanBackward<S>& p, const ScanLayout& layout,
+                              const ScanMemory& memory) {
+    return plain_scan_backward<S>(p, layout, memory, nullptr);
+  }
 };
 
-template <typename T>
-ScanShape shape_of(const Problem& p) {
-  return {p.H,
-          p.P,
-          p.G,
-          p.N,
-          p.shift,
-          {p.on[0], p.on[1]},
-          static_cast<float>(p.dt_low),
-          static_cast<float>(p.dt_high),
-          sizeof(T) == 4,
-          sizeof(T) == 4};
-}
-
-// x, b and c are columns of one wide matrix, and so are their gradients: rows of odd length, the
-// first column unused. T is the type of dt and delta.
+// T is the type of dt and delta. Rows have an odd length, and their first column is unused.
 template <typename S, typename T = S>
 Outcome on_device(const Problem& p, const Values& v) {
-  const int64_t n = p.n();
-  const int H = p.H, P = p.P, G = p.G, N = p.N, GN = G * N;
-  const int64_t wide = (H * P + 4 * GN + 1) | 1;
-  std::vector<double> packed(n * wide);
-  const auto place = [&](const std::vector<double>& from, int64_t width, int64_t column) {
-    for (int64_t t = 0; t < n; ++t)
-      std::copy_n(from.begin() + t * width, width, packed.begin() + t * wide + column);
-  };
-  place(v.x, H * P, 1);
-  const int64_t b_at[2] = {1 + H * P, 1 + H * P + 2 * GN};
-  const int64_t c_at[2] = {1 + H * P + GN, 1 + H * P + 3 * GN};
-  for (const int d : {0, 1}) {
-    place(v.b[d], GN, b_at[d]);
-    place(v.c[d], GN, c_at[d]);
-  }
-  const DeviceBuffer<S> input(stored<S>(packed)), dinput(n * wide), y(n * H * P),
-      dy(stored<S>(v.dy));
-  const DeviceBuffer<T> delta(stored<T>(v.delta)), ddelta(n * H);
-  const DeviceBuffer<T> dt0(stored<T>(v.dt[0])), dt1(stored<T>(v.dt[1])), ddt0(n * H), ddt1(n * H);
-  const DeviceBuffer<float> dt_bias(stored<float>(v.dt_bias)), A(stored<float>(v.A)),
-      diagonal(stored<float>(v.diagonal)), ddt_bias(H), dA(H), ddiagonal(H);
-
-  const Tiles tiles(p);
-  const ScanLayout& layout = tiles.layout;
-  const ScanShape shape = shape_of<T>(p);
-  PlainScanInputs<S> in;
-  PlainScanGradients<S> out;
-  in.x = input.data() + 1;
-  out.x = dinput.data() + 1;
-  in.x_row = out.x_row = wide;
-  for (const int d : {0, 1}) {
-    in.direction[d] = {d == 0 ? dt0.data() : dt1.data(),
-                       input.data() + b_at[d],
-                       input.data() + c_at[d],
-                       H,
-                       wide,
-                       wide};
-    out.direction[d] = {d == 0 ? ddt0.data() : ddt1.data(),
-                        dinput.data() + b_at[d],
-                        dinput.data() + c_at[d],
-                        H,
-                        wide,
-                        wide};
-  }
-  in.dt_bias = dt_bias.data();
-  in.A = A.data();
-  in.diagonal = diagonal.data();
-  in.delta = delta.data();
-  in.delta_row = out.delta_row = H;
-  out.dt_bias = ddt_bias.data();
-  out.A = dA.data();
-  out.diagonal = ddiagonal.data();
-  out.delta = ddelta.data();
-  const auto bytes = [](std::size_t size) { return static_cast<int64_t>(size); };
-  const DeviceBuffer<uint8_t> saved(bytes(plain_scan_saved_bytes(shape, layout))),
-      scratch(bytes(plain_scan_forward_bytes(shape, layout))),
-      back(bytes(plain_scan_backward_bytes(shape, layout)));
-  EXPECT_EQ(cudaSuccess, plain_scan_forward(shape, layout, in, saved.data(), scratch.data(),
-                                            y.data(), H * P, nullptr));
-  EXPECT_EQ(cudaSuccess,
-            plain_scan_backward(shape, layout, in, saved.data(), back.data(),
-                                static_cast<const S*>(dy.data()), H * P, out, nullptr));
-  EXPECT_EQ(cudaSuccess, cudaDeviceSynchronize());
-
-  Outcome run;
-  const auto keep = [&](const auto& values) {
-    const auto* raw = reinterpret_cast<const uint8_t*>(values.data());
-    run.bits.insert(run.bits.end(), raw, raw + values.size() * sizeof(values[0]));
-    return widened(values);
-  };
-  Results& r = run.results;
-  r.y = keep(y.host());
-  const auto all = keep(dinput.host());
-  const auto columns = [&](int64_t column, int64_t width) {
-    std::vector<double> part;
-    for (int64_t t = 0; t < n; ++t)
-      part.insert(part.end(), all.begin() + t * wide + column,
-                  all.begin() + t * wide + column + width);
-    return part;
-  };
-  r.dx = columns(1, H * P);
-  for (const int d : {0, 1}) {
-    if (!p.on[d]) continue;
-    r.db[d] = columns(b_at[d], GN);
-    r.dc[d] = columns(c_at[d], GN);
-    r.ddt[d] = keep(d == 0 ? ddt0.host() : ddt1.host());
-  }
-  const int64_t used = 1 + H * P + 4 * GN;
-  for (const auto& beside : {columns(0, 1), columns(used, wide - used)})
-    for (const double value : beside)
-      EXPECT_TRUE(std::isnan(value)) << "written beside the gradient";
-  r.ddt_bias = keep(ddt_bias.host());
-  r.dA = keep(dA.host());
-  r.ddiagonal = keep(ddiagonal.host());
-  r.ddelta = keep(ddelta.host());
-  return run;
+  return scan_on_device<PlainKernels<S>, S, T>(p, v, {1, (p.H * p.P + 4 * p.G * p.N + 1) | 1});
 }
 
 template <typename S, typename T = S>
@@ -305,11 +185,12 @@ TEST(CudaPlainScan, WhatIsNotFiniteStaysInItsSequence) {
 TEST(CudaPlainScan, TooManyTokensAreRefused) {
   ScanLayout layout{};
   layout.n = kMostTokens;
-  const ScanShape shape = shape_of<float>({});
+  const ScanShape shape = shape_of({});
+  const ScanMemory none{nullptr, nullptr};
   EXPECT_EQ(cudaErrorInvalidValue,
-            plain_scan_forward<float>(shape, layout, {}, nullptr, nullptr, nullptr, 0, nullptr));
-  EXPECT_EQ(cudaErrorInvalidValue, plain_scan_backward<float>(shape, layout, {}, nullptr, nullptr,
-                                                              nullptr, 0, {}, nullptr));
+            plain_scan_forward<float>({shape, {}, {}}, layout, none, nullptr));
+  EXPECT_EQ(cudaErrorInvalidValue,
+            plain_scan_backward<float>({shape, {}, {}, {}}, layout, none, nullptr));
 }
 
 // Against the recurrence, and the transposed against the product: <dx, x> = <dy, y>.
@@ -318,41 +199,17 @@ TEST(CudaPlainScan, AMillionTokens) {
   const Problem p{.lengths = {1000000}, .H = 1, .P = 2, .N = 3, .dt_mean = -7, .A_low = 0.1};
   const Values v = Values::of<float>(p);
   const Outcome run = on_device<float>(p, v);
-  const int64_t n = p.n();
-  std::vector<double> y(v.x.size());
-  for (const int d : {0, 1}) {
-    std::vector<double> state(p.P * p.N);
-    const auto token = [&](int64_t q) { return d == 0 ? q : n - 1 - q; };
-    for (int64_t q = 0; q < n; ++q) {
-      const int64_t t = token(q);
-      const double dt = std::log1p(std::exp(v.dt[d][t] + v.dt_bias[0])),
-                   decay = std::exp(v.A[0] * dt);
-      for (int i = 0; i < p.P; ++i)
-        for (int k = 0; k < p.N; ++k) {
-          double& value = state[i * p.N + k];
-          if (q > 0) y[t * p.P + i] += v.c[d][token(q - 1) * p.N + k] * value;
-          value = decay * value + dt * v.b[d][t * p.N + k] * v.x[t * p.P + i];
-        }
-    }
-  }
-  double one = 0, other = 0, size = 0;
-  for (int64_t i = 0; i < n * p.P; ++i) {
-    y[i] += (v.diagonal[0] + v.delta[i / p.P]) * v.x[i];
-    one += run.results.dx[i] * v.x[i];
-    other += v.dy[i] * y[i];
-    size += y[i] * y[i];
-  }
+  const auto y = recurrence_of_one_head(p, v);
   EXPECT_LT(relative_error(run.results.y, y), 2e-6);
-  EXPECT_LT(std::abs(one - other), 1e-6 * std::sqrt(size * static_cast<double>(n * p.P)));
+  EXPECT_LT(adjoint_error(v, y, run.results.dx), 1e-6);
 }
 
 TEST(CudaPlainScan, NothingToDo) {
   SKIP_WITHOUT_GPU();
-  const ScanShape shape{2, 3, 1, 4, 1, {true, true}, 0, INFINITY, true, true};
-  EXPECT_EQ(cudaSuccess,
-            plain_scan_forward<float>(shape, {}, {}, nullptr, nullptr, nullptr, 0, nullptr));
-  EXPECT_EQ(cudaSuccess,
-            plain_scan_backward<float>(shape, {}, {}, nullptr, nullptr, nullptr, 0, {}, nullptr));
+  const ScanShape shape = shape_of({.H = 2, .P = 3, .G = 1, .N = 4});
+  const ScanMemory none{nullptr, nullptr};
+  EXPECT_EQ(cudaSuccess, plain_scan_forward<float>({shape, {}, {}}, {}, none, nullptr));
+  EXPECT_EQ(cudaSuccess, plain_scan_backward<float>({shape, {}, {}, {}}, {}, none, nullptr));
 }
 
 }  // namespace

@@ -5,10 +5,8 @@
 #include <algorithm>
 
 #include "kernels/cuda/limits.h"
-#include "kernels/cuda/token_tiles.h"
-#include "support/cuda.h"
 #include "support/scan_isolation.h"
-#include "support/scan_reference.h"
+#include "support/scan_on_device.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -18,19 +16,7 @@ using B16 = __nv_bfloat16;
 using Problem = ScanProblem;
 using Values = ScanValues;
 using Results = ScanResults;
-
-ScanShape shape_of(const Problem& p) {
-  return {p.H,
-          p.P,
-          p.G,
-          p.N,
-          p.shift,
-          {p.on[0], p.on[1]},
-          static_cast<float>(p.dt_low),
-          static_cast<float>(p.dt_high),
-          false,
-          false};
-}
+using Outcome = ScanOutcome;
 
 // Whether the largest of the sizes below fits; a smaller GPU takes the general kernels.
 bool fits() { return scan_fits(shape_of({.H = 1, .N = 128}), /*gradients=*/true); }
@@ -39,114 +25,24 @@ bool fits() { return scan_fits(shape_of({.H = 1, .N = 128}), /*gradients=*/true)
   SKIP_WITHOUT_GPU();               \
   if (!fits()) GTEST_SKIP() << "this GPU's shared memory is too small for these kernels"
 
-struct Outcome {
-  Results results;
-  std::vector<uint8_t> bits;  // of all outputs
+struct TensorCoreKernels {
+  static constexpr auto saved_bytes = scan_saved_bytes;
+  static constexpr auto forward_bytes = scan_forward_bytes;
+  static constexpr auto backward_bytes = scan_backward_bytes;
+  static cudaError_t forward(const ScanForward<B16>& p, const ScanLayout& layout,
+                             const ScanMemory& memory) {
+    return scan_forward(p, layout, memory, nullptr);
+  }
+  static cudaError_t backward(const ScanBackward<B16>& p, const ScanLayout& layout,
+                              const ScanMemory& memory) {
+    return scan_backward(p, layout, memory, nullptr);
+  }
 };
 
-// x, b and c are columns of one wide matrix, and so are their gradients.
 Outcome on_device(const Problem& p, const Values& v) {
-  const int64_t n = p.n();
-  const int H = p.H, P = p.P, G = p.G, N = p.N, GN = G * N;
-  const int64_t wide = H * P + 4 * GN + 8;
-  std::vector<double> packed(n * wide);
-  const auto place = [&](const std::vector<double>& from, int64_t width, int64_t column) {
-    for (int64_t t = 0; t < n; ++t)
-      std::copy_n(from.begin() + t * width, width, packed.begin() + t * wide + column);
-  };
-  place(v.x, H * P, 0);
-  const int64_t b_at[2] = {H * P, H * P + 2 * GN}, c_at[2] = {H * P + GN, H * P + 3 * GN};
-  for (const int d : {0, 1}) {
-    place(v.b[d], GN, b_at[d]);
-    place(v.c[d], GN, c_at[d]);
-  }
-  const DeviceBuffer<B16> input(stored<B16>(packed)), dinput(n * wide), y(n * H * P),
-      dy(stored<B16>(v.dy)), delta(stored<B16>(v.delta)), ddelta(n * H);
-  const DeviceBuffer<B16> dt0(stored<B16>(v.dt[0])), dt1(stored<B16>(v.dt[1])), ddt0(n * H),
-      ddt1(n * H);
-  const DeviceBuffer<float> dt_bias(stored<float>(v.dt_bias)), A(stored<float>(v.A)),
-      diagonal(stored<float>(v.diagonal)), ddt_bias(H), dA(H), ddiagonal(H);
-
-  const TokenTiles tiles(p.offsets());
-  const DeviceBuffer<int2> bounds(tiles.bounds);
-  auto all_begins = tiles.begins;
-  all_begins.resize(all_begins.size() + static_cast<std::size_t>(p.empty_tiles),
-                    tiles.begins.back());
-  const DeviceBuffer<int> begins(all_begins);
-  ScanLayout layout{bounds.data(), begins.data(), n, tiles.tiles() + p.empty_tiles};
-  layout.states = tiles.states || p.empty_tiles > 0;
-  layout.segment = p.segment > 0 ? p.segment : tiles.segment(2 * H * P / (P % 64 == 0 ? 64 : 32));
-  layout.carries = tiles.carries(layout.segment) || p.empty_tiles > 0;
-  const ScanShape shape = shape_of(p);
-  EXPECT_TRUE(scan_fits(shape, /*gradients=*/true));
-  ScanInputs in;
-  ScanGradients out;
-  in.x = input.data();
-  out.x = dinput.data();
-  in.x_row = out.x_row = wide;
-  for (const int d : {0, 1}) {
-    in.direction[d] = {d == 0 ? dt0.data() : dt1.data(),
-                       input.data() + b_at[d],
-                       input.data() + c_at[d],
-                       H,
-                       wide,
-                       wide};
-    out.direction[d] = {d == 0 ? ddt0.data() : ddt1.data(),
-                        dinput.data() + b_at[d],
-                        dinput.data() + c_at[d],
-                        H,
-                        wide,
-                        wide};
-  }
-  in.dt_bias = dt_bias.data();
-  in.A = A.data();
-  in.diagonal = diagonal.data();
-  in.delta = delta.data();
-  in.delta_row = out.delta_row = H;
-  out.dt_bias = ddt_bias.data();
-  out.A = dA.data();
-  out.diagonal = ddiagonal.data();
-  out.delta = ddelta.data();
-  const auto bytes = [](std::size_t size) { return static_cast<int64_t>(size) + 1; };
-  const DeviceBuffer<uint8_t> saved(bytes(scan_saved_bytes(shape, layout))),
-      scratch(bytes(scan_forward_bytes(shape, layout))),
-      back(bytes(scan_backward_bytes(shape, layout)));
-  EXPECT_EQ(cudaSuccess, scan_forward(shape, layout, in, saved.data(), scratch.data(), y.data(),
-                                      H * P, nullptr));
-  EXPECT_EQ(cudaSuccess, scan_backward(shape, layout, in, saved.data(), back.data(), dy.data(),
-                                       H * P, out, nullptr));
-  EXPECT_EQ(cudaSuccess, cudaDeviceSynchronize());
-
-  Outcome run;
-  const auto keep = [&](const auto& values) {
-    const auto* raw = reinterpret_cast<const uint8_t*>(values.data());
-    run.bits.insert(run.bits.end(), raw, raw + values.size() * sizeof(values[0]));
-    return widened(values);
-  };
-  Results& r = run.results;
-  r.y = keep(y.host());
-  const auto all = keep(dinput.host());
-  const auto columns = [&](int64_t column, int64_t width) {
-    std::vector<double> part;
-    for (int64_t t = 0; t < n; ++t)
-      part.insert(part.end(), all.begin() + t * wide + column,
-                  all.begin() + t * wide + column + width);
-    return part;
-  };
-  r.dx = columns(0, H * P);
-  for (const int d : {0, 1}) {
-    if (!p.on[d]) continue;
-    r.db[d] = columns(b_at[d], GN);
-    r.dc[d] = columns(c_at[d], GN);
-    r.ddt[d] = keep(d == 0 ? ddt0.host() : ddt1.host());
-  }
-  for (const double value : columns(wide - 8, 8))
-    EXPECT_TRUE(std::isnan(value)) << "written beside the gradient";
-  r.ddt_bias = keep(ddt_bias.host());
-  r.dA = keep(dA.host());
-  r.ddiagonal = keep(ddiagonal.host());
-  r.ddelta = keep(ddelta.host());
-  return run;
+  EXPECT_TRUE(scan_fits(shape_of(p), /*gradients=*/true));
+  // 16 bytes are unused after each row.
+  return scan_on_device<TensorCoreKernels, B16, B16>(p, v, {0, p.H * p.P + 4 * p.G * p.N + 8});
 }
 
 void expect_close(const Problem& p, const char* what, double factor = 1) {
@@ -282,35 +178,9 @@ TEST(CudaScan, AMillionTokens) {
   const Problem p{.lengths = {1000000}, .H = 1, .P = 32, .N = 16, .dt_mean = -7, .A_low = 0.1};
   const Values v = Values::of<B16>(p);
   const Outcome run = on_device(p, v);
-  const int64_t n = p.n();
-  std::vector<double> y(v.x.size());
-  for (const int d : {0, 1}) {
-    std::vector<double> state(p.P * p.N);
-    const auto token = [&](int64_t q) { return d == 0 ? q : n - 1 - q; };
-    for (int64_t q = 0; q < n; ++q) {
-      const int64_t t = token(q);
-      if (q > 0)
-        for (int i = 0; i < p.P; ++i)
-          for (int k = 0; k < p.N; ++k)
-            y[t * p.P + i] += v.c[d][token(q - 1) * p.N + k] * state[i * p.N + k];
-      const double dt = std::log1p(std::exp(v.dt[d][t] + v.dt_bias[0])),
-                   decay = std::exp(v.A[0] * dt);
-      for (int i = 0; i < p.P; ++i)
-        for (int k = 0; k < p.N; ++k)
-          state[i * p.N + k] =
-              decay * state[i * p.N + k] + dt * v.b[d][t * p.N + k] * v.x[t * p.P + i];
-    }
-  }
-  double one = 0, other = 0;
-  for (int64_t i = 0; i < n * p.P; ++i) {
-    y[i] += (v.diagonal[0] + v.delta[i / p.P]) * v.x[i];
-    one += run.results.dx[i] * v.x[i];
-    other += v.dy[i] * y[i];
-  }
+  const auto y = recurrence_of_one_head(p, v);
   EXPECT_LT(relative_error(run.results.y, y), 6e-3);
-  double size = 0;
-  for (const double value : y) size += value * value;
-  EXPECT_LT(std::abs(one - other), 1e-3 * std::sqrt(size * static_cast<double>(n * p.P)));
+  EXPECT_LT(adjoint_error(v, y, run.results.dx), 1e-3);
 }
 
 // Bytes of shared memory that a block may have at most.
@@ -348,9 +218,9 @@ TEST(CudaScanFits, TooManyTokensAreRefused) {
   ScanLayout layout{};
   layout.n = kMostTokens;
   EXPECT_EQ(cudaErrorInvalidValue,
-            scan_forward(shape_of({}), layout, {}, nullptr, nullptr, nullptr, 0, nullptr));
+            scan_forward({shape_of({}), {}, {}}, layout, {nullptr, nullptr}, nullptr));
   EXPECT_EQ(cudaErrorInvalidValue,
-            scan_backward(shape_of({}), layout, {}, nullptr, nullptr, nullptr, 0, {}, nullptr));
+            scan_backward({shape_of({}), {}, {}, {}}, layout, {nullptr, nullptr}, nullptr));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace hydramix::cuda {
 namespace {
 
-// Sequences of one length have a closed form, which is what is found one by one. On the host.
+// The closed form for sequences of one length equals the tiles found one by one. On the host.
 TEST(TokenTiles, OfOneLengthAreThoseOfAnyLengths) {
   for (const int64_t length : {1, 2, 5, 63, 64, 65, 100, 127, 128, 129, 200, 256, 384, 1000, 8192})
     for (const int64_t count : {1, 2, 3, 7, 64}) {

@@ -116,8 +116,12 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(const Arguments<S> a
   const auto u = operand<false>([&](int c, int k) {
     return p0 + c < P ? a.u.data[(s.begin + window.low + k) * a.u.stride + h * P + p0 + c] : S();
   });
-  float acc[4][4] = {};
-  multiply_windows(stages, window, p.layout, s, first, matrix, u, acc);
+  float acc[4][4] = {}, sums_of_window[4][4];
+  do {
+    clear(sums_of_window);
+    multiply(stages, window.high - window.low, matrix, u, sums_of_window);
+    keep_rows(window, first, sums_of_window, acc);
+  } while (next_window(window, p.layout, s, sums_of_window));
 
   for (int d = 0; d < 2; ++d) {
     if (!p.layout.states || !p.shape.on[d]) continue;

@@ -235,26 +235,21 @@ __device__ __forceinline__ void multiply(Stage (&stages)[2], int depth, const A&
   }
 }
 
-// acc[row, column] = sum over the rows of `window`, the terms, for rows first + own_row() of a
-// tile. The window is the whole tile at first, and later one sequence after the other, if that is
-// necessary (next_window). a and b read it.
-template <typename A, typename B>
-__device__ __forceinline__ void multiply_windows(Stage (&stages)[2], Window& window,
-                                                 const ScanLayout& layout, const Span& s, int first,
-                                                 const A& a, const B& b, float (&acc)[4][4]) {
-  float sums[4][4];
-  do {
+__device__ __forceinline__ void clear(float (&sums)[4][4]) {
 #pragma unroll
-    for (int r = 0; r < 4; ++r)
+  for (int r = 0; r < 4; ++r)
 #pragma unroll
-      for (int c = 0; c < 4; ++c) sums[r][c] = 0;
-    multiply(stages, window.high - window.low, a, b, sums);
+    for (int c = 0; c < 4; ++c) sums[r][c] = 0;
+}
+
+// Copies the sums of those rows first + own_row() of a tile that are in the window.
+__device__ __forceinline__ void keep_rows(const Window& window, int first,
+                                          const float (&sums)[4][4], float (&acc)[4][4]) {
 #pragma unroll
-    for (int r = 0; r < 4; ++r)
+  for (int r = 0; r < 4; ++r)
 #pragma unroll
-      for (int c = 0; c < 4; ++c)
-        if (window.has(first + own_row(r))) acc[r][c] = sums[r][c];
-  } while (next_window(window, layout, s, sums));
+    for (int c = 0; c < 4; ++c)
+      if (window.has(first + own_row(r))) acc[r][c] = sums[r][c];
 }
 
 // Stores the first `left` of four neighbouring values.

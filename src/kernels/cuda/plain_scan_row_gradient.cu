@@ -93,8 +93,12 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
   });
   const auto others = operand<false>(
       [&](int c, int k) { return kOfB ? c_at(window.low + k, c) : b_at(window.low + k, c); });
-  float acc[4][4] = {};
-  multiply_windows(stages, window, p.layout, s, first, matrix, others, acc);
+  float acc[4][4] = {}, sums_of_window[4][4];
+  do {
+    clear(sums_of_window);
+    multiply(stages, window.high - window.low, matrix, others, sums_of_window);
+    keep_rows(window, first, sums_of_window, acc);
+  } while (next_window(window, p.layout, s, sums_of_window));
   if (shift == 0)
 #pragma unroll
     for (int r = 0; r < 4; ++r) {

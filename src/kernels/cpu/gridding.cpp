@@ -27,7 +27,7 @@ struct Placed {
   int64_t row[kBatch];
   HWY_ALIGN_MAX double slope[kBatch];  // d s / d angle
   HWY_ALIGN_MAX T weight[kBatch][kMaxWindowWidth];
-  HWY_ALIGN_MAX T derivative[kBatch][kMaxWindowWidth];  // by s, if asked for
+  HWY_ALIGN_MAX T derivative[kBatch][kMaxWindowWidth];  // by s, if requested
 };
 
 // Places up to kBatch points. Points of weight zero are added up to a multiple of four.

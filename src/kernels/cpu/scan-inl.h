@@ -21,7 +21,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
 
-// A step dt A is at least this. exp() of a smaller one is zero too, but in a running sum it would
+// A step dt A is at least this. exp() of a smaller one is zero too, but in a prefix sum it would
 // swallow the digits of the others.
 template <typename T>
 inline constexpr double kLeastLog = sizeof(T) == 4 ? -120 : -800;
@@ -69,7 +69,7 @@ HWY_INLINE void ScaleColumns(const T* HWY_RESTRICT from, const T* HWY_RESTRICT s
     });
 }
 
-// The decays of one direction and head inside a chunk. With s the running sums of dt A,
+// The decays of one direction and head inside a chunk. With s the prefix sums of dt A,
 //
 //   forward   row i is at s[i + 1 - shift], column j at s[j + 1]; decay exp(row - column)
 //   backward  row i is at s[i + shift],     column j at s[j];     decay exp(column - row)

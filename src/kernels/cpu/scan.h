@@ -11,7 +11,7 @@
 // contribute through two states (N x P), one per direction.
 //
 // The steps of a call. The caller runs the tasks of each step in parallel:
-//   prepare   per chunk               dt, its running sums, b and c transposed, C B^T of each group
+//   prepare   per chunk               dt, its prefix sums, b and c transposed, C B^T of each group
 //   forward   per sequence, head task the outputs, and the states at the borders of chunks
 //   backward  per sequence, head task the contribution of the task's heads to every gradient
 //   finish    per chunk               gradients of b, c and raw dt, summed over head tasks in order
@@ -59,7 +59,7 @@ struct PreparedPlan {
   int64_t cb(int64_t g) const { return c(2, 0) + g * s.tile * s.T(); }                  // (tile, T)
   int64_t diagonal(int64_t g) const { return cb(s.G) + g * s.T(); }                     // (T)
   int64_t size() const { return diagonal(s.G); }
-  // Running sums of dt A, exclusive, in float64: entry t sums the places before t, t = 0 .. rows.
+  // Prefix sums of dt A, exclusive, in float64: entry t sums the places before t, t = 0 .. rows.
   int64_t sums(int d, int64_t h) const { return (d * s.H + h) * (s.T() + 1); }
   int64_t sums_size() const { return sums(2, 0); }
 };

@@ -19,7 +19,7 @@ namespace hydramix::kernels::HWY_NAMESPACE {
 
 // Gradients of one direction's decays and steps of one chunk and head.
 struct StepGradients {
-  double* sums;  // (rows + 1): of the running sums
+  double* sums;  // (rows + 1): of the prefix sums
   double* dt;    // (T): of dt, at fixed sums
 };
 
@@ -50,7 +50,7 @@ HWY_INLINE double Dot(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t 
   return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
 }
 
-// dM (rows, T) -> its contributions to the gradients of C B^T, of dt and of the running sums.
+// dM (rows, T) -> its contributions to the gradients of C B^T, of dt and of the prefix sums.
 template <typename T>
 HWY_NOINLINE void MatrixGradients(const ChunkShape& s, int64_t rows, const T* HWY_RESTRICT dM,
                                   const T* HWY_RESTRICT decay, const T* HWY_RESTRICT cb,

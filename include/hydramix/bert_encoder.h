@@ -15,6 +15,7 @@
 #include <functional>
 
 #include "hydramix/block.h"
+#include "hydramix/dropout_key.h"
 #include "hydramix/mlp.h"
 
 namespace hydramix {
@@ -55,21 +56,14 @@ struct BertOptions {
   }
 };
 
-// Dropout is a function of this key, the position and the channel: a sequence gets the same mask in
-// any batch, on any rank.
-struct DropoutKey {
-  int64_t seed = 0;
-  torch::Tensor sequences;  // (S) int64: a number for each nonempty sequence of the layout
-};
-
 // Models own one under the name "bert", and initialise it together with their heads.
 class BertEncoderImpl : public torch::nn::Module {
  public:
   explicit BertEncoderImpl(const BertOptions& options);
 
   // ids, type_ids (B, L) int64 -> hidden states (B, L, d_model). Undefined type_ids are all zero.
-  // In training mode (train(), eval()) with dropout > 0 the key is needed. `observe`, if given, is
-  // called with the embedding and then with the output of every layer.
+  // In training mode (train(), eval()) with any dropout > 0 the key is needed. `observe`, if given,
+  // is called with the embedding and then with the output of every layer.
   torch::Tensor encode(const torch::Tensor& ids, const torch::Tensor& type_ids,
                        const Layout& layout = {}, const DropoutKey& dropout = {},
                        const std::function<void(const torch::Tensor&)>& observe = {}) const;
@@ -97,7 +91,8 @@ class BertEncoderImpl : public torch::nn::Module {
     Mlp mlp{nullptr};  // null without an MLP
     torch::nn::LayerNorm mlp_norm{nullptr};
 
-    torch::Tensor forward(const torch::Tensor& x, const Layout& layout) const;
+    torch::Tensor forward(const torch::Tensor& x, const Layout& layout,
+                          const DropoutKey& dropout) const;
     std::vector<torch::Tensor> parameters() const;
   };
 

@@ -60,9 +60,11 @@ class BlockImpl : public torch::nn::Module {
   explicit BlockImpl(const BlockOptions& options);
 
   // u (B, L, d_model) -> (B, L, d_model), zero at padding. Computed in float32 or float64. bfloat16
-  // is computed in float32 and rounded once; on a GPU every stored tensor is rounded.
-  torch::Tensor forward(const torch::Tensor& u, const Layout& layout = {}) const;
-  // The matrices that forward(u) applies: (S, branches H, L', L').
+  // is computed in float32 and rounded once; on a GPU every stored tensor is rounded. The key is
+  // needed where the mixer needs it.
+  torch::Tensor forward(const torch::Tensor& u, const Layout& layout = {},
+                        const DropoutKey& dropout = {}) const;
+  // The matrices that forward(u) applies, without dropout: (S, branches H, L', L').
   torch::Tensor materialize(const torch::Tensor& u, const Layout& layout = {}) const;
 
   const Mixer& mixer() const { return *mixer_; }

@@ -6,6 +6,7 @@
 #include "hydramix/bert.h"
 #include "hydramix/bert_encoder.h"
 #include "hydramix/block.h"
+#include "hydramix/dropout_key.h"
 #include "hydramix/error.h"
 #include "hydramix/finite_check.h"
 #include "hydramix/graphed_encoder.h"

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "hydramix/dropout_key.h"
 #include "hydramix/finite_check.h"
 #include "hydramix/layout.h"
 #include "hydramix/options.h"
@@ -30,6 +31,7 @@ struct MixerOptions {
   double dt_min = 1e-3, dt_max = 1e-1, dt_init_floor = 1e-4;
   double dt_limit_low = 0.0, dt_limit_high = std::numeric_limits<double>::infinity();
   int64_t tile = 64;
+  double dropout = 0;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -50,6 +52,8 @@ struct MixerOptions {
     v("dt_limit_low", self.dt_limit_low, Range{0.0, inf}, "dt is never below this");
     v("dt_limit_high", self.dt_limit_high, Range{0.0, inf}, "dt is never above this");
     v("tile", self.tile, Range{1, 1 << 20}, "chunk length T of a scan: any value, same result");
+    v("dropout", self.dropout, Range{0.0, 0.99},
+      "share of attention probabilities dropped in training (attention)");
   }
 };
 
@@ -73,6 +77,7 @@ struct MixerInfo {
   bool extendable = true;         // accepts sequences longer than max_length
   bool causal = false;  // M is lower triangular, and the block's convolution looks back only
   bool row_normalized = false;  // rows are divided by their sum, and aligned up to that factor
+  bool dropout = false;         // drops entries of M in training (MixerOptions::dropout)
   bool packed = false;          // has kernels for packed sequences (packed_product)
   bool flat_weights = false;    // published weight names have no prefix "matrix_mixer."
 };
@@ -83,6 +88,8 @@ struct Rows {
   torch::Tensor valid;           // (S, L) bool; undefined when every place holds a token
   torch::TensorOptions options;  // float32 or float64, and the device
   torch::ScalarType given;       // the dtype of x and params before they were widened
+  // The key of these S sequences, if product() must drop entries; without sequences otherwise.
+  DropoutKey dropout = {};
 };
 
 class Mixer : public torch::nn::Module {
@@ -111,10 +118,13 @@ class Mixer : public torch::nn::Module {
 
   // x (B, L, H, P), params (B, L, params_width) -> (B, L, branches H, P), zero at padding. float32
   // and float64 are computed as given. bfloat16 is computed in float32 and rounded once, except for
-  // products on tensor cores, which multiply bfloat16 and accumulate in float32.
-  torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& params,
-                    const Layout& layout = {}) const;
-  // -> (B or 1, branches H, L, L): the matrix that mix() applies, computed from its definition.
+  // products on tensor cores, which multiply bfloat16 and accumulate in float32. A mixer that drops
+  // entries (MixerInfo::dropout) needs the key in training mode with dropout > 0; then the law
+  // holds for the mean over keys.
+  torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& params, const Layout& layout = {},
+                    const DropoutKey& dropout = {}) const;
+  // -> (B or 1, branches H, L, L): the matrix that mix() applies, computed from its definition,
+  // without dropout.
   torch::Tensor materialize(const torch::Tensor& params, int64_t L) const;
   // -> (S or 1, branches H, L', L'): the same for the rows of a layout, zero outside a sequence.
   torch::Tensor materialize(const torch::Tensor& params, int64_t L, const Layout& layout) const;

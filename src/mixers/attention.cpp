@@ -7,13 +7,14 @@
 //
 // Paper: section 2.3 and table 2. Cost O(L^2) in time and O(L) in memory: for long sequences the
 // matrix is never stored, forward or backward (ops/attention.h). bfloat16 on a GPU uses LibTorch's
-// kernels.
+// kernels. Dropout in training stores the matrix.
 #include <cmath>
 #include <limits>
 
 #include "hydramix/registry.h"
 #include "mixers/query_key.h"
 #include "ops/attention.h"
+#include "ops/dropout.h"
 #include "ops/product.h"
 
 namespace hydramix {
@@ -32,7 +33,17 @@ torch::Tensor attention(const QueryKey& qk, const Rows& rows) {
   return logits.softmax(-1);
 }
 
-torch::Tensor apply_attention(const QueryKey& qk, const torch::Tensor& x, const Rows& rows) {
+// The matrix with a share of its entries set to zero. The others are scaled so that the mean over
+// seeds is the matrix.
+torch::Tensor dropped_attention(const QueryKey& qk, const Rows& rows, double share) {
+  const auto M = attention(qk, rows);
+  const auto keep = keep_entries(rows.dropout, M.size(1), rows.L, share);
+  return M * keep.to(M.scalar_type()).mul_(1 / (1 - share));
+}
+
+torch::Tensor apply_attention(const QueryKey& qk, const torch::Tensor& x, const Rows& rows,
+                              double dropout) {
+  if (rows.dropout.sequences.defined()) return dense_apply(dropped_attention(qk, rows, dropout), x);
   if (rows.given == torch::kBFloat16 && fits_fused_attention(qk.q, x)) {
     const auto rounded = [](const torch::Tensor& t) { return t.to(torch::kBFloat16); };
     return softmax_attention(rounded(qk.q), rounded(qk.k), rounded(x), rows.valid)
@@ -52,7 +63,7 @@ class AttentionDi : public LearnedQueryKey {
   }
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
                         const Rows& rows) const override {
-    return apply_attention(query_key(rows), x, rows) + x;
+    return apply_attention(query_key(rows), x, rows, options_.dropout) + x;
   }
 };
 
@@ -67,7 +78,7 @@ class Attention : public ProjectedQueryKey {
   }
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override {
-    return apply_attention(query_key(params), x, rows);
+    return apply_attention(query_key(params), x, rows, options_.dropout);
   }
 };
 
@@ -88,17 +99,17 @@ class AttentionDd : public Attention {
 HYDRAMIX_REGISTER_MIXER("attention_di", AttentionDi, .matrix_class = "Dense (softmax attention)",
                         .formula = "softmax_j(q_i . k_j) + [i = j]", .cost = "O(L^2)",
                         .source = "Hydra, Hwang et al. 2024, table 2", .extendable = false,
-                        .row_normalized = true);
+                        .row_normalized = true, .dropout = true);
 
 HYDRAMIX_REGISTER_MIXER("attention_dd", AttentionDd, .matrix_class = "Dense (softmax attention)",
                         .formula = "softmax_j(q_i . k_j) + [i = j]", .cost = "O(L^2)",
                         .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true,
-                        .row_normalized = true);
+                        .row_normalized = true, .dropout = true);
 
 HYDRAMIX_REGISTER_MIXER("attention", Attention, .matrix_class = "Dense (softmax attention)",
                         .formula = "softmax_j(q_i . k_j)", .cost = "O(L^2)",
                         .source = "Transformer, Vaswani et al. 2017", .sequence_aligned = true,
-                        .row_normalized = true);
+                        .row_normalized = true, .dropout = true);
 
 }  // namespace
 }  // namespace hydramix

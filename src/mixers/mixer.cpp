@@ -6,9 +6,23 @@
 #include "hydramix/error.h"
 #include "ops/arithmetic.h"
 #include "ops/backend.h"
+#include "ops/dropout.h"
 #include "ops/product.h"
 
 namespace hydramix {
+namespace {
+
+// (B, L) int64: at each token the number of its sequence.
+torch::Tensor numbers_at_tokens(const torch::Tensor& numbers, const Layout& layout,
+                                const torch::Tensor& x) {
+  const auto sequences = layout.sequences(x.size(0), x.size(1));
+  const auto tokens = numbers.to(x.device()).index_select(0, sequences.index_of_tokens(x.device()));
+  return layout.is_full() ? tokens.view({x.size(0), x.size(1)})
+                          : layout.from_tokens(tokens.unsqueeze(0));
+}
+
+}  // namespace
+
 torch::Tensor dense_apply(const torch::Tensor& M, const torch::Tensor& x) {
   HYDRAMIX_CHECK(M.dim() == 4 && x.dim() == 4 && M.size(2) == M.size(3) && M.size(3) == x.size(1) &&
                      x.size(2) >= 1 && M.size(1) >= x.size(2) && M.size(1) % x.size(2) == 0 &&
@@ -58,7 +72,8 @@ Rows Mixer::arithmetic_of(const torch::Tensor& t) const {
           .L = t.size(1),
           .valid = {},
           .options = t.options().dtype(type),
-          .given = t.scalar_type()};
+          .given = t.scalar_type(),
+          .dropout = {}};
 }
 
 torch::Tensor Mixer::weight(const torch::Tensor& w, const Rows& rows) const {
@@ -99,8 +114,8 @@ torch::Tensor Mixer::params_rows(const torch::Tensor& params, const Layout& layo
   return layout.to_rows(params).to(rows.options.dtype().toScalarType());
 }
 
-torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params,
-                         const Layout& layout) const {
+torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params, const Layout& layout,
+                         const DropoutKey& dropout) const {
   const std::string who = info().name + ": mix";
   HYDRAMIX_CHECK(x.defined() && x.dim() == 4 && x.size(2) == heads_.H && x.size(3) == heads_.P, who,
                  ": x must be (B, L, H, P) with H = ", heads_.H, ", P = ", heads_.P, "; got ",
@@ -119,10 +134,19 @@ torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params,
         packed_product(v.flatten(0, 1), p.flatten(0, 1), layout.sequences(x.size(0), x.size(1)));
     return layout.from_tokens(y.unflatten(0, std::vector<int64_t>{v.size(0), v.size(1)}));
   }
+  torch::Tensor numbers;
+  if (info().dropout && options_.dropout > 0 && is_training()) {
+    check_key(info().name, dropout, layout.sequences(x.size(0), x.size(1)).count(),
+              options_.dropout);
+    numbers = numbers_at_tokens(dropout.sequences, layout, x);
+  }
   torch::Tensor sum;
   for (const Layout& part : layout.parts()) {
-    const Rows rows = rows_of(params, part);
+    Rows rows = rows_of(params, part);
     const auto v = part.to_rows(x).to(rows.options.dtype().toScalarType());
+    // The first place of every row holds a token.
+    if (numbers.defined() && v.numel() > 0)
+      rows.dropout = {dropout.seed, part.to_rows(numbers).select(1, 0), dropout.layer};
     // An empty batch must still be part of the autograd graph: its gradients are zero, not
     // undefined.
     const auto y = v.numel() == 0 ? v.repeat({1, 1, branches(), 1})

@@ -5,6 +5,7 @@
 
 #include "hydramix/error.h"
 #include "models/bert_parts.h"
+#include "ops/described.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/projection.h"
 

@@ -5,6 +5,7 @@
 
 #include "hydramix/error.h"
 #include "models/bert_parts.h"
+#include "ops/described.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
 #include "ops/norm.h"
@@ -28,12 +29,13 @@ void check_table(const char* name, const torch::Tensor& ids, int64_t bound) {
 
 }  // namespace
 
-torch::Tensor BertEncoderImpl::Layer::forward(const torch::Tensor& x, const Layout& layout) const {
+torch::Tensor BertEncoderImpl::Layer::forward(const torch::Tensor& x, const Layout& layout,
+                                              const DropoutKey& dropout) const {
   if (pre_norm) {
-    const auto mixed = x + mixer->forward(normalized(norm, x), layout);
+    const auto mixed = x + mixer->forward(normalized(norm, x), layout, dropout);
     return mlp.is_empty() ? mixed : mixed + mlp->forward(normalized(mlp_norm, mixed));
   }
-  const auto mixed = added(norm, x, mixer->forward(x, layout));
+  const auto mixed = added(norm, x, mixer->forward(x, layout, dropout));
   return mlp.is_empty() ? mixed : added(mlp_norm, mixed, mlp->forward(mixed));
 }
 
@@ -113,7 +115,7 @@ torch::Tensor BertEncoderImpl::embed(const torch::Tensor& ids, const torch::Tens
   e = normalized(embedding_norm, e);
   if (!dropping) return e;
 
-  check_key(dropout, sequences.count(), options_.dropout);
+  check_key("bert", dropout, sequences.count(), options_.dropout);
   const auto sequence =
       dropout.sequences.to(ids.device()).index_select(0, sequences.index_of_tokens(ids.device()));
   const auto mask = keep_mask({dropout.seed, sequence, place}, e.size(2), options_.dropout);
@@ -130,14 +132,17 @@ torch::Tensor BertEncoderImpl::encode(
   const auto type = x.scalar_type();
   x = x.to(product_type(x, precision_));
   if (observe) observe(x);
+  DropoutKey key = dropout;
+  key.layer = 0;
   for (const auto& layer : layers_) {
     // Captures the layer by value, which shares its weights, because the autograd graph may outlive
     // the model.
-    const auto run = [layer, layout](const torch::Tensor& input) {
-      return layer.forward(input, layout);
+    const auto run = [layer, layout, key](const torch::Tensor& input) {
+      return layer.forward(input, layout, key);
     };
     x = options_.recompute ? recomputed(run, x, layer.parameters()) : run(x);
     if (observe) observe(x);
+    ++key.layer;
   }
   return (final_norm.is_empty() ? x : normalized(final_norm, x)).to(type);
 }

@@ -47,24 +47,11 @@ void initialize_as_bert(const torch::nn::Module& model, const BertOptions& optio
   }
 }
 
-std::string described(const torch::Tensor& t) {
-  return t.defined() ? concat("shape ", t.sizes(), " of ", t.dtype()) : "an undefined tensor";
-}
-
 void check_numbers(const char* name, const torch::Tensor& ids, int64_t bound) {
   if (!ids.is_cpu() || ids.numel() == 0) return;
   const int64_t low = ids.min().item<int64_t>(), high = ids.max().item<int64_t>();
   HYDRAMIX_CHECK(low >= 0 && high < bound, "bert: ", name, " must be in [0, ", bound - 1, "]; got ",
                  low < 0 ? low : high, ". Is the text tokenized with this model's vocabulary?");
-}
-
-void check_key(const DropoutKey& key, int64_t count, double share) {
-  const auto& numbers = key.sequences;
-  HYDRAMIX_CHECK(numbers.defined() && numbers.dim() == 1 && numbers.size(0) == count &&
-                     numbers.scalar_type() == torch::kInt64,
-                 "bert: dropout = ", share, " in training needs a number for each of the ", count,
-                 " sequences, (S) int64; got ", described(numbers),
-                 ". Give a DropoutKey, or call eval().");
 }
 
 }  // namespace hydramix

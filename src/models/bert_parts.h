@@ -19,14 +19,7 @@ torch::Tensor normalized(const torch::nn::LayerNorm& norm, const torch::Tensor& 
 // module's initialization. fc_D counts as a linear layer, as in the published model.
 void initialize_as_bert(const torch::nn::Module& model, const BertOptions& options);
 
-// "shape [2, 3] of long", for errors.
-std::string described(const torch::Tensor& t);
-
 // Throws unless ids are integers in [0, bound). On a GPU the values are not checked.
 void check_numbers(const char* name, const torch::Tensor& ids, int64_t bound);
-
-// Throws unless the key has a number for each of `count` sequences; `share` is the dropout
-// probability.
-void check_key(const DropoutKey& key, int64_t count, double share);
 
 }  // namespace hydramix

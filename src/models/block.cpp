@@ -204,7 +204,8 @@ torch::Tensor BlockImpl::fused_hydra(const torch::Tensor& w, const Layout& token
       .unflatten(0, std::vector<int64_t>{w.size(0), w.size(1)});
 }
 
-torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) const {
+torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout,
+                                 const DropoutKey& dropout) const {
   check_input(u, layout);
   // From here on only tokens are processed: padding costs nothing and cannot leak.
   const Layout tokens = layout.token_layout();
@@ -212,7 +213,7 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout) c
   if (const auto gated = fused_hydra(w, tokens); gated.defined())
     return layout.from_tokens(projected(out_proj, gated).to(u.scalar_type()));
   const auto [z, x, params] = preprocess(w, tokens);
-  auto y = mixer_->mix(x, params, tokens);
+  auto y = mixer_->mix(x, params, tokens, dropout);
   if (const auto response = mixer_->initial_response(params, tokens); response.defined())
     y = y + response;
   y = mixer_->combine(y).flatten(2);

@@ -34,6 +34,7 @@ nlohmann::ordered_json function_of(BertOptions options) {
   mixer.dt_max = usual_mixer.dt_max;
   mixer.dt_init_floor = usual_mixer.dt_init_floor;
   mixer.tile = usual_mixer.tile;
+  mixer.dropout = usual_mixer.dropout;
   return to_json(options);
 }
 
@@ -78,7 +79,7 @@ torch::Tensor SequenceClassifierImpl::rows_to_pool(const torch::Tensor& hidden,
 
 torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const DropoutKey& key) const {
   if (!is_training() || options_.dropout == 0) return x;
-  check_key(key, x.size(0), options_.dropout);
+  check_key("bert", key, x.size(0), options_.dropout);
   const auto sequences = key.sequences.to(x.device());
   // Place -1 is not a token's, so this mask differs from those of the embedding.
   const auto mask = keep_mask({key.seed, sequences, torch::full_like(sequences, -1)}, x.size(1),

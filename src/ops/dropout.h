@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropout with a mask that is a pure function of the token's own numbers, not of its position in a
-// batch. However a batch is split over machines, every token loses the same channels.
+// Dropout with masks that are pure functions of the numbers of a token or matrix, not of its
+// position in a batch. However a batch is split over machines, every token loses the same channels,
+// and every matrix the same entries.
 #pragma once
 
-#include "hydramix/torch_compat.h"
+#include <string>
+
+#include "hydramix/dropout_key.h"
 
 namespace hydramix {
 
@@ -15,5 +18,12 @@ struct TokenNumbers {
 
 // (n, channels) bool: true with probability 1 - share, where dropout keeps the channel.
 torch::Tensor keep_mask(const TokenNumbers& tokens, int64_t channels, double share);
+
+// (S, heads, L, L) bool: the same for the entries of a matrix per sequence of the key and head.
+torch::Tensor keep_entries(const DropoutKey& matrices, int64_t heads, int64_t L, double share);
+
+// Throws, naming `who`, unless the key has a number for each of `count` sequences; `share` is the
+// dropout probability.
+void check_key(const std::string& who, const DropoutKey& key, int64_t count, double share);
 
 }  // namespace hydramix

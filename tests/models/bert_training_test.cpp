@@ -138,6 +138,7 @@ TEST(BertTraining, RecomputingChangesNoBitOfTheGradients) {
     for (const std::string norm : {"post", "pre"}) {
       auto options = with_everything(norm, "glu");
       options.block.mixer = mixer;
+      options.block.mixer_options.dropout = 0.2;
       options.dropout = 0.1;
       torch::manual_seed(5);
       BertForMaskedLM saving(options);
@@ -199,6 +200,46 @@ TEST(BertTraining, DropoutDoesNotDependOnTheBatch) {
   EXPECT_TRUE(
       torch::equal(still, model->encode(ids, {}, packing(), {1, torch::tensor({1, 2, 3, 4})})));
   EXPECT_GT(test::relative_error(still, whole), 1e-2);
+}
+
+TEST(BertTraining, AttentionDropoutDiffersBetweenLayers) {
+  auto options = tiny_bert("attention");
+  options.block.mixer_options.dropout = 0.4;
+  const auto model = disturbed(options, 8);
+  const auto ids = some_ids();
+  const auto numbers = torch::tensor({100, 101, 102, 103});
+  EXPECT_THROW_WITH(model->encode(ids, {}, packing()), Error,
+                    "attention: dropout = 0.4 in training needs a number for each of the 4");
+  std::vector<torch::Tensor> x;
+  model->encode(ids, {}, packing(), {17, numbers},
+                [&](const torch::Tensor& layer) { x.push_back(layer); });
+  ASSERT_EQ(x.size(), 3u);
+  const auto modules = model->named_modules();
+  for (int64_t i = 0; i < 2; ++i) {
+    const auto layer = concat("bert.encoder.layer.", i, ".layer.");
+    auto* block = modules[layer + "mixer"]->as<BlockImpl>();
+    auto* norm = modules[layer + "norm"]->as<torch::nn::LayerNormImpl>();
+    const auto with_key_of = [&](int64_t number) {
+      return norm->forward(x[i] + block->forward(x[i], packing(), {17, numbers, number}));
+    };
+    expect_close(x[i + 1], with_key_of(i), 1e-12, concat("layer ", i));
+    EXPECT_GT(test::relative_error(x[i + 1], with_key_of(1 - i)), 1e-3);
+  }
+}
+
+TEST(BertTraining, AttentionDropoutDoesNotDependOnTheBatch) {
+  auto options = tiny_bert("attention");
+  options.block.style = "plain";
+  options.block.mixer_options.dropout = 0.5;
+  auto model = disturbed(options, 9);
+  const auto ids = some_ids();
+  const auto whole = model->encode(ids, {}, packing(), {17, torch::tensor({100, 101, 102, 103})});
+  const auto part =
+      model->encode(ids.narrow(1, 8, 25), {}, Layout::packed(torch::tensor({0, 13, 25})),
+                    {17, torch::tensor({102, 103})});
+  expect_close(whole.narrow(1, 8, 25), part, 1e-12, "split");
+  model->eval();
+  EXPECT_GT(test::relative_error(model->encode(ids, {}, packing()), whole), 1e-2);
 }
 
 // Runs on a GPU only, where the backward pass has its own thread, without our guards.

@@ -237,7 +237,8 @@ TEST(SequenceClassifier, TakesTheEncoderOfAMaskedLm) {
       << "shares memory";
 
   options.pooler = true;
-  options.dropout = 0.2;  // a training option, which may differ
+  options.dropout = 0.2;  // training options, which may differ
+  options.block.mixer_options.dropout = 0.2;
   const BertForMaskedLM with_pooler(options);
   model->take_encoder(*with_pooler);
   EXPECT_TRUE(torch::equal(ours.at("bert.pooler.dense.weight"),

@@ -65,6 +65,43 @@ TEST(Dropout, TheMaskNeverChanges) {
   int64_t bits = 0;
   for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + mask.flatten()[i].item<bool>();
   EXPECT_EQ(bits, 0x6529ce75);
+  const auto entries = keep_entries({42, torch::tensor({5}), 3}, 2, 4, 0.5);
+  bits = 0;
+  for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + entries.flatten()[i].item<bool>();
+  EXPECT_EQ(bits, 0x9f971a8b);
+}
+
+TEST(Dropout, KeepsTheRequestedShareOfEntries) {
+  const int64_t S = 40, heads = 6, L = 50;
+  const DropoutKey key{3, torch::arange(S) * 1000003};
+  for (const double share : {0.0, 0.1, 0.9}) {
+    const auto mask = keep_entries(key, heads, L, share).to(torch::kFloat64);
+    // Means over all dimensions but one, each within six standard deviations.
+    for (int64_t d = 0; d < 4; ++d) {
+      const auto means = mask.transpose(0, d).flatten(1).mean(1);
+      const auto bits = static_cast<double>(mask.numel() / means.numel());
+      EXPECT_LE((means - (1 - share)).abs().max().item<double>(),
+                6 * std::sqrt(share * (1 - share) / bits) + 1e-12);
+    }
+  }
+}
+
+TEST(Dropout, NeighbouringEntriesAreIndependent) {
+  // Correlations of masks one sequence, head, row, column, layer and seed apart.
+  const int64_t S = 16, heads = 8, L = 48;
+  const auto mask = [&](int64_t seed, int64_t layer) {
+    return keep_entries({seed, torch::arange(S), layer}, heads, L, 0.5).to(torch::kFloat64) * 2 - 1;
+  };
+  const auto a = mask(7, 1);
+  const double bound = 6 / std::sqrt(static_cast<double>((S - 1) * (heads - 1) * (L - 1) * L));
+  for (int64_t d = 0; d < 4; ++d) {
+    const int64_t n = a.size(d) - 1;
+    EXPECT_LT(std::abs((a.narrow(d, 0, n) * a.narrow(d, 1, n)).mean().item<double>()), bound);
+  }
+  EXPECT_LT(std::abs((a * mask(7, 2)).mean().item<double>()), bound);
+  EXPECT_LT(std::abs((a * mask(8, 1)).mean().item<double>()), bound);
+  EXPECT_LT(std::abs((a * a.transpose(2, 3)).mean().item<double>() - 1.0 / L), 2 * bound);
+  EXPECT_EQ(keep_entries({1, torch::empty({0}, torch::kInt64)}, 2, 3, 0.5).numel(), 0);
 }
 
 }  // namespace

@@ -177,17 +177,24 @@ TEST(BertTraining, RecomputingKeepsALayersInputAlone) {
   EXPECT_GE(kept_by(false), 6 * 6 * input) << "or the test shows nothing";
 }
 
+// Encodes a batch, and its last two sequences alone, as another rank would have them; expects the
+// same for these two. Returns the batch.
+torch::Tensor encoded_whole_and_split(const BertForMaskedLM& model) {
+  const auto ids = some_ids();
+  const auto whole = model->encode(ids, {}, packing(), {17, torch::tensor({100, 101, 102, 103})});
+  const auto part =
+      model->encode(ids.narrow(1, 8, 25), {}, Layout::packed(torch::tensor({0, 13, 25})),
+                    {17, torch::tensor({102, 103})});
+  expect_close(whole.narrow(1, 8, 25), part, 1e-12, "split");
+  return whole;
+}
+
 TEST(BertTraining, DropoutDoesNotDependOnTheBatch) {
   auto options = with_everything("post", "none");
   options.dropout = 0.5;
   auto model = disturbed(options, 6);
   const auto ids = some_ids();
-  const auto whole = model->encode(ids, {}, packing(), {17, torch::tensor({100, 101, 102, 103})});
-  // The last two sequences as another rank would have them.
-  const auto part =
-      model->encode(ids.narrow(1, 8, 25), {}, Layout::packed(torch::tensor({0, 13, 25})),
-                    {17, torch::tensor({102, 103})});
-  expect_close(whole.narrow(1, 8, 25), part, 1e-12, "split");
+  const auto whole = encoded_whole_and_split(model);
   const auto other = model->encode(ids, {}, packing(), {18, torch::tensor({100, 101, 102, 103})});
   EXPECT_GT(test::relative_error(other, whole), 1e-2) << "the seed counts";
   EXPECT_THROW_WITH(
@@ -233,16 +240,12 @@ TEST(BertTraining, AttentionDropoutDoesNotDependOnTheBatch) {
   options.block.mixer_options.dropout = 0.5;
   auto model = disturbed(options, 9);
   const auto ids = some_ids();
-  const auto whole = model->encode(ids, {}, packing(), {17, torch::tensor({100, 101, 102, 103})});
-  const auto part =
-      model->encode(ids.narrow(1, 8, 25), {}, Layout::packed(torch::tensor({0, 13, 25})),
-                    {17, torch::tensor({102, 103})});
-  expect_close(whole.narrow(1, 8, 25), part, 1e-12, "split");
+  const auto whole = encoded_whole_and_split(model);
   model->eval();
   EXPECT_GT(test::relative_error(model->encode(ids, {}, packing()), whole), 1e-2);
 }
 
-// Runs on a GPU only, where the backward pass has its own thread, without our guards.
+// Runs on a GPU only, where the backward pass has its own thread.
 TEST(BertTraining, TrainsInBfloat16OnAGpu) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
   auto options = with_everything("pre", "glu");

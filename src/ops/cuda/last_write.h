@@ -22,20 +22,20 @@ class LastWrite {
   // The current stream has written again.
   void record() {
     writer_ = at::cuda::getCurrentCUDAStream(writer_.device_index());
-    if (!is_recorded(writer_)) done_.record(writer_);
+    if (!is_capturing(writer_)) done_.record(writer_);
   }
 
   // Makes the current stream wait for the write, and returns whether it had to. A capturing stream
   // does not wait: a graph starts when its stream is idle.
   bool join() {
     const auto now = at::cuda::getCurrentCUDAStream(writer_.device_index());
-    if (now == writer_ || !done_.isCreated() || is_recorded(now)) return false;
+    if (now == writer_ || !done_.isCreated() || is_capturing(now)) return false;
     done_.block(now);
     return true;
   }
 
  private:
-  static bool is_recorded(const at::cuda::CUDAStream& stream) {
+  static bool is_capturing(const at::cuda::CUDAStream& stream) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     if (cudaStreamIsCapturing(stream.stream(), &status) == cudaSuccess)
       return status != cudaStreamCaptureStatusNone;

@@ -7,7 +7,9 @@
 //   the rest  raw little-endian row-major data; offsets count from its first byte
 //
 // A file is checked completely before any tensor is returned: every tensor lies inside the file,
-// has the size of its shape and overlaps no other. Every failure is an Error that names the file.
+// has the size of its shape and overlaps no other, and recorded checksums match. write() records
+// checksums in the metadata, where other readers ignore them; files of other programs have none.
+// Every failure is an Error that names the file.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +59,8 @@ using Metadata = std::map<std::string, std::string>;
 // A checked, read-only file. Views stay valid while any copy of the File or its storage() lives.
 class File {
  public:
-  // Maps the file into memory: no tensor is copied, and only touched pages are read from disk.
+  // Maps the file into memory: no tensor is copied. A file with checksums is read once from end to
+  // end; of others only touched pages are read from disk.
   static File open(const std::filesystem::path& path);
   // As open(), over memory that the caller keeps alive; `origin` replaces the path in errors.
   static File parse(std::span<const std::byte> bytes, std::string origin);
@@ -65,7 +68,8 @@ class File {
   const std::vector<TensorView>& tensors() const;       // in the order of their data
   const TensorView* find(std::string_view name) const;  // nullptr when there is none
   const TensorView& at(std::string_view name) const;    // Error when there is none
-  const Metadata& metadata() const;
+  const Metadata& metadata() const;                     // without the checksums
+  bool has_checksums() const;                           // they were there, and they match
   std::shared_ptr<const void> storage() const;  // keeps the mapping alive without the File
 
  private:
@@ -75,7 +79,7 @@ class File {
   std::shared_ptr<const Contents> contents_;
 };
 
-// Writes the file atomically. Tensors are ordered by element size, largest first, then by name,
+// Writes the file atomically, with checksums. Tensors are ordered by element size, largest first, then by name,
 // which aligns all data to its element size. The same tensors and metadata always give the same
 // bytes.
 void write(const std::filesystem::path& path, const std::vector<TensorView>& tensors,

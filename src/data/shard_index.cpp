@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "base/crc32c.h"
 #include "base/fnv.h"
+#include "base/json_checksum.h"
 #include "base/quotes.h"
 #include "data/json_value.h"
 
@@ -13,18 +13,13 @@ namespace hydramix {
 namespace {
 
 constexpr const char* kFormat = "hydramix token shards";
-constexpr int64_t kVersion = 1;
+// Version 1 has no checksum of its own, and shards of layout 1.
+constexpr int64_t kVersion = 2;
+constexpr const char* kDamagedIndex =
+    "The file is damaged: restore it, or make the data set again.";
 
-uint32_t parse_checksum(const std::string& text, const std::string& origin) {
-  uint32_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value, 16);
-  HYDRAMIX_CHECK(parsed.ec == std::errc() && parsed.ptr == end, origin, ": 'crc32' is ",
-                 in_quotes(text),
-                 ", expected up to 8 hex digits. The file is damaged: restore it, "
-                 "or make the data set again.");
-  return value;
-}
+// The index names the checksum of each layout.
+const char* checksum_key(int64_t layout) { return layout == 1 ? "crc32" : "crc32c"; }
 
 ShardInfo parse_shard(const nlohmann::ordered_json& json, int64_t id_bytes,
                       const std::string& origin) {
@@ -38,8 +33,14 @@ ShardInfo parse_shard(const nlohmann::ordered_json& json, int64_t id_bytes,
   shard.tokens = count_member(json, "tokens", origin);
   shard.documents = count_member(json, "documents", origin);
   shard.bytes = count_member(json, "bytes", origin);
-  shard.crc32 = parse_checksum(text_member(json, "crc32", origin), origin);
-  const int64_t expected = shard_bytes(shard.tokens, shard.documents, id_bytes);
+  shard.layout = json.contains(checksum_key(1)) ? 1 : 2;
+  const char* key = checksum_key(shard.layout);
+  const auto text = text_member(json, key, origin);
+  const auto sum = parse_checksum(text);
+  HYDRAMIX_CHECK(sum, origin, ": '", key, "' is ", in_quotes(text), ", expected 8 hex digits. ",
+                 kDamagedIndex);
+  shard.checksum = *sum;
+  const int64_t expected = shard_bytes(shard, id_bytes);
   HYDRAMIX_CHECK(shard.bytes == expected, origin, ": 'bytes' of ", escaped(shard.file), " is ",
                  shard.bytes, ", expected ", expected, " for ", shard.tokens, " tokens of ",
                  shard.documents,
@@ -67,7 +68,7 @@ std::string ShardIndex::fingerprint() const {
   const auto add = [&hash](const std::string& text) { hash = fnv1a(text + '\n', hash); };
   add(tokenizer);
   for (const ShardInfo& s : shards)
-    add(fmt::format("{} {} {:08x}", s.tokens, s.documents, s.crc32));
+    add(fmt::format("{} {} {:08x}", s.tokens, s.documents, s.checksum));
   return fmt::format("{:016x}", hash);
 }
 
@@ -78,18 +79,20 @@ nlohmann::ordered_json ShardIndex::to_json() const {
                     {"tokens", s.tokens},
                     {"documents", s.documents},
                     {"bytes", s.bytes},
-                    {"crc32", fmt::format("{:08x}", s.crc32)}});
-  return {{"format", kFormat},
-          {"version", kVersion},
-          {"tokenizer", tokenizer},
-          {"vocabulary", vocabulary},
-          {"id_bits", 8 * id_bytes()},
-          {"documents", documents()},
-          {"tokens", tokens()},
-          {"short_documents", short_documents},
-          {"malformed", malformed.to_json()},
-          {"made_with", made_with},
-          {"shards", list}};
+                    {checksum_key(s.layout), checksum_text(s.checksum)}});
+  nlohmann::ordered_json json{{"format", kFormat},
+                              {"version", kVersion},
+                              {"tokenizer", tokenizer},
+                              {"vocabulary", vocabulary},
+                              {"id_bits", 8 * id_bytes()},
+                              {"documents", documents()},
+                              {"tokens", tokens()},
+                              {"short_documents", short_documents},
+                              {"malformed", malformed.to_json()},
+                              {"made_with", made_with},
+                              {"shards", list}};
+  set_json_checksum(json);
+  return json;
 }
 
 ShardIndex ShardIndex::from_json(const nlohmann::ordered_json& json, const std::string& origin) {
@@ -97,7 +100,8 @@ ShardIndex ShardIndex::from_json(const nlohmann::ordered_json& json, const std::
   HYDRAMIX_CHECK(format == kFormat, origin, ": 'format' is ", in_quotes(format), ", expected \"",
                  kFormat, "\". Name a folder that hydramix tokenize wrote.");
   const int64_t version = count_member(json, "version", origin);
-  HYDRAMIX_CHECK(version == kVersion, origin, ": 'version' is ", version, ", expected ", kVersion,
+  HYDRAMIX_CHECK(version == 1 || version == kVersion, origin, ": 'version' is ", version,
+                 ", expected 1 or ", kVersion,
                  ". Use the version of hydramix that wrote it, or make the data set again.");
   ShardIndex index;
   index.tokenizer = text_member(json, "tokenizer", origin);
@@ -132,6 +136,9 @@ ShardIndex ShardIndex::from_json(const nlohmann::ordered_json& json, const std::
     HYDRAMIX_CHECK(count_member(json, key, origin) == sum, origin, ": '", key, "' is ",
                    count_member(json, key, origin), ", its shards have ", sum,
                    ". The file is damaged: restore it, or make the data set again.");
+  const bool has_sum = check_json_checksum(json, origin, kDamagedIndex);
+  HYDRAMIX_CHECK(has_sum || version == 1, origin, ": lacks the key '", kJsonChecksum, "'. ",
+                 kDamagedIndex);
   return index;
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/atomic_file.h"
+#include "base/json_checksum.h"
 #include "base/quotes.h"
 #include "data/json_value.h"
 
@@ -162,16 +163,22 @@ void TokenizeFolder::load(bool overwrite) {
     fs::remove(resume_path);
     return;
   }
+  const bool has_sum =
+      check_json_checksum(json, origin, "The file is damaged: start again with --overwrite.");
+  HYDRAMIX_CHECK(has_sum || member(json["index"], "version", origin) == 1, origin,
+                 ": lacks the key '", kJsonChecksum,
+                 "'. The file is damaged: start again with --overwrite.");
   const auto& position = member(json, "position", origin);
   position_ = {count_member(position, "file", origin), count_member(position, "offset", origin),
                count_member(position, "line", origin)};
 }
 
 void TokenizeFolder::save(const ShardIndex& index, const TextPosition& position) const {
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"format", kResumeFormat},
       {"position", {{"file", position.file}, {"offset", position.offset}, {"line", position.line}}},
       {"index", index.to_json()}};
+  set_json_checksum(json);
   write_file(path_ / kResumeName, json_text(json, 1) + "\n");
 }
 

@@ -13,6 +13,7 @@
 #include "base/spelling.h"
 #include "hydramix/error.h"
 #include "io/mapped_file.h"
+#include "io/safetensors_checksums.h"
 #include "io/safetensors_header.h"
 
 namespace hydramix::safetensors {
@@ -101,6 +102,7 @@ struct File::Contents {
           {std::move(entry.name), entry.dtype, std::move(entry.shape), data.subspan(begin, size)});
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) index.emplace(tensors[i].name, i);
+    has_checksums = take_checksums(metadata, tensors, origin);
   }
 
   std::unique_ptr<const MappedFile> mapping;  // nullptr over the caller's memory
@@ -108,6 +110,7 @@ struct File::Contents {
   std::vector<TensorView> tensors;
   std::map<std::string_view, std::size_t> index;  // keys point into `tensors`
   Metadata metadata;
+  bool has_checksums = false;
 };
 
 File::File(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
@@ -124,6 +127,7 @@ File File::parse(std::span<const std::byte> bytes, std::string origin) {
 
 const std::vector<TensorView>& File::tensors() const { return contents_->tensors; }
 const Metadata& File::metadata() const { return contents_->metadata; }
+bool File::has_checksums() const { return contents_->has_checksums; }
 std::shared_ptr<const void> File::storage() const { return contents_; }
 
 const TensorView* File::find(std::string_view name) const {

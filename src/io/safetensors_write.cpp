@@ -13,6 +13,7 @@
 #include "base/quotes.h"
 #include "hydramix/error.h"
 #include "hydramix/safetensors.h"
+#include "io/safetensors_checksums.h"
 #include "io/safetensors_header.h"
 
 namespace hydramix::safetensors {
@@ -33,6 +34,7 @@ void check(const std::vector<TensorView>& tensors, const std::string& origin) {
   std::set<std::string_view> names;
   for (const auto& tensor : tensors) {
     const auto prefix = [&] { return concat(origin, ": tensor ", in_quotes(tensor.name)); };
+    json_string(tensor.name, "the tensor name", origin);  // throws unless it is UTF-8
     HYDRAMIX_CHECK(tensor.name != kMetadataKey, prefix(),
                    ": the name is reserved for the metadata. Choose another.");
     HYDRAMIX_CHECK(names.insert(tensor.name).second, prefix(),
@@ -56,16 +58,14 @@ std::string header_of(const std::vector<const TensorView*>& ordered, const Metad
   const auto separate = [&header] {
     if (header.back() != '{') header += ',';
   };
-  if (!metadata.empty()) {
-    header += concat('"', kMetadataKey, "\":{");
-    for (const auto& [key, value] : metadata) {
-      separate();
-      header += json_string(key, "the metadata key", origin);
-      header += ':';
-      header += json_string(value, "the metadata value", origin);
-    }
-    header += '}';
+  header += concat('"', kMetadataKey, "\":{");
+  for (const auto& [key, value] : metadata) {
+    separate();
+    header += json_string(key, "the metadata key", origin);
+    header += ':';
+    header += json_string(value, "the metadata value", origin);
   }
+  header += '}';
   std::uint64_t offset = 0;
   for (const TensorView* tensor : ordered) {
     separate();
@@ -98,7 +98,9 @@ void write(const std::filesystem::path& path, const std::vector<TensorView>& ten
     const std::size_t a_size = dtype_size(a->dtype), b_size = dtype_size(b->dtype);
     return a_size != b_size ? a_size > b_size : a->name < b->name;
   });
-  const std::string header = header_of(ordered, metadata, origin);
+  Metadata complete = metadata;
+  set_checksums(complete, tensors);
+  const std::string header = header_of(ordered, complete, origin);
 
   std::array<unsigned char, kLengthBytes> length = {};
   for (std::size_t i = 0; i < length.size(); ++i)

@@ -4,30 +4,19 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 
+#include "base/crc32c.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
 namespace {
 
 constexpr std::size_t kBuffer = 1 << 16;  // written when full, or at flush()
-
-constexpr std::array<uint32_t, 256> crc_table() {
-  constexpr uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, bits reversed
-  std::array<uint32_t, 256> table{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) ? kPolynomial : 0);
-    table[byte] = crc;
-  }
-  return table;
-}
 
 // A CRC of data that itself holds CRCs is weak: records store it rotated and shifted.
 uint32_t masked_crc(std::string_view data) { return std::rotr(crc32c(data), 15) + 0xa282ead8u; }
@@ -81,13 +70,6 @@ std::string host_name() {
 }
 
 }  // namespace
-
-uint32_t crc32c(std::string_view data) {
-  static constexpr auto kTable = crc_table();
-  uint32_t crc = ~0u;
-  for (const char c : data) crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xff];
-  return ~crc;
-}
 
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
   // The count distinguishes starts within the same second. TensorBoard reads files in the order of

@@ -41,7 +41,4 @@ class TensorBoardWriter {
   std::string buffer_;
 };
 
-// CRC-32C (Castagnoli), as of RFC 3720.
-uint32_t crc32c(std::string_view data);
-
 }  // namespace hydramix

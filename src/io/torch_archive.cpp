@@ -83,6 +83,7 @@ struct File::Contents {
       HYDRAMIX_CHECK(!entry.compressed, origin, ": its entry ", in_quotes(entry.name),
                      " is compressed, but PyTorch stores tensors as they are. Was it packed by "
                      "another program? Unpack it, or save it again with torch.save.");
+      has_checksums &= entry.checked;
       if (name == kPickle) program = entry.data;
       if (name == kMetadataEntry) metadata = parse_metadata(entry.data, origin);
       if (name.starts_with("data/")) storages.emplace(name.substr(5), entry.data);
@@ -120,6 +121,7 @@ struct File::Contents {
   std::vector<TensorView> tensors;
   Metadata metadata;
   std::vector<std::string> notes;
+  bool has_checksums = true;
 };
 
 File::File(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
@@ -138,6 +140,7 @@ File File::parse(std::span<const std::byte> bytes, const std::string& origin, Se
 const std::vector<TensorView>& File::tensors() const { return contents_->tensors; }
 const Metadata& File::metadata() const { return contents_->metadata; }
 const std::vector<std::string>& File::notes() const { return contents_->notes; }
+bool File::has_checksums() const { return contents_->has_checksums; }
 std::shared_ptr<const void> File::storage() const { return contents_; }
 
 }  // namespace hydramix::torch_archive

@@ -44,6 +44,7 @@ class File {
   const Metadata& metadata() const;                // as given to write()
   // What was chosen, renamed or skipped, as sentences for the user.
   const std::vector<std::string>& notes() const;
+  bool has_checksums() const;  // of all numbers; they match
   std::shared_ptr<const void> storage() const;
 
  private:
@@ -55,7 +56,8 @@ class File {
 
 // Writes a dict of tensors for torch.load(path, weights_only=True) and LibTorch's
 // torch::pickle_load. The write is atomic; the same tensors and metadata always give the same
-// bytes. Tensors that view the same data share a storage.
+// bytes. Tensors that view the same data share a storage. Throws an Error for what File could not
+// read: see torch_limits.h.
 void write(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
            const Metadata& metadata = {});
 

@@ -12,8 +12,10 @@
 #include "base/atomic_file.h"
 #include "base/quotes.h"
 #include "hydramix/error.h"
+#include "io/pickle.h"
 #include "io/safetensors_header.h"
 #include "io/torch_archive.h"
+#include "io/torch_limits.h"
 #include "io/torch_types.h"
 #include "io/zip_archive.h"
 
@@ -90,13 +92,20 @@ void write_tensor(PickleWriter& out, const TensorView& tensor, const std::string
 }
 
 void check(const std::vector<TensorView>& tensors, const std::string& origin) {
+  HYDRAMIX_CHECK(tensors.size() <= kMaxTensors, origin, ": ", tensors.size(),
+                 " tensors, a .pt file takes ", kMaxTensors,
+                 ". Write a .safetensors file instead.");
   std::set<std::string_view> seen;
   for (const auto& tensor : tensors) {
     const auto prefix = [&] { return concat(origin, ": tensor ", in_quotes(tensor.name)); };
     HYDRAMIX_CHECK(seen.insert(tensor.name).second, prefix(),
                    " is given twice; names must be unique. Rename one of them.");
-    HYDRAMIX_CHECK(tensor.name.size() <= std::numeric_limits<std::uint32_t>::max(), prefix(),
-                   ": the name is over 4 GiB long. Shorten it.");
+    HYDRAMIX_CHECK(tensor.name.size() <= kLongestName, prefix(), ": the name has ",
+                   tensor.name.size(), " bytes, a .pt file takes ", kLongestName,
+                   ". Shorten it, or write a .safetensors file.");
+    HYDRAMIX_CHECK(tensor.shape.size() <= kMaxDimensions, prefix(), ": has ", tensor.shape.size(),
+                   " dimensions, PyTorch takes ", kMaxDimensions,
+                   ". Write a .safetensors file instead.");
     const auto size = safetensors::byte_size(tensor.dtype, tensor.shape);
     HYDRAMIX_CHECK(size == tensor.data.size(), prefix(), ": ",
                    safetensors::dtype_name(tensor.dtype), " ",
@@ -126,6 +135,13 @@ void write(const std::filesystem::path& path, const std::vector<TensorView>& ten
     write_tensor(pickle, tensor, at->second);
   }
   pickle.opcodes("u.");
+  try {  // the reader limits the number of values
+    pickle::Document::parse(bytes_of(pickle.bytes()), path.string());
+  } catch (const Error&) {
+    throw Error(concat(path.string(), ": ", tensors.size(),
+                       " tensors are too many for the reader of .pt files. Write a .safetensors "
+                       "file instead."));
+  }
 
   AtomicFile file(path);
   ZipWriter zip(file);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/zip_archive.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <set>
 
+#include "base/crc32c.h"
 #include "base/quotes.h"
 #include "hydramix/error.h"
 #include "io/byte_cursor.h"
@@ -94,12 +97,13 @@ void apply_zip64(Sizes& sizes, std::span<const std::byte> extra, const std::stri
 }
 
 ZipEntry read_entry(ByteCursor& cursor, std::span<const std::byte> bytes, std::uint64_t data_end,
-                    const std::string& origin) {
+                    bool check_sum, const std::string& origin) {
   HYDRAMIX_CHECK(cursor.u32() == kCentralSignature, origin,
                  ": an entry of the zip directory does not begin as one.", kDamaged);
   cursor.skip(4);
   const std::uint16_t flags = cursor.u16(), method = cursor.u16();
-  cursor.skip(8);
+  cursor.skip(4);
+  const std::uint32_t sum = cursor.u32();
   Sizes sizes{};
   sizes.stored = cursor.u32();
   sizes.whole = cursor.u32();
@@ -127,7 +131,33 @@ ZipEntry read_entry(ByteCursor& cursor, std::span<const std::byte> bytes, std::u
   HYDRAMIX_CHECK(as_text(local.take(local_name_size)) == name, entry(),
                  " has another name in its own header.", kDamaged);
   local.skip(local_extra_size);
-  return {name, local.take(sizes.stored), method != kStored};
+  ZipEntry found{name, local.take(sizes.stored), method != kStored};
+  if (check_sum && !found.compressed && sum != 0) {
+    const auto actual =
+        crc32_z(0, reinterpret_cast<const Bytef*>(found.data.data()), found.data.size());
+    HYDRAMIX_CHECK(actual == sum, entry(), ": the checksum of its ", found.data.size(),
+                   " bytes is ", checksum_text(static_cast<std::uint32_t>(actual)),
+                   ", the archive records ", checksum_text(sum), ".", kDamaged);
+    found.checked = true;
+  }
+  return found;
+}
+
+// Checks the checksum of a whole archive that we wrote; false for other archives. Either half of
+// the comment identifies it, so that damage to the comment cannot hide it.
+bool check_whole(std::span<const std::byte> bytes, const std::string& origin) {
+  const std::size_t size = kSumComment.size() + 8, half = kSumComment.size() / 2;
+  const std::string_view text = as_text(bytes);
+  if (text.size() < kEndSize + size) return false;
+  const std::string_view comment = text.substr(text.size() - size, kSumComment.size());
+  if (comment.substr(0, half) != kSumComment.substr(0, half) &&
+      comment.substr(half) != kSumComment.substr(half))
+    return false;
+  const std::string sum = checksum_text(crc32c(bytes.first(bytes.size() - 8)));
+  const std::string_view recorded = text.substr(text.size() - 8);
+  HYDRAMIX_CHECK(sum == recorded, origin, ": the checksum of the archive is ", sum, ", it records ",
+                 in_quotes(recorded), ".", kDamaged);
+  return true;
 }
 
 void check_no_overlap(std::vector<ZipEntry> entries, const std::string& origin) {
@@ -155,13 +185,20 @@ bool is_zip(std::span<const std::byte> bytes) {
 }
 
 std::vector<ZipEntry> read_zip(std::span<const std::byte> bytes, const std::string& origin) {
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION  // a fuzzer would not get past checksums
+  const bool whole = true;
+#else
+  const bool whole = check_whole(bytes, origin);
+#endif
   const Directory directory = find_directory(bytes, origin);
   const auto listed = bytes.subspan(static_cast<std::size_t>(directory.begin),
                                     static_cast<std::size_t>(directory.size));
   ByteCursor cursor(listed, origin);
   std::vector<ZipEntry> entries;
-  for (std::uint64_t i = 0; i < directory.count; ++i)
-    entries.push_back(read_entry(cursor, bytes, directory.begin, origin));
+  for (std::uint64_t i = 0; i < directory.count; ++i) {
+    entries.push_back(read_entry(cursor, bytes, directory.begin, !whole, origin));
+    entries.back().checked |= whole;
+  }
   HYDRAMIX_CHECK(cursor.left() == 0, origin, ": ", cursor.left(),
                  " bytes follow the last entry of the zip directory.", kDamaged);
   check_no_overlap(entries, origin);

@@ -4,7 +4,11 @@
 //
 // The directory at the end of the file is authoritative. All entries are checked before any is
 // returned: each lies inside the file, agrees with its local header, overlaps no other and has a
-// unique name. Checksums are not verified, because PyTorch has an option to write none.
+// unique name. Checksums must match; an entry that records 0 has none, because PyTorch has an
+// option to write none.
+//
+// Our archives also end with a comment "hydramix crc32c=" and eight digits, the CRC-32C of all
+// bytes before them. It covers the headers too, and is faster to check than zip's own checksum.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +26,7 @@ struct ZipEntry {
   std::string_view name;  // as in the directory, inside the archive's bytes
   std::span<const std::byte> data;
   bool compressed = false;  // data is still compressed; nothing here decompresses it
+  bool checked = false;     // a checksum was there, and it matches
 };
 
 // Whether the bytes begin like a zip archive.
@@ -42,7 +47,8 @@ class ZipWriter {
 
   // `name` has at most 65535 bytes and must be new.
   void add(std::string_view name, std::span<const std::byte> data);
-  // Writes the directory; nothing may be added afterwards. The file is not committed yet.
+  // Writes the directory and the checksum; nothing may be added afterwards. The file is not
+  // committed yet.
   void finish();
 
  private:
@@ -52,6 +58,7 @@ class ZipWriter {
   std::uint64_t largest_small_;
   std::uint64_t position_ = 0;
   std::uint64_t count_ = 0;
+  std::uint32_t sum_ = 0;  // CRC-32C of all bytes so far
   std::string directory_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace hydramix::zip_format {
 
@@ -19,6 +20,8 @@ inline constexpr std::uint16_t kPaddingField = 0x4246;  // "FB", as PyTorch pads
 inline constexpr std::uint16_t kEncrypted = 1, kUtf8Names = 0x800;
 inline constexpr std::uint16_t kStored = 0;
 inline constexpr std::uint16_t kVersionPlain = 20, kVersionZip64 = 45;
+// The comment that ends our archives: this, and eight hexadecimal digits.
+inline constexpr std::string_view kSumComment = "hydramix crc32c=";
 // 1 January 1980 in every archive, so that equal contents give equal bytes.
 inline constexpr std::uint16_t kFirstDay = 0x21;
 

@@ -3,6 +3,7 @@
 // does. The directory is collected in memory and written at the end.
 #include <zlib.h>
 
+#include "base/crc32c.h"
 #include "base/quotes.h"
 #include "hydramix/error.h"
 #include "io/zip_archive.h"
@@ -43,6 +44,7 @@ std::uint32_t checksum(std::span<const std::byte> data) {
 void ZipWriter::write(std::string_view bytes) {
   file_.write(bytes);
   position_ += bytes.size();
+  sum_ = crc32c(bytes, sum_);
 }
 
 void ZipWriter::add(std::string_view name, std::span<const std::byte> data) {
@@ -95,8 +97,10 @@ void ZipWriter::finish() {
   Record end;
   end.u32(kEndSignature).u16(0).u16(0);
   end.u16(large ? kMax16 : count_).u16(large ? kMax16 : count_);
-  end.u32(large ? kMax32 : size).u32(large ? kMax32 : begin).u16(0);
+  end.u32(large ? kMax32 : size).u32(large ? kMax32 : begin);
+  end.u16(kSumComment.size() + 8).text(kSumComment);
   write(end.bytes());
+  write(checksum_text(sum_));
 }
 
 }  // namespace hydramix

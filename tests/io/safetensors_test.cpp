@@ -273,11 +273,75 @@ TEST(SafetensorsWriter, RoundTripsEveryDTypeShapeAndName) {
   }
 }
 
-TEST(SafetensorsWriter, WritesNoTensorsAsTheShortestHeader) {
+TEST(SafetensorsWriter, WritesNoTensorsAsAHeaderAlone) {
   const TemporaryFolder folder;
   write(folder / "none", {});
-  EXPECT_EQ(read_file(folder / "none"), framed("{}      "));
+  EXPECT_EQ(read_file(folder / "none"),
+            framed("{\"__metadata__\":{\"hydramix.crc32c\":\"00000000\"}}  "));
   EXPECT_TRUE(File::open(folder / "none").tensors().empty());
+}
+
+class SafetensorsChecksums : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write(folder_ / "w",
+          {{"a", DType::kF32, {2, 2}, bytes_of(data_)}, {"b", DType::kU8, {3}, bytes_of("xyz")}},
+          {{"config", "{\"x\": 1}"}, {"format", "pt"}});
+    bytes_ = read_file(folder_ / "w");
+  }
+  File parse(const std::string& bytes) const { return File::parse(bytes_of(bytes), "w"); }
+  // The file with `from` in its header replaced by `to`, of the same length.
+  std::string with(const std::string& from, const std::string& to) const {
+    auto bytes = bytes_;
+    const auto at = bytes.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return bytes.replace(at, from.size(), to);
+  }
+
+  const TemporaryFolder folder_;
+  const std::string data_ = "0123456789abcdef";
+  std::string bytes_;
+};
+
+TEST_F(SafetensorsChecksums, AreInTheMetadataForOtherReadersToIgnore) {
+  EXPECT_NE(bytes_.find("\"hydramix.crc32c:a\":\"42d3119e\""), std::string::npos) << bytes_;
+  const auto file = parse(bytes_);
+  EXPECT_TRUE(file.has_checksums());
+  EXPECT_EQ(file.metadata(), (Metadata{{"config", "{\"x\": 1}"}, {"format", "pt"}}));
+  // Written again with what was read, sums included, it is the same file.
+  write(folder_ / "again", file.tensors(), file.metadata());
+  EXPECT_EQ(read_file(folder_ / "again"), bytes_);
+}
+
+TEST_F(SafetensorsChecksums, EveryChangedByteIsNoticed) {
+  int accepted = 0;
+  for (std::size_t at = 0; at < bytes_.size(); ++at)
+    for (int bit = 0; bit < 8; ++bit) {
+      auto damaged = bytes_;
+      damaged[at] = static_cast<char>(damaged[at] ^ 1 << bit);
+      try {
+        parse(damaged);
+        ++accepted;
+        ADD_FAILURE() << "byte " << at << ", bit " << bit;
+      } catch (const Error&) {
+      }
+    }
+  EXPECT_EQ(accepted, 0);
+}
+
+TEST_F(SafetensorsChecksums, TheErrorNamesFileAndTensor) {
+  EXPECT_THROW_WITH(parse(with("0123", "0124")), Error,
+                    "w: tensor \"a\": the checksum of its 16 bytes is");
+  EXPECT_THROW_WITH(parse(with("[2,2]", "[4,1]")), Error, "names, types, shapes and metadata");
+  EXPECT_THROW_WITH(parse(with("\"F32\"", "\"I32\"")), Error, "shapes and metadata");
+  EXPECT_THROW_WITH(parse(with("\"pt\"", "\"tf\"")), Error, "shapes and metadata");
+  EXPECT_THROW_WITH(parse(with("hydramix.crc32c\"", "hydramix_crc32c\"")), Error,
+                    "the file records none");
+}
+
+TEST_F(SafetensorsChecksums, AFileWithoutThemIsAcceptedAsItIs) {
+  const auto file = File::parse(bytes_of(framed("{" + entry("w") + "}", "0123")), "foreign");
+  EXPECT_FALSE(file.has_checksums());
 }
 
 TEST(SafetensorsWriter, WritesTheSameBytesWhateverTheOrderOfTheTensors) {
@@ -293,7 +357,9 @@ TEST(SafetensorsWriter, WritesTheSameBytesWhateverTheOrderOfTheTensors) {
   write(folder / "two", tensors);
   EXPECT_EQ(read_file(folder / "one"), read_file(folder / "two"));
   const std::string header =
-      "{\"a\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]},"
+      "{\"__metadata__\":{\"hydramix.crc32c\":\"95cea658\",\"hydramix.crc32c:a\":\"c4dde186\","
+      "\"hydramix.crc32c:b\":\"ac222320\",\"hydramix.crc32c:small\":\"73b69656\"},"
+      "\"a\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]},"
       "\"b\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[8,16]},"
       "\"small\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[16,19]}}";
   const std::string padding((8 - header.size() % 8) % 8, ' ');

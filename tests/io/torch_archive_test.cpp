@@ -39,6 +39,15 @@ std::string zip(const Entries& entries, std::uint64_t largest_small = ZipWriter:
   return read_file(folder / "a.zip");
 }
 
+// The archive as PyTorch writes it when told to write no checksums.
+std::string without_sums(std::string bytes) {
+  bytes.resize(bytes.size() - 24);  // the comment, and its length
+  bytes.replace(bytes.size() - 2, 2, 2, '\0');
+  for (auto at = bytes.find("PK\1\2"); at != std::string::npos; at = bytes.find("PK\1\2", at + 1))
+    bytes.replace(at + 16, 4, 4, '\0');
+  return bytes;
+}
+
 std::string text(const std::string& t) {
   return "X"s + static_cast<char>(t.size()) + "\0\0\0"s + t;
 }
@@ -258,7 +267,7 @@ TEST(ZipArchive, LargeNumbersAreWrittenAndReadAsZip64) {
 }
 
 TEST(ZipArchive, RefusesEncryptionAndOverlap) {
-  const auto bytes = zip({{"one", "1234567890"}, {"two", "1234567890"}});
+  const auto bytes = without_sums(zip({{"one", "1234567890"}, {"two", "1234567890"}}));
   const std::size_t central = bytes.find("PK\1\2"), second = bytes.find("PK\1\2", central + 1);
   const auto changed = [&](std::size_t at, char value) {
     auto copy = bytes;
@@ -280,6 +289,54 @@ TEST(ZipArchive, RefusesEncryptionAndOverlap) {
   auto grown = changed(central + 20, 70);
   grown[central + 24] = 70;
   expect(grown, "\"one\" and \"two\" overlap");
+}
+
+TEST(ZipArchive, EveryChangedByteOfOurArchiveIsNoticed) {
+  const auto bytes = zip({{"a/one", "1234567890"}, {"a/two", "abc"}});
+  for (const auto& entry : read_zip(as_bytes(bytes), "z.zip")) EXPECT_TRUE(entry.checked);
+  for (std::size_t at = 0; at < bytes.size(); ++at)
+    for (const char change : {'\1', '\x20', '\x80'}) {
+      auto damaged = bytes;
+      damaged[at] = static_cast<char>(damaged[at] ^ change);
+      EXPECT_THROW(read_zip(as_bytes(damaged), "z.zip"), Error) << "byte " << at;
+    }
+}
+
+TEST(ZipArchive, ChecksumsOfOtherProgramsMustMatchIfTheyAreThere) {
+  auto bytes = zip({{"one", "1234567890"}, {"two", ""}});
+  bytes.resize(bytes.size() - 24);  // zip's own checksums remain
+  bytes.replace(bytes.size() - 2, 2, 2, '\0');
+  EXPECT_TRUE(read_zip(as_bytes(bytes), "z.zip")[0].checked);
+  auto damaged = bytes;
+  damaged[damaged.find("1234567890")] = '0';
+  EXPECT_THROW_WITH(read_zip(as_bytes(damaged), "z.zip"), Error,
+                    "zip entry \"one\": the checksum of its 10 bytes is");
+  const auto bare = without_sums(zip({{"one", "1234567890"}}));
+  EXPECT_FALSE(read_zip(as_bytes(bare), "z.zip")[0].checked);
+}
+
+TEST(TorchArchive, WritesOnlyWhatItCanRead) {
+  const std::string data(4, 'x');
+  TemporaryFolder folder;
+  const auto shape = [](std::size_t dimensions) {
+    return std::vector<std::int64_t>(dimensions, 1);
+  };
+  torch_archive::write(folder / "w.pt",
+                       {{std::string(1000, 'n'), DType::kF32, shape(64), as_bytes(data)}});
+  EXPECT_EQ(File::open(folder / "w.pt").tensors()[0].shape.size(), 64u);
+  const auto refuse = [&](const std::vector<TensorView>& tensors, const std::string& reason) {
+    EXPECT_THROW_WITH(torch_archive::write(folder / "x.pt", tensors), Error, reason);
+    EXPECT_FALSE(std::filesystem::exists(folder / "x.pt"));
+  };
+  refuse({{"w", DType::kF32, shape(65), as_bytes(data)}}, "has 65 dimensions, PyTorch takes 64");
+  refuse({{std::string(1001, 'n'), DType::kF32, {1}, as_bytes(data)}}, "the name has 1001 bytes");
+  std::vector<TensorView> many;
+  for (int i = 0; i < 170'000; ++i)
+    many.push_back({std::to_string(i), DType::kF32, {1}, as_bytes(data)});
+  refuse(many, "170000 tensors are too many for the reader of .pt files");
+  many.resize(50'000);
+  torch_archive::write(folder / "many.pt", many);
+  EXPECT_EQ(File::open(folder / "many.pt").tensors().size(), 50'000u);
 }
 
 std::vector<TensorView> every_dtype(std::vector<std::string>& data) {
@@ -375,9 +432,12 @@ TEST(TorchArchive, DamagedFilesAreRefusedOrReadable) {
   TemporaryFolder folder;
   torch_archive::write(folder / "w.pt", every_dtype(data), {{"k", "v"}});
   const std::string t = Tensor{.shape = {3, 2}, .strides = {1, 3}}.pickled();
+  // Without checksums, so that damage reaches all of the reader.
   const std::string seeds[] = {
-      read_file(folder / "w.pt"), archive(dict({{"state", dict({{"model", dict({{"a", t}})}})}})),
-      zip({{"a/data.pkl", "\x80\x02" + dict({{"w", t}}) + "."}, {"a/data/0", kStorage}}, 10)};
+      without_sums(read_file(folder / "w.pt")),
+      without_sums(archive(dict({{"state", dict({{"model", dict({{"a", t}})}})}}))),
+      without_sums(
+          zip({{"a/data.pkl", "\x80\x02" + dict({{"w", t}}) + "."}, {"a/data/0", kStorage}}, 10))};
   std::mt19937 random(11);
   int refused = 0, read = 0;
   unsigned sum = 0;

@@ -13,6 +13,7 @@
 
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 

@@ -5,10 +5,13 @@
 //   model.safetensors   the weights under their published names; the same config as metadata
 //
 // A classifier's config also has "classifier": all of ClassifierOptions, the name of its task and
-// the labels of its classes. Training adds tokenizer.json.
+// the labels of its classes. A model saved with its tokenizer has tokenizer.json too, and the
+// config has "tokenizer": its fingerprint.
 //
-// Each file is written atomically. The copy of the config detects weights and options that do not
-// belong together, as after a crash between the two.
+// Each file is written atomically. The weights have checksums (safetensors.h), which are checked
+// when they are loaded. The copy of the config and the fingerprint detect damage, and files that do
+// not belong together, as after a crash between two of them. Configs are compared by meaning, not
+// by bytes, so that other programs may write them again.
 #pragma once
 
 #include <filesystem>
@@ -17,11 +20,13 @@
 
 #include "hydramix/bert.h"
 #include "hydramix/sequence_classifier.h"
+#include "hydramix/tokenizer.h"
 
 namespace hydramix {
 
 // Creates the folder if needed, and replaces a model in it.
-void save_model(const std::filesystem::path& folder, const BertForMaskedLM& model);
+void save_model(const std::filesystem::path& folder, const BertForMaskedLM& model,
+                const Tokenizer* tokenizer = nullptr);
 
 // Loads the same model, bit for bit, to the CPU. Every failure is an Error that names file and key.
 BertForMaskedLM load_model(const std::filesystem::path& folder);
@@ -34,10 +39,15 @@ struct ClassifierFolder {
 
 // As save_model(). Needs as many distinct labels as outputs, or none for one output.
 void save_classifier(const std::filesystem::path& folder, const SequenceClassifier& model,
-                     const std::string& task, const std::vector<std::string>& labels);
+                     const std::string& task, const std::vector<std::string>& labels,
+                     const Tokenizer* tokenizer = nullptr);
 
 // As load_model().
 ClassifierFolder load_classifier(const std::filesystem::path& folder);
+
+// The folder's tokenizer.json. Throws an Error if it is missing, or not the one that the model was
+// saved with.
+Tokenizer load_model_tokenizer(const std::filesystem::path& folder);
 
 // Whether the folder's config.json is a classifier's; false where there is none.
 bool is_classifier(const std::filesystem::path& folder);

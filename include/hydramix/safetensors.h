@@ -70,7 +70,7 @@ class File {
   const TensorView& at(std::string_view name) const;    // Error when there is none
   const Metadata& metadata() const;                     // without the checksums
   bool has_checksums() const;                           // they were there, and they match
-  std::shared_ptr<const void> storage() const;  // keeps the mapping alive without the File
+  std::shared_ptr<const void> storage() const;          // keeps the mapping alive without the File
 
  private:
   struct Contents;
@@ -79,9 +79,9 @@ class File {
   std::shared_ptr<const Contents> contents_;
 };
 
-// Writes the file atomically, with checksums. Tensors are ordered by element size, largest first, then by name,
-// which aligns all data to its element size. The same tensors and metadata always give the same
-// bytes.
+// Writes the file atomically, with checksums. Tensors are ordered by element size, largest first,
+// then by name, which aligns all data to its element size. The same tensors and metadata always
+// give the same bytes.
 void write(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
            const Metadata& metadata = {});
 

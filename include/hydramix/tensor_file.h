@@ -18,14 +18,15 @@ struct TensorFile {
   safetensors::Metadata metadata;
   // What load_checkpoint() chose, renamed or skipped, as sentences for the user.
   std::vector<std::string> notes = {};
+  bool has_checksums = false;  // the file records them, and they match
 
   bool has(const std::string& name) const { return tensors.count(name) != 0; }
   // Throws Error with the file and the nearest name.
   const torch::Tensor& at(const std::string& name) const;
 };
 
-// Zero-copy: the tensors view the mapped file, which lives as long as they do. Writing into one
-// changes private memory, never the file.
+// Recorded checksums must match. Zero-copy: the tensors view the mapped file, which lives as long
+// as they do. Writing into one changes private memory, never the file.
 TensorFile load_tensors(const std::filesystem::path& path);
 
 // Reads a .safetensors file, a file of torch.save (PyTorch 1.6 or later) or a model folder,

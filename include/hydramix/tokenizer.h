@@ -42,6 +42,9 @@ class Tokenizer {
   // contents. The latter has its own options and ignores `options`. An Error names the file, and
   // the missing special token or the key that is not BERT's.
   static Tokenizer load(const std::filesystem::path& path, const TokenizerOptions& options = {});
+  // The same from the text of such a file; `origin` names it in errors.
+  static Tokenizer parse(std::string_view text, const std::string& origin,
+                         const TokenizerOptions& options = {});
   // Token k has id k; `origin` replaces the path in errors.
   static Tokenizer from_tokens(std::vector<std::string> tokens, const TokenizerOptions& options,
                                const std::string& origin);

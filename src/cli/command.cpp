@@ -45,6 +45,13 @@ const Command& find_command(const std::vector<Command>& commands, const std::str
                           ". Commands: ", join(names), "."));
 }
 
+// The leaves of these fields, whose path is their spelling on the command line.
+Fields spelled_leaves(const Fields& sections) {
+  Fields fields = leaves(sections);
+  for (Field& field : fields) field.path = spelled(field);
+  return fields;
+}
+
 // The command line of one command. It finds the flags and leaves their values as text, which is
 // parsed by the same code as --set and YAML, so that all sources accept the same values and fail
 // with the same messages.
@@ -94,11 +101,12 @@ class Parser {
   void apply(const Fields& sections) const {
     for (const std::string& path : config_files_) load_yaml(sections, path);
     for (const std::string& assignment : assignments_) set(sections, assignment);
-    for (std::size_t i = 0; i < fields_.size(); ++i)
-      if (fields_[i].positional)
-        assign_arguments(fields_[i], arguments_[i]);
-      else if (const auto found = values_.find(fields_[i].path); found != values_.end())
-        assign_flag(fields_[i], found->second);
+    const Fields targets = spelled_leaves(sections);
+    for (std::size_t i = 0; i < targets.size(); ++i)
+      if (targets[i].positional)
+        assign_arguments(targets[i], arguments_[i]);
+      else if (const auto found = values_.find(targets[i].path); found != values_.end())
+        assign_flag(targets[i], found->second);
   }
 
  private:
@@ -189,9 +197,7 @@ class Parser {
 
 int run_one(const Command& command, const Words& words, std::ostream& out) {
   const Invocation invocation = command.prepare();
-  Fields fields = leaves(invocation.fields);
-  for (Field& field : fields) field.path = spelled(field);
-
+  const Fields fields = spelled_leaves(invocation.fields);
   Parser parser(command, fields);
   parser.parse(words);
   if (parser.wants_help()) {
@@ -204,6 +210,8 @@ int run_one(const Command& command, const Words& words, std::ostream& out) {
     return 0;
   }
   validate(fields);
+  if (invocation.take_choices)
+    invocation.take_choices([&parser](const Fields& other) { parser.apply(other); });
   return invocation.run();
 }
 

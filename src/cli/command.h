@@ -26,6 +26,9 @@ namespace hydramix {
 struct Invocation {
   Fields fields;
   std::function<int()> run;
+  // Called before run() with a function that applies the command line to other fields of the same
+  // options; may be empty.
+  std::function<void(const std::function<void(const Fields&)>&)> take_choices = {};
 };
 
 struct Command {
@@ -33,12 +36,20 @@ struct Command {
   std::function<Invocation()> prepare;
 };
 
+// Options may have a member std::function<void(Options&)> choose. It applies the command line to
+// other options, for example to those that a file holds, so that what was given there is told from
+// a default.
 template <HasFields Options>
 Command make_command(std::string name, std::string summary, std::function<int(const Options&)> run,
                      std::string details = "") {
   auto prepare = [run = std::move(run)] {
     auto options = std::make_shared<Options>();
-    return Invocation{fields_of(*options), [options, run] { return run(*options); }};
+    Invocation invocation{fields_of(*options), [options, run] { return run(*options); }};
+    if constexpr (requires { options->choose; })
+      invocation.take_choices = [options](const std::function<void(const Fields&)>& apply) {
+        options->choose = [apply](Options& other) { apply(fields_of(other)); };
+      };
+    return invocation;
   };
   return {std::move(name), std::move(summary), std::move(details), "", std::move(prepare)};
 }

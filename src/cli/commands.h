@@ -25,6 +25,7 @@ Command predict_command();
 Command pretrain_command();
 Command tokenize_command();
 Command tokenizer_command();
+Command verify_command();
 
 std::vector<Command> all_commands();
 

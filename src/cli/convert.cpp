@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix convert: weights from one file format to another. Unless an option changes numbers, the
-// bytes of every tensor are copied unchanged, including the payloads of NaNs.
+// bytes of every tensor are copied unchanged, including the payloads of NaNs. What belongs to the
+// weights goes with them: metadata, config and tokenizer, and the other files of a folder.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 
+#include "base/atomic_file.h"
 #include "base/formatted.h"
 #include "base/quotes.h"
 #include "cli/commands.h"
+#include "cli/convert_input.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
-#include "io/stored_weights.h"
 #include "io/tensor_views.h"
 #include "io/torch_archive.h"
 #include "models/import_weights.h"
+#include "models/model_config.h"
 
 namespace hydramix {
 namespace {
@@ -25,18 +28,23 @@ using safetensors::TensorView;
 struct ConvertOptions {
   std::string in, out;
   std::string to = "auto";
+  std::string which = "last";
   std::string dtype = "keep";
   std::string reference_toeplitz = "keep";
   bool everything = false;
   bool list = false;
+  bool overwrite = false;
   BertOptions model;
+  std::function<void(ConvertOptions&)> choose;  // applies the command line to other options
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("in", self.in, Positional{}, Required{}, "a .safetensors or .pt file, or a model folder");
+    v("in", self.in, Positional{}, Required{},
+      "a .safetensors or .pt file, or the folder of a model or of a run");
     v("out", self.out, Positional{}, "file or folder to write");
     v("to", self.to, Choices{"auto", "safetensors", "pt", "folder"},
       "format to write; auto: by the extension of the output, without one a model folder");
+    v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
     v("dtype", self.dtype, Choices{"keep", "float32", "bfloat16", "float16"},
       "type of all floating-point tensors");
     v("reference_toeplitz", self.reference_toeplitz, Choices{"keep", "to", "from"},
@@ -45,10 +53,16 @@ struct ConvertOptions {
     v("everything", self.everything,
       "take every tensor of a PyTorch file under its full path, not only the model's weights");
     v("list", self.list, "print name, type and shape of every tensor");
+    v("overwrite", self.overwrite, "write into a folder that is not empty, and replace its model");
     v("model", self.model,
-      "for a model folder: what the weights cannot tell; their shapes override the sizes given");
+      "for a model folder: what neither the input's config nor the weights tell; what contradicts "
+      "the weights is an error");
   }
 };
+
+bool gives_model_options(const ConvertOptions& o) {
+  return to_json(o.model) != to_json(BertOptions{});
+}
 
 std::string format_of(const ConvertOptions& o) {
   if (o.to != "auto") return o.to;
@@ -61,6 +75,26 @@ std::string format_of(const ConvertOptions& o) {
                        "', which names no format; expected .safetensors, .pt, .pth, .bin or a "
                        "folder. Or say which with --to.");
   return "folder";
+}
+
+// Refuses what cannot be done, before any work.
+void check_request(const ConvertOptions& o, const std::string& format) {
+  std::error_code ignored;
+  HYDRAMIX_CHECK_USAGE(!std::filesystem::equivalent(o.in, o.out, ignored), "convert: ", o.out,
+                       " is the input. Name another output.");
+  HYDRAMIX_CHECK_USAGE(format == "folder" || !gives_model_options(o), "convert: options of the ",
+                       "model were given, but ", o.out,
+                       " is a file of weights, which has none. Leave them out, or write a folder.");
+  if (format != "folder") return;
+  HYDRAMIX_CHECK_USAGE(o.dtype == "keep" || o.dtype == "float32", "convert: --dtype ", o.dtype,
+                       " does not go with a model folder, whose weights are float32. Leave it out, "
+                       "or write a .safetensors or .pt file.");
+  HYDRAMIX_CHECK_USAGE(!std::filesystem::exists(o.out) || std::filesystem::is_directory(o.out),
+                       "convert: ", o.out, " is a file, expected a folder or a new name.");
+  HYDRAMIX_CHECK_USAGE(
+      o.overwrite || !std::filesystem::exists(o.out) || std::filesystem::is_empty(o.out),
+      "convert: ", o.out,
+      " is a folder with files in it. Name another, or give --overwrite to replace its model.");
 }
 
 torch::ScalarType scalar_type(const std::string& name) {
@@ -123,23 +157,70 @@ void print_notes(const StoredWeights& checkpoint, const std::vector<std::string>
     std::fprintf(stderr, "%s: %s\n", checkpoint.path.c_str(), note.c_str());
 }
 
-void write_folder(const StoredWeights& checkpoint, const std::vector<TensorView>& views,
+// The options `from` with those of the command line.
+BertOptions chosen(const ConvertOptions& o, const BertOptions& from) {
+  ConvertOptions other;
+  other.model = from;
+  o.choose(other);
+  return other.model;
+}
+
+// Throws if the command line contradicts what the weights tell.
+void check_choices(const ConvertOptions& o, const BertOptions& fitted) {
+  const auto asked = to_json(chosen(o, fitted)).flatten(), told = to_json(fitted).flatten();
+  for (const auto& [key, value] : told.items()) {
+    if (asked.contains(key) && asked[key] == value) continue;
+    std::string name = "model" + key;
+    std::replace(name.begin(), name.end(), '/', '.');
+    throw UsageError(concat("convert: ", name, " was given as ",
+                            asked.contains(key) ? asked[key].dump() : "another value",
+                            ", but the weights make it ", value.dump(), ". Leave it out."));
+  }
+}
+
+void write_folder(const ConvertInput& input, const std::vector<TensorView>& views,
                   const ConvertOptions& o) {
+  const auto& checkpoint = input.weights;
   std::map<std::string, torch::Tensor> weights;
   for (const auto& view : views)
     weights.emplace(view.name, to_tensor(checkpoint.path, view, checkpoint.storage));
+  const Tokenizer* tokenizer = input.tokenizer ? &*input.tokenizer : nullptr;
   std::vector<std::string> notes;
   try {
-    save_model(o.out, import_weights(std::move(weights), o.model, notes));
+    if (const auto options = encoder_options_in(input.config, checkpoint.path.string())) {
+      save_parts(o.out, {std::move(weights), input.config, chosen(o, *options), tokenizer},
+                 checkpoint.path.string());
+    } else {
+      const auto model = import_weights(std::move(weights), o.model, notes);
+      check_choices(o, model->options());
+      save_model(o.out, model, tokenizer);
+    }
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
-    throw Error(concat(checkpoint.path.string(), ": ", error.what(),
+    const std::string what = error.what();
+    const std::string origin = checkpoint.path.string() + ": ";
+    throw Error(concat(what.starts_with(origin) ? "" : origin, what,
                        " What the weights cannot tell is given by --set model.block.mixer=NAME and "
                        "the like, or by --config with a file that has the section 'model' alone."));
   }
   print_notes(checkpoint, notes);
-  load_model(o.out);  // throws unless the folder can be used
+  const auto tokenizer_file = std::filesystem::path(o.out) / "tokenizer.json";
+  if (tokenizer != nullptr)
+    write_file(tokenizer_file, input.tokenizer_text);
+  else
+    std::filesystem::remove(tokenizer_file);  // that of an earlier model
+  copy_other_files(input, o.out);
+  if (!std::filesystem::exists(tokenizer_file))
+    std::fprintf(stderr,
+                 "%s: came without tokenizer.json; put the model's into %s, which commands that "
+                 "read text need\n",
+                 o.in.c_str(), o.out.c_str());
+  // Throws unless the folder can be used.
+  if (is_classifier(o.out))
+    load_classifier(o.out);
+  else
+    load_model(o.out);
 }
 
 int convert(const ConvertOptions& o) {
@@ -147,23 +228,21 @@ int convert(const ConvertOptions& o) {
                        "convert: name the file to write, or give --list to see what ", o.in,
                        " holds.");
   const auto format = o.out.empty() ? "" : format_of(o);
-  HYDRAMIX_CHECK_USAGE(format != "folder" || o.dtype == "keep" || o.dtype == "float32",
-                       "convert: --dtype ", o.dtype,
-                       " does not go with a model folder, whose weights are float32. Leave it out, "
-                       "or write a .safetensors or .pt file.");
-  const auto checkpoint = open_weights(o.in, o.everything ? torch_archive::Selection::kEverything
-                                                          : torch_archive::Selection::kWeights);
-  print_notes(checkpoint, checkpoint.notes);
+  if (!o.out.empty()) check_request(o, format);
+  auto input = open_convert_input(
+      o.in, o.which,
+      o.everything ? torch_archive::Selection::kEverything : torch_archive::Selection::kWeights);
+  print_notes(input.weights, input.weights.notes);
   std::vector<torch::Tensor> keep;
-  const auto views = converted(checkpoint, o, keep);
+  const auto views = converted(input.weights, o, keep);
   if (o.list) print_table(views);
   if (o.out.empty()) return 0;
   if (format == "folder")
-    write_folder(checkpoint, views, o);
+    write_folder(input, views, o);
   else if (format == "pt")
-    torch_archive::write(o.out, views, checkpoint.metadata);
+    torch_archive::write(o.out, views, file_metadata(input));
   else
-    safetensors::write(o.out, views, checkpoint.metadata);
+    safetensors::write(o.out, views, file_metadata(input));
   std::printf("wrote %s: %zu tensors, %.1f MB\n", o.out.c_str(), views.size(), megabytes(views));
   return 0;
 }
@@ -174,9 +253,9 @@ Command convert_command() {
   return make_command<ConvertOptions>(
       "convert", "turn weights into another file format", convert,
       "Reads .safetensors files and files of torch.save (.pt, .pth, .bin), detected by their "
-      "contents. Writes either, bit for bit unless --dtype or --reference-toeplitz changes the "
-      "numbers, or a model folder with the config that fits the weights. Never executes code of a "
-      "pickle.");
+      "contents, and folders of models and runs. Writes either, bit for bit unless --dtype or "
+      "--reference-toeplitz changes the numbers, or a model folder. Config and tokenizer go with "
+      "the weights, in a file as metadata. Never executes code of a pickle.");
 }
 
 }  // namespace hydramix

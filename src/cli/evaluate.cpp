@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix evaluate: measure how well a model predicts masked tokens.
+// hydramix evaluate: measure how well a model predicts masked tokens. For a run it repeats the
+// evaluation of its training: the same data, documents, lengths and masks.
+#include <cmath>
 #include <cstdio>
 
-#include "base/json_reader.h"
 #include "cli/commands.h"
 #include "cli/evaluation_table.h"
 #include "data/masked_batch.h"
-#include "data/token_shards.h"
-#include "language/language_documents.h"
+#include "hydramix/error.h"
 #include "train/masked_lm.h"
+#include "train/pretrain.h"
+#include "train/run_folder.h"
 #include "train/trained_model.h"
 
 namespace hydramix {
@@ -17,12 +19,12 @@ namespace {
 struct EvaluateOptions {
   std::string model;
   std::string which = "last";
-  std::string data = "language";
+  std::string data;
   int64_t documents = 0;
-  double mask = 0.15;
-  int64_t max_length = 128;
-  std::string long_documents = "truncate";
-  int64_t micro_batch = 32;
+  double mask = 0;
+  int64_t max_length = 0;
+  std::string long_documents = "auto";
+  int64_t micro_batch = 0;
   LanguageOptions language;
   bool json = false;
 
@@ -30,57 +32,77 @@ struct EvaluateOptions {
   static void fields(Self& self, Visitor& v) {
     v("model", self.model, Positional{}, Required{}, "folder of a model or of a run");
     v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
-    v("data", self.data, Required{},
-      "folder of token shards, or: language, validation documents of the built-in one");
+    v("data", self.data,
+      "folder of token shards, or: language, validation documents of the built-in one; default: "
+      "the validation data of the run; needed for a model");
     v("documents", self.documents, Range{0, 1LL << 40},
-      "maximum documents; 0: all, or 2000 of the built-in language");
-    v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked");
-    v("max_length", self.max_length, Range{3, 1 << 24},
-      "tokens of a sequence with [CLS] and [SEP]");
-    v("long_documents", self.long_documents, Choices{"truncate", "join"},
-      "use the beginning of a longer document; join: cut the text of all documents into sequences");
-    v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "sequences per batch");
+      "maximum documents; 0: as in the run, for a model all, or 2000 of the built-in language");
+    v("mask", self.mask, Range{0.0, 1.0},
+      "share of the tokens masked; 0: as in the run, 0.15 for a model");
+    v("max_length", self.max_length, Range{0, 1 << 24},
+      "tokens of a sequence with [CLS] and [SEP]; 0: as in the run, 128 for a model");
+    v("long_documents", self.long_documents, Choices{"auto", "truncate", "join"},
+      "use the beginning of a longer document; join: cut the text of all documents into "
+      "sequences; auto: as in the run, truncate for a model");
+    v("micro_batch", self.micro_batch, Range{0, 1 << 24},
+      "sequences per batch; 0: as in the run, 32 for a model");
     v("language", self.language, "the built-in language; by default that of the run");
     v("json", self.json, "print the numbers as JSON");
   }
 };
 
-// The language of the run, unless the options set another.
-LanguageOptions language_of(const EvaluateOptions& options) {
-  LanguageOptions language = options.language;
-  const auto config = std::filesystem::path(options.model) / "config.json";
-  if (to_json(language) != to_json(LanguageOptions{}) || !std::filesystem::exists(config))
-    return language;
-  const auto run = try_parse_json(read_file(config, kConfigFile));
-  if (run.is_object() && run.contains("data") && run["data"].contains("language"))
-    parse_yaml(language, run["data"]["language"].dump(), config.string());
-  return language;
+// The run's options, or the defaults for a model, with those of the command line.
+PretrainOptions evaluated_options(const EvaluateOptions& given) {
+  const bool is_run = is_pretraining_run(given.model);
+  PretrainOptions options = is_run ? options_of_run(given.model) : PretrainOptions{};
+  HYDRAMIX_CHECK_USAGE(
+      is_run || !given.data.empty(), "--data is missing: ", given.model,
+      " is a model, which does not tell what to evaluate it on. Give --data with a folder of token "
+      "shards (hydramix tokenize), or --data language. The folder of a run needs no --data.");
+  auto& data = options.data;
+  if (!given.data.empty()) data.validation = given.data;
+  HYDRAMIX_CHECK(!given.data.empty() || data.validation == "language" ||
+                     std::filesystem::exists(data.validation),
+                 given.model, ": the validation data of this run, ", data.validation,
+                 ", is not here. Say where it is with --data FOLDER, or run the command in the "
+                 "folder that the run was started in.");
+  if (given.documents > 0) data.evaluation_documents = given.documents;
+  if (given.mask > 0) data.sequences.evaluation_mask = given.mask;
+  if (given.max_length > 0) data.sequences.max_length = given.max_length;
+  if (given.long_documents != "auto") data.sequences.long_documents = given.long_documents;
+  if (given.micro_batch > 0) options.train.micro_batch = given.micro_batch;
+  if (to_json(given.language) != to_json(LanguageOptions{})) data.language = given.language;
+  validate(options);
+  return options;
 }
 
-std::unique_ptr<Documents> open_shards(const EvaluateOptions& options, const Tokenizer& tokenizer) {
-  auto shards = std::make_unique<TokenShards>(options.data);
-  shards->check_tokenizer(tokenizer.fingerprint(), "the tokenizer of " + options.model);
-  return shards;
+// The run's own data must still be what it was.
+void check_own_data(const EvaluateOptions& given, const Documents& documents) {
+  if (!given.data.empty() || given.max_length > 0 || given.long_documents != "auto" ||
+      given.documents > 0 || to_json(given.language) != to_json(LanguageOptions{}))
+    return;
+  const auto data = data_of_run(given.model);
+  HYDRAMIX_CHECK(!data.contains("validation") || data["validation"] == documents.fingerprint(),
+                 given.model, ": the validation data of this run has changed: its fingerprint is ",
+                 documents.fingerprint(), ", data.json has ", data["validation"].dump(),
+                 ". Name the data with --data to evaluate on it all the same.");
 }
 
-int evaluate(const EvaluateOptions& options) {
-  const auto trained = open_trained_model(options.model, options.which);
-  std::unique_ptr<Documents> documents;
-  if (options.data == "language")
-    documents = std::make_unique<LanguageDocuments>(
-        language_of(options), Split::kValidation, evaluated_language_documents(options.documents));
-  else
-    documents = open_shards(options, trained.tokenizer);
-  SequenceOptions sequences;
-  sequences.max_length = options.max_length;
-  sequences.evaluation_mask = options.mask;
-  sequences.long_documents = options.long_documents;
-  documents = sequence_documents(std::move(documents), sequences, trained.tokenizer);
-  const MaskedBatches batches(*documents, trained.tokenizer, sequences, 0);
+int evaluate(const EvaluateOptions& given) {
+  auto options = evaluated_options(given);
+  const auto trained = open_trained_model(given.model, given.which);
+  options.data.vocab = (std::filesystem::path(given.model) / "tokenizer.json").string();
+  const auto documents = open_validation(options.data, trained.tokenizer);
+  check_own_data(given, *documents);
+  const MaskedBatches batches(*documents, trained.tokenizer, options.data.sequences, 0);
   MaskedLm task(trained.model, batches, *documents, batches,
-                {.micro_batch = options.micro_batch, .evaluation_documents = options.documents});
+                {.micro_batch = options.train.micro_batch,
+                 .evaluation_documents = options.data.evaluation_documents});
   const auto result = task.summary(task.evaluate(0, 1));
-  if (options.json)
+  HYDRAMIX_CHECK(std::isfinite(result.at("loss").get<double>()), trained.origin.string(),
+                 ": the loss of this model is not a finite number: its training diverged, or its "
+                 "weights are damaged (hydramix verify).");
+  if (given.json)
     std::printf("%s\n", result.dump(2).c_str());
   else
     print_evaluation(result);
@@ -90,8 +112,13 @@ int evaluate(const EvaluateOptions& options) {
 }  // namespace
 
 Command evaluate_command() {
-  return make_command<EvaluateOptions>("evaluate", "how well a model predicts masked tokens",
-                                       evaluate);
+  return make_command<EvaluateOptions>(
+      "evaluate", "how well a model predicts masked tokens", evaluate,
+      "Examples:\n"
+      "  hydramix evaluate runs/hydra\n"
+      "  hydramix evaluate runs/hydra/model --data c4/validation\n"
+      "For the folder of a run this repeats the evaluation of its training and gives the same "
+      "numbers.");
 }
 
 }  // namespace hydramix

@@ -82,7 +82,7 @@ std::string synopsis(const Field& field) {
 
 std::string help_text(const Field& field) {
   std::vector<std::string> notes;
-  if (field.required) notes.push_back("required");
+  if (field.required && is_empty(field)) notes.push_back("required");
   const std::string allowed = allowed_text(field);
   if (!allowed.empty()) notes.push_back((field.choices ? "one of: " : "") + allowed);
   if (!is_empty(field)) notes.push_back("default: " + value_text(field));
@@ -173,8 +173,8 @@ std::string markdown_help(const std::vector<Command>& commands) {
     for (const Field& field : fields)
       out << "| `" << (is_bool(field) ? synopsis(field) : spelled(field)) << "` | "
           << type_text(field) << " | "
-          << (field.required ? "required" : cell(code(value_text(field)))) << " | "
-          << cell(allowed_text(field)) << " | " << cell(field.help) << " |\n";
+          << (field.required && is_empty(field) ? "required" : cell(code(value_text(field))))
+          << " | " << cell(allowed_text(field)) << " | " << cell(field.help) << " |\n";
   }
   return out.str();
 }

@@ -38,14 +38,20 @@ StoredWeights open_weights(const std::filesystem::path& path, torch_archive::Sel
   const bool zip = is_zip(std::as_bytes(std::span<const char>(start)));
   if (!brace && (zip || pickled)) {
     const auto archive = torch_archive::File::open(file, selection);
-    return {file, archive.tensors(), archive.metadata(), archive.notes(), archive.storage()};
+    return {file,
+            archive.tensors(),
+            archive.metadata(),
+            archive.notes(),
+            archive.storage(),
+            archive.has_checksums()};
   }
   // For a missing file, or one meant to be safetensors, the reader has the better error message.
   HYDRAMIX_CHECK(brace || start.empty() || file.extension() == ".safetensors", file.string(),
                  ": is neither a safetensors file nor a checkpoint of PyTorch; it begins with ",
                  in_quotes(start), ". Name a file that one of them wrote.");
   const auto tensors = safetensors::File::open(file);
-  return {file, tensors.tensors(), tensors.metadata(), {}, tensors.storage()};
+  return {file, tensors.tensors(), tensors.metadata(),
+          {},   tensors.storage(), tensors.has_checksums()};
 }
 
 }  // namespace hydramix

@@ -18,6 +18,7 @@ struct StoredWeights {
   safetensors::Metadata metadata;
   std::vector<std::string> notes;       // what was chosen, renamed or skipped
   std::shared_ptr<const void> storage;  // keeps the tensors' bytes alive
+  bool has_checksums = false;           // the file records them, and they match
 };
 
 // `selection` matters for PyTorch's files only: the others hold nothing but weights.

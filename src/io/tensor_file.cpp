@@ -31,6 +31,7 @@ const torch::Tensor& TensorFile::at(const std::string& name) const {
 TensorFile load_tensors(const std::filesystem::path& path) {
   const auto file = safetensors::File::open(path);
   TensorFile result{path, {}, file.metadata()};
+  result.has_checksums = file.has_checksums();
   for (const auto& view : file.tensors())
     result.tensors.emplace(view.name, to_tensor(path, view, file.storage()));
   return result;
@@ -39,6 +40,7 @@ TensorFile load_tensors(const std::filesystem::path& path) {
 TensorFile load_checkpoint(const std::filesystem::path& path) {
   const auto checkpoint = open_weights(path);
   TensorFile result{checkpoint.path, {}, checkpoint.metadata, checkpoint.notes};
+  result.has_checksums = checkpoint.has_checksums;
   for (const auto& view : checkpoint.tensors)
     result.tensors.emplace(view.name, to_tensor(checkpoint.path, view, checkpoint.storage));
   return result;

@@ -12,6 +12,7 @@
 #include "hydramix/error.h"
 #include "hydramix/tensor_file.h"
 #include "hydramix/weights.h"
+#include "models/model_config.h"
 
 namespace hydramix {
 namespace {
@@ -26,6 +27,10 @@ std::filesystem::path config_path(const std::filesystem::path& folder) {
 }
 std::filesystem::path weights_path(const std::filesystem::path& folder) {
   return folder / "model.safetensors";
+}
+
+std::filesystem::path tokenizer_path(const std::filesystem::path& folder) {
+  return folder / "tokenizer.json";
 }
 
 // The part of a classifier's config that is not encoder options.
@@ -60,6 +65,7 @@ void check_complete(const Json& expected, const Json& given, const std::string& 
 
 struct Config {
   std::string text;
+  std::string tokenizer;  // fingerprint; empty where the config has none
   BertOptions model;
   std::optional<ClassifierSection> classifier;
 };
@@ -88,12 +94,12 @@ void check_labels(const std::string& origin, int64_t outputs,
                    " stands twice. Give every class a name of its own.");
 }
 
-Config read_config(const std::filesystem::path& folder) {
-  const auto path = config_path(folder);
-  const auto text = read_file(path, kConfigFile);
+// `path` names the text in errors.
+Config parse_config(const std::string& text, const std::filesystem::path& path) {
   const auto config = try_parse_json(text);
   HYDRAMIX_CHECK(config.is_object(), path.string(),
                  ": expected a JSON object, the config of a model; this is not one.");
+  const auto folder = path.parent_path();
   if (!config.contains("format") && (config.contains("task") || config.contains("train")))
     throw Error(concat(folder.string(), ": is the folder of a run of ",
                        config.contains("task")
@@ -110,7 +116,14 @@ Config read_config(const std::filesystem::path& folder) {
   HYDRAMIX_CHECK(config["version"] == kVersion, path.string(), ": version is ",
                  clipped(config["version"].dump(), 80), "; this program reads version ", kVersion,
                  ". Use the program that wrote it, or save the model again.");
-  Config result{text, parse_section<BertOptions>(config, "model", path), std::nullopt};
+  std::string tokenizer;
+  if (config.contains("tokenizer")) {
+    HYDRAMIX_CHECK(config["tokenizer"].is_string(), path.string(), ": 'tokenizer' is ",
+                   clipped(config["tokenizer"].dump(), 80),
+                   ", expected a fingerprint. Copy the file again from where the model was saved.");
+    tokenizer = config["tokenizer"].get<std::string>();
+  }
+  Config result{text, tokenizer, parse_section<BertOptions>(config, "model", path), std::nullopt};
   if (config.contains("classifier")) {
     result.classifier = parse_section<ClassifierSection>(config, "classifier", path);
     check_labels(path.string() + ": classifier.labels", result.classifier->options.outputs,
@@ -119,44 +132,63 @@ Config read_config(const std::filesystem::path& folder) {
   return result;
 }
 
-void save(const std::filesystem::path& folder, const torch::nn::Module& model, const Json& config) {
+Config read_config(const std::filesystem::path& folder) {
+  return parse_config(read_file(config_path(folder), kConfigFile), config_path(folder));
+}
+
+void save(const std::filesystem::path& folder, const torch::nn::Module& model, Json config,
+          const Tokenizer* tokenizer) {
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   HYDRAMIX_CHECK(!failure, folder.string(), ": cannot make the folder: ", failure.message(),
                  ". Choose a place that can be written.");
+  if (tokenizer != nullptr) {
+    tokenizer->save(tokenizer_path(folder));
+    config["tokenizer"] = tokenizer->fingerprint();
+  }
   const auto text = config.dump(2) + "\n";
   std::map<std::string, torch::Tensor> weights;
   for (const auto& [name, weight] : named_weights(model))
     weights.emplace(name, weight.detach().cpu().contiguous());
-  save_tensors(weights_path(folder), weights, {{"config", text}});
+  // Hugging Face's loader refuses metadata without this format.
+  save_tensors(weights_path(folder), weights, {{"config", text}, {"format", "pt"}});
   write_file(config_path(folder), text);
+}
+
+// Loads weights into a model, which becomes float64 if they are.
+void fill(torch::nn::Module& model, const std::map<std::string, torch::Tensor>& weights,
+          const std::string& origin) {
+  for (const auto& [name, weight] : weights)
+    if (weight.scalar_type() == torch::kFloat64) {
+      model.to(torch::kFloat64);
+      break;
+    }
+  try {
+    load_weights(model, weights);
+  } catch (const Error& error) {
+    throw Error(origin + ": " + error.what());
+  }
 }
 
 // Loads the folder's weights into a model made from its config.
 void load(const std::filesystem::path& folder, const Config& config, torch::nn::Module& model) {
   const auto file = load_tensors(weights_path(folder));
   const auto saved_with = file.metadata.find("config");
-  HYDRAMIX_CHECK(saved_with == file.metadata.end() ||
-                     try_parse_json(saved_with->second) == try_parse_json(config.text),
-                 file.path.string(), ": the weights were saved with another config than ",
-                 config_path(folder).string(),
-                 ". Take both files from one save; a changed option needs a model of its own.");
-  for (const auto& [name, weight] : file.tensors)
-    if (weight.scalar_type() == torch::kFloat64) {
-      model.to(torch::kFloat64);
-      break;
-    }
-  try {
-    load_weights(model, file.tensors);
-  } catch (const Error& error) {
-    throw Error(file.path.string() + ": " + error.what());
-  }
+  HYDRAMIX_CHECK(
+      saved_with == file.metadata.end() || try_parse_json<nlohmann::json>(saved_with->second) ==
+                                               try_parse_json<nlohmann::json>(config.text),
+      file.path.string(), ": the weights were saved with another config than ",
+      config_path(folder).string(),
+      ", or that file is damaged. Take both files from one save; a changed option needs "
+      "a model of its own.");
+  fill(model, file.tensors, file.path.string());
 }
 
 }  // namespace
 
-void save_model(const std::filesystem::path& folder, const BertForMaskedLM& model) {
-  save(folder, *model, base_config(model->options()));
+void save_model(const std::filesystem::path& folder, const BertForMaskedLM& model,
+                const Tokenizer* tokenizer) {
+  save(folder, *model, base_config(model->options()), tokenizer);
 }
 
 BertForMaskedLM load_model(const std::filesystem::path& folder) {
@@ -171,11 +203,12 @@ BertForMaskedLM load_model(const std::filesystem::path& folder) {
 }
 
 void save_classifier(const std::filesystem::path& folder, const SequenceClassifier& model,
-                     const std::string& task, const std::vector<std::string>& labels) {
+                     const std::string& task, const std::vector<std::string>& labels,
+                     const Tokenizer* tokenizer) {
   check_labels("save_classifier: " + folder.string(), model->options().outputs, labels);
   auto config = base_config(model->encoder_options());
   config["classifier"] = to_json(ClassifierSection{model->options(), task, labels});
-  save(folder, *model, config);
+  save(folder, *model, config, tokenizer);
 }
 
 ClassifierFolder load_classifier(const std::filesystem::path& folder) {
@@ -189,10 +222,52 @@ ClassifierFolder load_classifier(const std::filesystem::path& folder) {
   return {model, config.classifier->task, config.classifier->labels};
 }
 
+Tokenizer load_model_tokenizer(const std::filesystem::path& folder) {
+  const auto path = tokenizer_path(folder);
+  HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),
+                 ": is not there; expected the tokenizer that the model was trained with. Put it "
+                 "beside the model.");
+  auto tokenizer = Tokenizer::load(path);
+  const auto recorded = read_config(folder).tokenizer;
+  HYDRAMIX_CHECK(recorded.empty() || recorded == tokenizer.fingerprint(), path.string(),
+                 ": is not the tokenizer that the model was saved with, or is damaged: its "
+                 "fingerprint is ",
+                 tokenizer.fingerprint(), ", ", config_path(folder).string(), " has ",
+                 in_quotes(recorded), ". Copy it again from where the model was saved.");
+  return tokenizer;
+}
+
 bool is_classifier(const std::filesystem::path& folder) {
   if (!std::filesystem::is_regular_file(config_path(folder))) return false;
   const auto config = try_parse_json(read_file(config_path(folder), kConfigFile));
   return config.is_object() && config.contains("classifier");
+}
+
+std::string config_text(const BertOptions& options) { return base_config(options).dump(2) + "\n"; }
+
+std::optional<BertOptions> encoder_options_in(const std::string& config,
+                                              const std::string& origin) {
+  const auto json = try_parse_json(config);
+  if (!json.is_object() || !json.contains("format") || json["format"] != kModelFormat)
+    return std::nullopt;
+  return parse_config(config, origin).model;
+}
+
+void save_parts(const std::filesystem::path& folder, const FolderParts& parts,
+                const std::string& origin) {
+  const auto config = parse_config(parts.config, origin);
+  auto json = try_parse_json(parts.config);
+  json["model"] = to_json(parts.options);
+  json.erase("tokenizer");
+  if (config.classifier) {
+    SequenceClassifier model(parts.options, config.classifier->options);
+    fill(*model, parts.weights, origin);
+    save(folder, *model, json, parts.tokenizer);
+  } else {
+    BertForMaskedLM model(parts.options);
+    fill(*model, parts.weights, origin);
+    save(folder, *model, json, parts.tokenizer);
+  }
 }
 
 }  // namespace hydramix

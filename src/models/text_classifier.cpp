@@ -62,10 +62,7 @@ TextClassifier TextClassifier::open(const std::filesystem::path& folder, int64_t
   auto classifier = load_classifier(folder);
   classifier.model->eval();
   const auto tokenizer_file = folder / "tokenizer.json";
-  HYDRAMIX_CHECK(std::filesystem::exists(tokenizer_file), tokenizer_file.string(),
-                 ": is not there; expected the tokenizer that the classifier was trained with. Put "
-                 "it beside the model.");
-  auto tokenizer = Tokenizer::load(tokenizer_file);
+  auto tokenizer = load_model_tokenizer(folder);
   const auto& encoder = classifier.model->encoder_options();
   HYDRAMIX_CHECK(tokenizer.size() <= encoder.vocab, tokenizer_file.string(), ": has ",
                  tokenizer.size(), " tokens, the model ", encoder.vocab,

@@ -156,7 +156,11 @@ std::vector<std::string> read_tokens(const Key& file, std::size_t& model_size,
 }  // namespace
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path, const TokenizerOptions& options) {
-  const std::string origin = path.string(), file_text = read_file(path, kTokenizerFile);
+  return parse(read_file(path, kTokenizerFile), path.string(), options);
+}
+
+Tokenizer Tokenizer::parse(std::string_view file_text, const std::string& origin,
+                           const TokenizerOptions& options) {
   const std::string_view text = without_byte_order_mark(file_text);
   try {
     unicode::check_utf8(text);

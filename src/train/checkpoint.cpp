@@ -16,7 +16,10 @@
 namespace hydramix {
 namespace {
 
-constexpr const char* kCheckpointFormat = "hydramix checkpoint 1";
+constexpr const char* kCheckpointFormat = "hydramix checkpoint 2";
+
+// Format 1 had its own checksums: CRC-32 of every tensor and of the metadata.
+constexpr const char* kOldFormat = "hydramix checkpoint 1";
 constexpr const char* kMetadataSum = "crc32 of the metadata";
 
 std::string checksum(const torch::Tensor& t) {
@@ -34,6 +37,19 @@ std::string checksum(const safetensors::Metadata& metadata) {
       sum = crc32_z(sum, reinterpret_cast<const Bytef*>(line.data()), line.size());
   }
   return std::to_string(sum);
+}
+
+void check_old_sums(const TensorFile& file) {
+  const auto metadata_sum = file.metadata.find(kMetadataSum);
+  HYDRAMIX_CHECK(
+      metadata_sum != file.metadata.end() && metadata_sum->second == checksum(file.metadata),
+      file.path.string(), ": the checksum of the metadata is wrong: the file was damaged.");
+  for (const auto& [name, tensor] : file.tensors) {
+    const auto sum = file.metadata.find("crc32 " + name);
+    HYDRAMIX_CHECK(sum != file.metadata.end() && sum->second == checksum(tensor),
+                   file.path.string(), ": the checksum of '", name,
+                   "' is wrong: the file was damaged.");
+  }
 }
 
 int64_t whole_number(const std::filesystem::path& path, const TensorFile& file, const char* key) {
@@ -70,42 +86,35 @@ double from_bits(const std::string& text) {
 
 Checkpoint read_checkpoint(const std::filesystem::path& path) {
   const auto file = load_tensors(path);
-  const auto format = file.metadata.find("format");
-  HYDRAMIX_CHECK(format != file.metadata.end() && format->second == kCheckpointFormat,
-                 path.string(), ": is no checkpoint of a training run (metadata 'format' is not '",
+  const auto found = file.metadata.find("format");
+  const std::string format = found == file.metadata.end() ? "" : found->second;
+  HYDRAMIX_CHECK(format == kCheckpointFormat || format == kOldFormat, path.string(),
+                 ": is no checkpoint of a training run (metadata 'format' is not '",
                  kCheckpointFormat, "').");
-  const auto metadata_sum = file.metadata.find(kMetadataSum);
-  HYDRAMIX_CHECK(
-      metadata_sum != file.metadata.end() && metadata_sum->second == checksum(file.metadata),
-      path.string(), ": the checksum of the metadata is wrong: the file was damaged.");
+  if (format == kOldFormat) check_old_sums(file);
+  HYDRAMIX_CHECK(format == kOldFormat || file.has_checksums, path.string(),
+                 ": has no checksums, which every checkpoint has: it was written again by another "
+                 "program, or damaged.");
   Checkpoint checkpoint;
   checkpoint.step = whole_number(path, file, "step");
   checkpoint.updates = whole_number(path, file, "updates");
   checkpoint.skipped = whole_number(path, file, "skipped");
   checkpoint.evaluated = whole_number(path, file, "evaluated");
   checkpoint.best_loss = from_bits(file.metadata.at("best_loss"));
-  for (const auto& [name, tensor] : file.tensors) {
-    const auto sum = file.metadata.find("crc32 " + name);
-    HYDRAMIX_CHECK(sum != file.metadata.end() && sum->second == checksum(tensor), path.string(),
-                   ": the checksum of '", name, "' is wrong: the file was damaged.");
-  }
   checkpoint.tensors = file.tensors;
   return checkpoint;
 }
 
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
-  safetensors::Metadata metadata{{"format", kCheckpointFormat},
-                                 {"step", std::to_string(checkpoint.step)},
-                                 {"updates", std::to_string(checkpoint.updates)},
-                                 {"skipped", std::to_string(checkpoint.skipped)},
-                                 {"evaluated", std::to_string(checkpoint.evaluated)},
-                                 {"best_loss", bits_of(checkpoint.best_loss)}};
-  for (const auto& [name, tensor] : checkpoint.tensors) {
+  const safetensors::Metadata metadata{{"format", kCheckpointFormat},
+                                       {"step", std::to_string(checkpoint.step)},
+                                       {"updates", std::to_string(checkpoint.updates)},
+                                       {"skipped", std::to_string(checkpoint.skipped)},
+                                       {"evaluated", std::to_string(checkpoint.evaluated)},
+                                       {"best_loss", bits_of(checkpoint.best_loss)}};
+  for (const auto& [name, tensor] : checkpoint.tensors)
     HYDRAMIX_CHECK(tensor.is_cpu() && tensor.is_contiguous(), "checkpoint: '", name,
                    "' must be contiguous, on the CPU.");
-    metadata["crc32 " + name] = checksum(tensor);
-  }
-  metadata[kMetadataSum] = checksum(metadata);
   save_tensors(path, checkpoint.tensors, metadata);
 }
 

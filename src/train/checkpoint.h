@@ -2,7 +2,7 @@
 // Checkpoints of a run: one .safetensors file each, with everything that the next step depends on.
 //
 //   checkpoints/step-0000000400.safetensors  weights.*, mean.*, square.*, average.* by weight name;
-//                                           metadata: step, counters, checksums of every tensor
+//                                           metadata: step and counters; checksums of everything
 //   checkpoints/best.safetensors            the one with the lowest loss in evaluation (a link)
 //
 // Files are written atomically, and checksums detect later damage. There is no other state: random

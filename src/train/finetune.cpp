@@ -89,7 +89,7 @@ Start open_start(const fs::path& folder) {
   if (!inner.empty()) {
     const auto classifier = load_classifier(inner);
     return {classifier.model->encoder_options(), classifier.model.ptr(),
-            Tokenizer::load(inner / "tokenizer.json")};
+            load_model_tokenizer(inner)};
   }
   const auto trained = open_trained_model(folder);
   return {trained.model->options(), trained.model.ptr(), trained.tokenizer};
@@ -294,8 +294,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
                submission_text(task, files.test[i].rows, predicted));
   }
   if (communicator.rank() != 0) return outcome;
-  save_classifier(folder / "model", model, task.name, task.labels);
-  start.tokenizer.save(folder / "model" / "tokenizer.json");
+  save_classifier(folder / "model", model, task.name, task.labels, &start.tokenizer);
   int64_t parameters = 0;
   for (const auto& parameter : model->parameters()) parameters += parameter.numel();
   outcome.result = {

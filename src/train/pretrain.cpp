@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/json_reader.h"
 #include "data/token_shards.h"
 #include "dist/launch_environment.h"
 #include "hydramix/error.h"
@@ -105,8 +106,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
                        "model.vocab: ", options.model.vocab, " is less than the tokenizer's ",
                        tokenizer.size(), " tokens. Set model.vocab=", tokenizer.size(), ".");
   const auto training = open_documents(options.data.train, options.data, Split::kTrain, tokenizer);
-  const auto validation =
-      open_documents(options.data.validation, options.data, Split::kValidation, tokenizer);
+  const auto validation = open_validation(options.data, tokenizer);
   const auto seed = static_cast<uint64_t>(options.train.seed);
   const MaskedBatches training_batches(*training, tokenizer, options.data.sequences, seed);
   const MaskedBatches validation_batches(*validation, tokenizer, options.data.sequences, seed);
@@ -126,7 +126,9 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     if (communicator.rank() == 0) {
       run = std::make_unique<RunFolder>(folder);
       run->keep(to_json(options), pretrain_rules(),
-                {{"train", training->fingerprint()}, {"validation", validation->fingerprint()}});
+                {{"train", training->fingerprint()},
+                 {"validation", validation->fingerprint()},
+                 {"tokenizer", tokenizer.fingerprint()}});
       tokenizer.save(folder / "tokenizer.json");
     }
     MaskedLm task(
@@ -149,11 +151,29 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
                    gemm_rate(device, precision) * static_cast<double>(communicator.size()));
     result.end = trainer.run();
     if (communicator.rank() == 0 && result.end == Trainer::End::kDone) {
-      save_model(folder / "model", model);
-      tokenizer.save(folder / "model" / "tokenizer.json");
+      save_model(folder / "model", model, &tokenizer);
     }
     return result;
   });
+}
+
+bool is_pretraining_run(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  if (!std::filesystem::is_regular_file(path)) return false;
+  const auto config = try_parse_json(read_file(path, kConfigFile));
+  return config.is_object() && config.contains("train") && config.contains("model");
+}
+
+PretrainOptions options_of_run(const std::filesystem::path& folder) {
+  auto config = config_of_run(folder);
+  add_missing(config, pretrain_rules().older);
+  PretrainOptions options;
+  parse_yaml(options, config.dump(), (folder / "config.json").string());
+  return options;
+}
+
+std::unique_ptr<Documents> open_validation(const DataOptions& data, const Tokenizer& tokenizer) {
+  return open_documents(data.validation, data, Split::kValidation, tokenizer);
 }
 
 }  // namespace hydramix

@@ -78,6 +78,16 @@ struct PretrainEvents : TrainEvents {
   std::function<void(int64_t parameters, double gemm_flops_per_second)> ready;
 };
 
+// Throws an Error if the run ends without a usable model (Trainer::run); there is no model/ then.
 PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& events = {});
+
+// Whether the folder is a run of pretraining.
+bool is_pretraining_run(const std::filesystem::path& folder);
+
+// The options of such a run, complete.
+PretrainOptions options_of_run(const std::filesystem::path& folder);
+
+// The validation documents that these options name, as an evaluation of the run sees them.
+std::unique_ptr<Documents> open_validation(const DataOptions& data, const Tokenizer& tokenizer);
 
 }  // namespace hydramix

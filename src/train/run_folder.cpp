@@ -8,6 +8,8 @@
 #include <cerrno>
 
 #include "base/atomic_file.h"
+#include "base/crc32c.h"
+#include "base/json_checksum.h"
 #include "base/json_reader.h"
 #include "hydramix/error.h"
 
@@ -17,6 +19,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char *kConfig = "config.json", *kData = "data.json";
+constexpr const char* kConfigSum = "config";  // key of data.json
+
+void write_data(const std::filesystem::path& folder, Json data) {
+  set_json_checksum(data);
+  write_file(folder / kData, data.dump(2) + "\n");
+}
 
 void erase(Json& config, const std::string& key) {
   const auto dot = key.find('.');
@@ -25,16 +33,6 @@ void erase(Json& config, const std::string& key) {
     config.erase(key);
   else
     erase(config[key.substr(0, dot)], key.substr(dot + 1));
-}
-
-// Adds the options of `older` that a configuration lacks.
-void add_missing(Json& config, const Json& older) {
-  if (!config.is_object()) return;
-  for (const auto& [key, value] : older.items())
-    if (!config.contains(key))
-      config[key] = value;
-    else if (value.is_object())
-      add_missing(config[key], value);
 }
 
 // The first key in which two configurations differ, and both values.
@@ -53,6 +51,15 @@ std::string difference(const Json& a, const Json& b, const std::string& path = "
 }
 
 }  // namespace
+
+void add_missing(Json& config, const Json& older) {
+  if (!config.is_object()) return;
+  for (const auto& [key, value] : older.items())
+    if (!config.contains(key))
+      config[key] = value;
+    else if (value.is_object())
+      add_missing(config[key], value);
+}
 
 RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
   std::error_code failure;
@@ -74,8 +81,27 @@ RunFolder::~RunFolder() { close(descriptor_); }
 
 void RunFolder::keep(const Json& config, const RunRules& rules, const Json& data) const {
   check_same_run(path_, config, rules, data);
+  // The old checksum goes first and the new one comes last, so that a kill in between leaves no
+  // checksum of another config.
+  if (std::filesystem::exists(path_ / kConfig) && std::filesystem::exists(path_ / kData))
+    write_data(path_, data);
   write_file(path_ / kConfig, config.dump(2) + "\n");
-  write_file(path_ / kData, data.dump(2) + "\n");
+  auto complete = data;
+  complete[kConfigSum] = checksum_text(json_checksum(config));
+  write_data(path_, complete);
+}
+
+Json config_of_run(const std::filesystem::path& folder) {
+  const auto path = folder / kConfig;
+  auto config = read_json(path, kConfigFile);
+  HYDRAMIX_CHECK(config.is_object(), path.string(), ": is not the configuration of a run.");
+  const auto data = data_of_run(folder);
+  const std::string sum = checksum_text(json_checksum(config));
+  HYDRAMIX_CHECK(!data.contains(kConfigSum) || data[kConfigSum] == sum, path.string(),
+                 ": was changed or damaged after the run wrote it: its checksum is ", sum, ", ",
+                 kData, " has ", data[kConfigSum].dump(),
+                 ". Restore it; the command that began the run writes it again.");
+  return config;
 }
 
 Json data_of_run(const std::filesystem::path& folder) {
@@ -84,6 +110,9 @@ Json data_of_run(const std::filesystem::path& folder) {
   auto data = try_parse_json(read_file(path, kConfigFile));
   HYDRAMIX_CHECK(data.is_object(), path.string(),
                  ": holds no fingerprints of data. Choose another --out.");
+  check_json_checksum(data, path.string(),
+                      "The file was changed or damaged. Restore it, or choose another --out.");
+  data.erase(kJsonChecksum);
   return data;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The folder of a training run. The run locks it. config.json holds the options and data.json the
-// fingerprints of the data, so that only the same run can be continued in it.
+// fingerprints of the data, so that only the same run can be continued in it. data.json also has
+// the checksum of the config, "config", and its own, "crc32c" (base/json_checksum.h).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -35,8 +36,15 @@ class RunFolder {
   int descriptor_;
 };
 
-// The fingerprints in data.json; an empty object if the file does not exist.
+// The options in config.json. Throws an Error if the file is damaged, or no JSON object.
+nlohmann::ordered_json config_of_run(const std::filesystem::path& folder);
+
+// The fingerprints in data.json, which must match its checksum; an empty object if the file does
+// not exist.
 nlohmann::ordered_json data_of_run(const std::filesystem::path& folder);
+
+// Adds the options of `older` that a configuration lacks.
+void add_missing(nlohmann::ordered_json& config, const nlohmann::ordered_json& older);
 
 // Throws if the folder holds a run with other options, beyond those that the rules allow, or with
 // other data. `data` holds fingerprints by name; only these names are compared.

@@ -8,6 +8,7 @@
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
 #include "train/checkpoint.h"
+#include "train/run_folder.h"
 
 namespace hydramix {
 namespace {
@@ -21,6 +22,19 @@ void take_weights(BertForMaskedLM& model, const Checkpoint& checkpoint, const st
   HYDRAMIX_CHECK(!weights.empty(), origin.string(), ": holds no tensors named '", prefix,
                  "...'. Was the run asked to keep an average (train.optimizer.ema)?");
   load_weights(*model, weights);
+}
+
+Tokenizer tokenizer_of_run(const std::filesystem::path& folder) {
+  const auto path = folder / "tokenizer.json";
+  auto tokenizer = Tokenizer::load(path);
+  const auto data = data_of_run(folder);
+  HYDRAMIX_CHECK(!data.contains("tokenizer") || data["tokenizer"] == tokenizer.fingerprint(),
+                 path.string(),
+                 ": is not the tokenizer of the run, or is damaged: its fingerprint "
+                 "is ",
+                 tokenizer.fingerprint(), ", data.json has ", data["tokenizer"].dump(),
+                 ". Restore it; the command that began the run writes it again.");
+  return tokenizer;
 }
 
 }  // namespace
@@ -47,17 +61,19 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
   HYDRAMIX_CHECK(std::filesystem::exists(tokenizer_file), path.string(),
                  ": has no tokenizer.json; expected the folder of a model or of a run. Put the "
                  "tokenizer of the model there.");
-  auto tokenizer = Tokenizer::load(tokenizer_file);
   BertForMaskedLM model{nullptr};
+  std::optional<Tokenizer> tokenizer;
   std::filesystem::path origin = path / "model.safetensors";
   if (std::filesystem::exists(origin)) {
     HYDRAMIX_CHECK_USAGE(which == "last", path.string(), ": is a model, which has no '", which,
                          "' weights; runs do.");
     model = load_model(path);
+    tokenizer = load_model_tokenizer(path);
   } else {
+    tokenizer = tokenizer_of_run(path);
     const auto config = path / "config.json";
-    const auto json = try_parse_json(read_file(config, kConfigFile));
-    HYDRAMIX_CHECK(json.is_object() && json.contains("model"), config.string(),
+    const auto json = config_of_run(path);
+    HYDRAMIX_CHECK(json.contains("model"), config.string(),
                    ": has no key 'model'; expected the configuration of a run.");
     BertOptions options;
     parse_yaml(options, json["model"].dump(), config.string());
@@ -75,11 +91,11 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
     HYDRAMIX_CHECK(checkpoint, origin.string(), ": holds no sound checkpoint yet.");
     take_weights(model, *checkpoint, which == "average" ? "average." : "weights.", origin);
   }
-  HYDRAMIX_CHECK(tokenizer.size() <= model->options().vocab, tokenizer_file.string(), ": has ",
-                 tokenizer.size(), " tokens, the model ", model->options().vocab,
+  HYDRAMIX_CHECK(tokenizer->size() <= model->options().vocab, tokenizer_file.string(), ": has ",
+                 tokenizer->size(), " tokens, the model ", model->options().vocab,
                  ". They do not belong together.");
   model->eval();
-  return {model, tokenizer, origin};
+  return {model, *tokenizer, origin};
 }
 
 }  // namespace hydramix

@@ -43,6 +43,16 @@ void take_parts(const std::map<std::string, torch::Tensor>& tensors, const std::
   }
 }
 
+// The name of a metric that is not a finite number; empty if all are.
+std::string not_finite(const nlohmann::ordered_json& metrics) {
+  for (const auto& [name, value] : metrics.items()) {
+    if (value.is_number() && !std::isfinite(value.get<double>())) return name;
+    if (!value.is_object()) continue;
+    if (const std::string inner = not_finite(value); !inner.empty()) return name + "." + inner;
+  }
+  return "";
+}
+
 }  // namespace
 
 Trainer::Trainer(Task& task, const TrainOptions& options, Communicator& communicator,
@@ -234,6 +244,23 @@ nlohmann::ordered_json Trainer::evaluate() {
   return summary;
 }
 
+// Throws unless the run ends with a model worth keeping.
+void Trainer::check_learned(const nlohmann::ordered_json& summary) const {
+  const std::string metric = not_finite(summary);
+  std::string fault;
+  if (!metric.empty())
+    fault = concat("the ", metric, " of the evaluation is not finite");
+  else if (2 * skipped_ > step_)
+    fault = concat(skipped_, " steps were skipped, because their loss or gradient was not finite");
+  if (fault.empty()) return;
+  std::string good = "No checkpoint has a finite evaluation.";
+  if (std::isfinite(best_loss_))
+    good = concat("The best checkpoint, of evaluation loss ", best_loss_, ", is ",
+                  (folder_ / "checkpoints" / "best.safetensors").string(), ".");
+  throw Error(concat("training failed: after ", step_, " steps, ", fault, ". No model is written. ",
+                     good, " ", task_.advice()));
+}
+
 // Evaluation and checkpoints after step_ steps, where they are due.
 void Trainer::evaluate_and_save(bool leaving) {
   const bool end = step_ == options_.steps;
@@ -247,6 +274,10 @@ void Trainer::evaluate_and_save(bool leaving) {
     nlohmann::ordered_json line{{"step", step_}};
     for (const auto& [key, value] : summary.items()) line["evaluation/" + key] = value;
     write_metrics(line);
+    if (end) {
+      if (is_first()) checkpoints_->wait();
+      check_learned(summary);
+    }
   }
   const bool due = end || best || leaving || step_ % options_.checkpoint_every == 0;
   if (is_first() && due && (step_ != saved_step_ || best)) {
@@ -259,7 +290,7 @@ Trainer::End Trainer::run() {
   const Interrupt interrupt;
   resume();
   if (step_ == options_.steps)
-    evaluate();  // the run was complete: only report its quality
+    check_learned(evaluate());  // the run was complete: only report its quality
   else if (step_ > 0 && step_ % options_.evaluate_every == 0 && evaluated_ != step_)
     evaluate_and_save(/*leaving=*/false);  // a signal came before this was done
   auto logged = std::chrono::steady_clock::now();

@@ -92,7 +92,8 @@ class Trainer {
 
   enum class End { kDone, kInterrupted };
   // Runs from the newest sound checkpoint, or from the model as it is, to the last step or a
-  // signal.
+  // signal. Throws an Error if the model learned nothing: the last evaluation is not finite, or
+  // most steps were skipped. The last step then has no checkpoint.
   End run();
 
   FlatParameters& parameters() { return parameters_; }
@@ -108,6 +109,7 @@ class Trainer {
   std::string find_fault();
   void write_metrics(nlohmann::ordered_json line);
   nlohmann::ordered_json evaluate();
+  void check_learned(const nlohmann::ordered_json& summary) const;
   void evaluate_and_save(bool leaving);
 
   Task& task_;

@@ -3,6 +3,7 @@
 #include "hydramix/safetensors.h"
 #include "io/torch_archive.h"
 #include "support/command.h"
+#include "support/tiny_run.h"
 
 namespace hydramix {
 namespace {
@@ -137,6 +138,68 @@ TEST_F(Convert, MistakesAreNamedAndLeaveNoFile) {
   EXPECT_EQ(old.code, 1);
   EXPECT_TRUE(contains(old.err, "old.pt: is a bare pickle")) << old.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new.safetensors"));
+}
+
+TEST_F(Convert, AModelComesBackFromAnyFileWithConfigAndTokenizer) {
+  test::make_language_run(folder_ / "run",
+                          "--model.block.mixer vandermonde_dd --model.dropout 0.1");
+  write_file(folder_ / "run/model/README.md", "about it");
+  for (const std::string file : {"w.pt", "w.safetensors"}) {
+    ASSERT_EQ(convert(path("run/model"), file).code, 0);
+    const auto back = convert(path(file), "back_" + file.substr(2), "--to folder");
+    ASSERT_EQ(back.code, 0) << back.err;
+    for (const std::string name : {"config.json", "tokenizer.json", "model.safetensors"})
+      EXPECT_EQ(read("back_" + file.substr(2) + "/" + name), read("run/model/" + name)) << name;
+  }
+  ASSERT_EQ(convert(path("run/model"), "copy").code, 0);
+  EXPECT_EQ(read("copy/README.md"), "about it");
+  EXPECT_EQ(read("copy/tokenizer.json"), read("run/model/tokenizer.json"));
+  // A run is its last checkpoint.
+  ASSERT_EQ(convert(path("run"), "from_run").code, 0);
+  EXPECT_EQ(read("from_run/model.safetensors"), read("run/model/model.safetensors"));
+  EXPECT_EQ(convert(path("run"), "best.pt", "--which best").code, 0);
+  EXPECT_EQ(convert(path("run/model"), "x.pt", "--which best").code, 2);
+  // The published format has neither: the mixer must be given.
+  const auto kept = safetensors::File::open(path("w.safetensors"));
+  torch_archive::write(folder_ / "bare.pt", kept.tensors());
+  const auto given = convert(path("bare.pt"), "given",
+                             "--set model.block.mixer=vandermonde_dd --set model.block.headdim=8 "
+                             "--set model.block.mixer_options.d_state=8");
+  EXPECT_EQ(given.code, 0) << given.err;
+}
+
+TEST_F(Convert, OptionsOfTheModelAreHonouredOrRefused) {
+  test::make_language_run(folder_ / "run", "--model.dropout 0.1");
+  ASSERT_EQ(convert(path("run/model"), "w.pt").code, 0);
+  // 0 is the default, but not what the file has.
+  ASSERT_EQ(convert(path("w.pt"), "changed", "--set model.dropout=0").code, 0);
+  EXPECT_TRUE(contains(read("changed/config.json"), "\"dropout\": 0.0"));
+  EXPECT_TRUE(contains(read("run/model/config.json"), "\"dropout\": 0.1"));
+  const auto layers = convert(path("w.pt"), "layers", "--model.layers 3");
+  EXPECT_EQ(layers.code, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "layers"));
+  const auto file = convert(path("w.pt"), "w.safetensors", "--set model.dropout=0.5");
+  EXPECT_EQ(file.code, 2);
+  EXPECT_TRUE(contains(file.err, "is a file of weights, which has none")) << file.err;
+  write_encoder(folder_ / "bare.pt");
+  const auto contradicted = convert(path("bare.pt"), "x", "--set model.layers=5");
+  EXPECT_EQ(contradicted.code, 2);
+  EXPECT_TRUE(contains(contradicted.err, "model.layers was given as 5, but the weights make it 2"))
+      << contradicted.err;
+}
+
+TEST_F(Convert, AFolderIsReplacedOnlyWhenAsked) {
+  write_encoder(folder_ / "published.pt");
+  ASSERT_EQ(convert(path("published.pt"), "model").code, 0);
+  const auto before = read("model/model.safetensors");
+  const auto again = convert(path("published.pt"), "model");
+  EXPECT_EQ(again.code, 2);
+  EXPECT_TRUE(contains(again.err, "--overwrite")) << again.err;
+  write_file(folder_ / "model/tokenizer.json", "{}");
+  EXPECT_EQ(convert(path("published.pt"), "model", "--overwrite").code, 0);
+  EXPECT_EQ(read("model/model.safetensors"), before);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "model/tokenizer.json"));
+  EXPECT_EQ(run("convert " + path("published.pt") + " " + path("published.pt")).code, 2);
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/crc32c.h"
+#include "base/json_checksum.h"
+#include "base/json_reader.h"
 #include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
@@ -56,6 +59,23 @@ void edit_byte(const std::filesystem::path& path, std::size_t at, char xor_with)
   write_file(path, bytes);
 }
 
+// Makes all checksums right again after an edit, as a hostile writer would.
+void reseal(const TemporaryFolder& folder) {
+  auto index = parse_json(read_file(folder / "index.json"), "index.json");
+  for (auto& shard : index["shards"]) {
+    const auto path = folder / shard["file"].get<std::string>();
+    const std::string bytes = read_file(path);
+    // The table has 4 bytes for each 64 KiB; these files have one part.
+    const std::string body = bytes.substr(0, bytes.size() - 4);
+    const auto sums = shard_checksums(std::as_bytes(std::span<const char>(body)));
+    const auto table = std::as_bytes(std::span<const uint32_t>(sums));
+    write_file(path, body + std::string(reinterpret_cast<const char*>(table.data()), table.size()));
+    shard["crc32c"] = checksum_text(crc32c(table));
+  }
+  set_json_checksum(index);
+  write_file(folder / "index.json", index.dump(1));
+}
+
 class TokenShardsOfWidth : public ::testing::TestWithParam<int64_t> {};
 INSTANTIATE_TEST_SUITE_P(, TokenShardsOfWidth, ::testing::Values(30522, 65536, 65537, 250000));
 
@@ -101,10 +121,14 @@ TEST(TokenShards, TheLayoutIsAsDocumented) {
   write_shards(folder.path(), {{1, 258}, {3}}, 1000);
   using namespace std::string_literals;
   EXPECT_EQ(read_file(folder / "shard-00000.bin"),
-            "HMTOKENS\1\0\0\0\2\0\0\0"
+            "HMTOKENS\2\0\0\0\2\0\0\0"
             "\1\0\2\1\3\0\0\0"
             "\2\0\0\0\0\0\0\0"
-            "\3\0\0\0\0\0\0\0"s);
+            "\3\0\0\0\0\0\0\0"
+            "\x12"
+            "\x43"
+            "\x81"
+            "\x06"s);
 }
 
 TEST(TokenShards, ManyThreadsReadAtOnce) {
@@ -132,6 +156,7 @@ TEST(TokenShards, TheFingerprintDependsOnlyOnDataAndTokenizer) {
   EXPECT_NE(TokenShards(a.path()).fingerprint(), TokenShards(c.path()).fingerprint());
   EXPECT_EQ(TokenShards(a.path()).fingerprint().size(), 16U);
   edit_index(b, "0123456789abcdef", "0123456789abcdee");
+  reseal(b);
   EXPECT_NE(TokenShards(a.path()).fingerprint(), TokenShards(b.path()).fingerprint());
 }
 
@@ -198,11 +223,11 @@ TEST_F(DamagedShards, AMissingShardIsNamed) {
 TEST_F(DamagedShards, AShardOfAnotherSizeIsNamed) {
   const std::string bytes = read_file(first());
   write_file(first(), bytes.substr(0, bytes.size() - 1));
-  EXPECT_THROW_WITH(open(), Error, "shard-00000.bin: has 47 bytes, expected 48");
+  EXPECT_THROW_WITH(open(), Error, "shard-00000.bin: has 51 bytes, expected 52");
   write_file(first(), bytes + "x");
-  EXPECT_THROW_WITH(open(), Error, "has 49 bytes, expected 48");
+  EXPECT_THROW_WITH(open(), Error, "has 53 bytes, expected 52");
   write_file(first(), "");
-  EXPECT_THROW_WITH(open(), Error, "has 0 bytes, expected 48");
+  EXPECT_THROW_WITH(open(), Error, "has 0 bytes, expected 52");
 }
 
 TEST_F(DamagedShards, AWrongHeaderIsNamed) {
@@ -210,7 +235,7 @@ TEST_F(DamagedShards, AWrongHeaderIsNamed) {
   EXPECT_THROW_WITH(open(), Error, "does not begin with HMTOKENS");
   edit_byte(first(), 0, 1);
   edit_byte(first(), 8, 3);
-  EXPECT_THROW_WITH(open(), Error, "has layout version 2, expected 1");
+  EXPECT_THROW_WITH(open(), Error, "has layout version 1, the index says 2");
   edit_byte(first(), 8, 3);
   edit_byte(first(), 12, 6);
   EXPECT_THROW_WITH(open(), Error, "has ids of 4 bytes, the index says 2");
@@ -228,6 +253,7 @@ TEST_F(DamagedShards, VerifyFindsEveryChangedByte) {
 
 TEST_F(DamagedShards, AnIdBeyondTheVocabularyIsAnErrorWhereItIsRead) {
   edit_byte(first(), 16 + 6, 0x40);  // 4 becomes 68
+  reseal(folder_);
   const TokenShards shards(folder_.path());
   EXPECT_EQ(read(shards, 0), (Ids{1, 2, 3}));
   EXPECT_THROW_WITH(read(shards, 1), Error,
@@ -237,6 +263,7 @@ TEST_F(DamagedShards, AnIdBeyondTheVocabularyIsAnErrorWhereItIsRead) {
 TEST_F(DamagedShards, InvalidEndsAreAnError) {
   write_shards(folder_.path(), {{1, 2, 3}, {4}, {5}}, 10, 5);
   edit_byte(first(), 32, 0x40);  // the end of document 0
+  reseal(folder_);
   const TokenShards shards(folder_.path());
   EXPECT_THROW_WITH(shards.length(0), Error, "document 0 goes from token 0 to 67 of 5");
   EXPECT_THROW_WITH(read(shards, 1), Error, "document 1 goes from token 67 to 4 of 5");
@@ -244,6 +271,7 @@ TEST_F(DamagedShards, InvalidEndsAreAnError) {
   edit_byte(first(), 32, 0x40);
   write_shards(folder_.path(), {{1, 2, 3}, {}, {4, 5}}, 10, 5);
   edit_byte(first(), 48, 1);  // the last end differs from the number of ids
+  reseal(folder_);
   EXPECT_THROW_WITH(open(), Error, "its last document ends at token 4, expected 5");
 }
 
@@ -256,31 +284,103 @@ TEST_F(DamagedShards, EveryWrongKeyOfTheIndexIsNamed) {
     write_file(folder_ / "index.json", good);
   };
   expect("\"format\": \"hydramix token shards\"", "\"format\": \"x\"", "'format' is \"x\"");
-  expect("\"version\": 1", "\"version\": 2", "'version' is 2, expected 1");
-  expect("\"version\": 1", "\"version\": \"1\"", "'version' is \"1\", expected a count");
+  expect("\"version\": 2", "\"version\": 3", "'version' is 3, expected 1 or 2");
+  expect("\"version\": 2", "\"version\": \"1\"", "'version' is \"1\", expected a count");
   expect("\"vocabulary\": 10", "\"vocabulary\": 0", "'vocabulary' is 0");
   expect("\"vocabulary\": 10", "\"vocabulary\": 70000", "'id_bits' is 16, expected 32");
   expect("\"vocabulary\": 10", "\"vocabularies\": 10", "lacks the key 'vocabulary'");
   expect("\"documents\": 3", "\"documents\": 4", "'documents' is 4, its shards have 3");
   expect("\"tokens\": 6", "\"tokens\": -6", "'tokens' is -6, expected a count");
   expect("\"bad_json\": 0", "\"bad_json\": 1e99", "'bad_json' is 1e+99");
-  expect("\"tokens\": 5", "\"tokens\": 4", "'bytes' of shard-00000.bin is 48, expected 40");
+  expect("\"tokens\": 5", "\"tokens\": 4", "'bytes' of shard-00000.bin is 52, expected 44");
   expect("\"tokens\": 5", "\"tokens\": 281474976710656", "expected a count");
   expect("shard-00000.bin", "../shard-00000.bin", "without a folder");
   expect("\"shards\": [", "\"shards\": 5, \"x\": [", "'shards' is not a list");
   expect("\"made_with\": {}", "\"made_with\": 5", "'made_with' is not an object");
-  expect("\"crc32\": \"", "\"crc32\": \"x", "'crc32' is");
+  expect("\"crc32c\": \"", "\"crc32c\": \"x", "'crc32c' is");
   expect("{", "", "is not JSON at byte");
   write_file(folder_ / "index.json", good.substr(0, good.size() / 2));
   EXPECT_THROW_WITH(open(), Error, "index.json: is not JSON");
 }
 
-TEST_F(DamagedShards, VerifyFindsTheIndexOfOtherShards) {
+TEST_F(DamagedShards, EveryChangedByteIsNoticedWhereItIsRead) {
+  const auto read_all = [&] {
+    const TokenShards shards(folder_.path());
+    for (int64_t i = 0; i < shards.size(); ++i) read(shards, i);
+  };
+  const std::size_t size = read_file(first()).size();
+  for (std::size_t at = 0; at < size; ++at) {
+    edit_byte(first(), at, 1);
+    EXPECT_THROW(read_all(), Error) << "byte " << at;
+    edit_byte(first(), at, 1);
+  }
+  read_all();
+}
+
+TEST_F(DamagedShards, EveryChangedByteOfTheIndexIsNoticed) {
+  const auto path = folder_ / "index.json";
+  const std::string good = read_file(path);
+  for (std::size_t at = 0; at < good.size(); ++at)
+    for (const int change : {1, 2, 4, 8, 16, 32, 64, 128}) {
+      auto damaged = good;
+      damaged[at] = static_cast<char>(damaged[at] ^ change);
+      // Other white space means the same.
+      if (std::isspace(static_cast<unsigned char>(good[at])) &&
+          std::isspace(static_cast<unsigned char>(damaged[at])))
+        continue;
+      write_file(path, damaged);
+      EXPECT_THROW(open(), Error) << "byte " << at << " as " << damaged[at];
+    }
+}
+
+TEST_F(DamagedShards, TheIndexOfOtherShardsIsNoticed) {
   const TemporaryFolder other;
   write_shards(other.path(), {{1, 2, 4}, {4, 5}, {6}}, 10, 5);
   write_file(folder_ / "index.json", read_file(other / "index.json"));
-  open();  // sizes are the same
-  EXPECT_THROW_WITH(TokenShards(folder_.path()).verify(), Error, "its checksum is");
+  EXPECT_THROW_WITH(open(), Error, "shard-00000.bin: the checksum of its checksums is");
+}
+
+TEST(TokenShards, OnlyThePartsThatAreReadAreChecked) {
+  const TemporaryFolder folder;
+  std::vector<Ids> documents(50, Ids(2000));  // 200 kB in parts of 64 KiB
+  for (std::size_t i = 0; i < documents.size(); ++i)
+    for (std::size_t k = 0; k < 2000; ++k) documents[i][k] = static_cast<int32_t>((i + k) % 1000);
+  write_shards(folder.path(), documents, 1000, 1 << 20);
+  edit_byte(folder / "shard-00000.bin", 16 + 2 * 2000 * 40, 1);  // the first id of document 40
+  const TokenShards shards(folder.path());
+  EXPECT_EQ(read(shards, 0), documents[0]);
+  EXPECT_EQ(read(shards, 20), documents[20]);
+  EXPECT_THROW_WITH(read(shards, 40), Error, "the checksum of the 65536 bytes at 131072 is");
+  EXPECT_THROW_WITH(read(shards, 41), Error, "the checksum of") << "the same part";
+  EXPECT_THROW_WITH(shards.verify(), Error, "at 131072");
+}
+
+// A data set as version 1 wrote it.
+TEST(TokenShards, DataSetsOfVersion1AreReadAndChecked) {
+  using namespace std::string_literals;
+  const TemporaryFolder folder;
+  write_file(folder / "shard-00000.bin",
+             "HMTOKENS\1\0\0\0\2\0\0\0"
+             "\1\0\2\1\3\0\0\0"
+             "\2\0\0\0\0\0\0\0"
+             "\3\0\0\0\0\0\0\0"s);
+  write_file(folder / "index.json", R"({
+ "format": "hydramix token shards", "version": 1, "tokenizer": "0123456789abcdef",
+ "vocabulary": 1000, "id_bits": 16, "documents": 2, "tokens": 3, "short_documents": 0,
+ "malformed": {"bad_json": 0, "missing_field": 0, "not_a_string": 0, "not_utf8": 0, "too_long": 0,
+               "damaged_archive": 0},
+ "made_with": {},
+ "shards": [{"file": "shard-00000.bin", "tokens": 3, "documents": 2, "bytes": 40,
+             "crc32": "6175120c"}]})");
+  {
+    const TokenShards shards(folder.path());
+    EXPECT_EQ(read(shards, 0), (Ids{1, 258}));
+    EXPECT_EQ(read(shards, 1), Ids{3});
+    shards.verify();
+  }
+  edit_byte(folder / "shard-00000.bin", 18, 1);
+  const TokenShards shards(folder.path());
+  EXPECT_THROW_WITH(read(shards, 0), Error, "the checksum of the 40 bytes at 0 is");
 }
 
 }  // namespace

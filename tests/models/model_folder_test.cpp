@@ -102,6 +102,40 @@ TEST(ModelFolder, FaultsNameTheFileAndTheKey) {
   EXPECT_THROW_WITH(save_model(config / "below", model), Error, "cannot make the folder");
 }
 
+TEST(ModelFolder, DamagedWeightsAreNamed) {
+  const test::TemporaryFolder folder;
+  save_model(folder.path(), BertForMaskedLM(tiny_bert("hydra")));
+  auto bytes = contents(folder / "model.safetensors");
+  bytes.back() = static_cast<char>(bytes.back() ^ 0x40);
+  overwrite(folder / "model.safetensors", bytes);
+  EXPECT_THROW_WITH(load_model(folder.path()), Error, "model.safetensors: tensor \"");
+}
+
+TEST(ModelFolder, AConfigWrittenAgainByAnotherProgramStillOpens) {
+  const test::TemporaryFolder folder;
+  save_model(folder.path(), BertForMaskedLM(tiny_bert("hydra")));
+  // Sorted keys, no spaces.
+  overwrite(folder / "config.json", nlohmann::json::parse(contents(folder / "config.json")).dump());
+  EXPECT_EQ(load_model(folder.path())->options().block.mixer, "hydra");
+}
+
+TEST(ModelFolder, TheTokenizerMustBeTheOneItWasSavedWith) {
+  const test::TemporaryFolder folder;
+  const BertForMaskedLM model(tiny_bert("hydra"));
+  const auto tokenizer = language_tokenizer();
+  save_model(folder.path(), model, &tokenizer);
+  EXPECT_EQ(load_model_tokenizer(folder.path()).fingerprint(), tokenizer.fingerprint());
+  const auto good = contents(folder / "tokenizer.json");
+  overwrite(folder / "tokenizer.json", replaced(good, "\"anna\"", "\"anne\""));
+  EXPECT_THROW_WITH(load_model_tokenizer(folder.path()), Error,
+                    "tokenizer.json: is not the tokenizer that the model was saved with");
+  overwrite(folder / "tokenizer.json", nlohmann::json::parse(good).dump());
+  EXPECT_EQ(load_model_tokenizer(folder.path()).fingerprint(), tokenizer.fingerprint());
+  save_model(folder.path(), model);  // without a tokenizer, any will do
+  overwrite(folder / "tokenizer.json", replaced(good, "\"anna\"", "\"anne\""));
+  load_model_tokenizer(folder.path());
+}
+
 TEST(ModelFolder, ClassifierRoundTripIsBitExact) {
   const test::TemporaryFolder folder;
   for (const auto type : {torch::kFloat32, torch::kFloat64})

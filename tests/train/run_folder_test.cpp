@@ -2,6 +2,7 @@
 #include "train/run_folder.h"
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 
@@ -23,6 +24,26 @@ TEST(RunFolderTest, RunsOfEarlierVersionsGetTheirImpliedOptions) {
   now["train"]["clip"] = "inf";
   EXPECT_THROW_WITH(check_same_run(folder.path(), now, rules, {}), UsageError,
                     "train.clip was 1, is \"inf\"");
+}
+
+TEST(RunFolderTest, DamageToOptionsAndFingerprintsIsNoticed) {
+  const test::TemporaryFolder folder;
+  const auto config = nlohmann::ordered_json::parse(R"({"train": {"keep": 1, "rate": 0.5}})");
+  RunFolder(folder.path()).keep(config, {{"train.keep"}}, {{"train", "abc"}});
+  EXPECT_EQ(config_of_run(folder.path()), config);
+  EXPECT_EQ(data_of_run(folder.path())["train"], "abc");
+  // Written by another program, it means the same.
+  write_file(folder / "config.json", R"({ "train":{"rate":0.5,"keep":1} })");
+  config_of_run(folder.path());
+  write_file(folder / "config.json", R"({"train": {"keep": 1, "rate": 0.25}})");
+  EXPECT_THROW_WITH(config_of_run(folder.path()), Error, "config.json: was changed or damaged");
+  write_file(folder / "config.json", config.dump());
+  const auto data = read_file(folder / "data.json");
+  write_file(folder / "data.json", R"({"train": "abd")" + data.substr(data.find(',')));
+  EXPECT_THROW_WITH(data_of_run(folder.path()), Error, "data.json: the checksum of its values is");
+  // That of an earlier version has no checksum.
+  write_file(folder / "data.json", R"({"train": "abc"})");
+  EXPECT_EQ(config_of_run(folder.path()), config);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // The trainer on a task small enough to check every step: least squares in float64.
 #include "train/trainer.h"
 
+#include <cmath>
 #include <csignal>
 
 #include "base/random.h"
@@ -45,6 +46,7 @@ class LeastSquares : public Task {
     return totals;
   }
   std::vector<double> evaluate(int64_t rank, int64_t) override {
+    if (++evaluations >= first_bad_evaluation) return {std::nan("")};
     return {rank == 0 ? (line_->weight - 1).square().sum().item<double>() : 0.0};
   }
   nlohmann::ordered_json summary(const std::vector<double>& sums) const override {
@@ -58,6 +60,7 @@ class LeastSquares : public Task {
 
   std::vector<int64_t> seen;
   int64_t bad_from = -1, bad_to = -1, signal_at = -1;
+  int evaluations = 0, first_bad_evaluation = 1000;
 
  private:
   torch::nn::Linear line_;
@@ -214,6 +217,37 @@ TEST(TrainerTest, GivesUpAfterTooManyAndNamesWeightAndBatch) {
   again.bad_to = 1000;
   test::TemporaryFolder other;
   EXPECT_THROW_WITH(train(again, options, other.path()), Error, "sequence 18 is at fault");
+}
+
+TEST(TrainerTest, ALastEvaluationThatIsNotFiniteIsAFailure) {
+  test::TemporaryFolder folder;
+  LeastSquares task;
+  task.first_bad_evaluation = 2;  // of steps 7, 14 and 20
+  EXPECT_THROW_WITH(train(task, quick_options(), folder.path()), Error,
+                    "after 20 steps, the loss of the evaluation is not finite. No model is "
+                    "written. The best checkpoint, of evaluation loss");
+  EXPECT_TRUE(std::filesystem::exists(folder / "checkpoints/best.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "checkpoints/step-0000000020.safetensors"));
+  EXPECT_NE(read_file(folder / "metrics.jsonl").find("\"evaluation/loss\":null"),
+            std::string::npos);
+  LeastSquares again;
+  again.first_bad_evaluation = 1;
+  EXPECT_THROW_WITH(train(again, quick_options(), folder.path()), Error, "training failed");
+}
+
+TEST(TrainerTest, ARunWhoseStepsWereSkippedIsAFailure) {
+  test::TemporaryFolder folder;
+  LeastSquares task;
+  task.bad_from = 0;
+  task.bad_to = 6 * 11;
+  auto options = quick_options();
+  options.most_skipped = 100;
+  EXPECT_THROW_WITH(train(task, options, folder.path()), Error, "11 steps were skipped");
+  test::TemporaryFolder other;
+  LeastSquares half;
+  half.bad_from = 0;
+  half.bad_to = 6 * 10;
+  EXPECT_EQ(train(half, options, other.path()).end, Trainer::End::kDone);
 }
 
 TEST(TrainerTest, ACheckpointOfAnotherModelIsAnError) {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix verify, and damage to every kind of file that we write: none is accepted in silence.
+#include <nlohmann/json.hpp>
+
+#include <random>
+
+#include "base/json_reader.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "support/tiny_run.h"
+
+namespace hydramix {
+namespace {
+
+namespace fs = std::filesystem;
+using test::contains;
+using test::run;
+using test::TemporaryFolder;
+
+// A run, token shards and a .pt file, made once.
+struct OurFiles {
+  TemporaryFolder folder;
+  fs::path run_folder = folder / "run", shards = folder / "shards", archive = folder / "w.pt";
+  OurFiles() {
+    test::make_language_run(run_folder);
+    test::make_shards(folder.path());
+    const auto r = run("convert " + (run_folder / "model").string() + " " + archive.string());
+    EXPECT_EQ(r.code, 0) << r.err;
+  }
+};
+const OurFiles& our_files() {
+  static const OurFiles made;
+  return made;
+}
+
+std::string line_about(const std::string& text, const std::string& file) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (contains(line, file)) return line;
+  return "";
+}
+
+// The command within this process, which takes a millisecond.
+int verified(const fs::path& path, std::string& output) {
+  const std::string text = path.string();
+  const char* arguments[] = {"hydramix", "verify", text.c_str()};
+  std::ostringstream out, err;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = run_command_line(all_commands(), 3, arguments, out, err);
+  output = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  return code;
+}
+
+TEST(Verify, SaysOkForEveryFileThatHasAChecksum) {
+  const auto& files = our_files();
+  const auto r = run("verify " + files.run_folder.string() + " " + files.shards.string() + " " +
+                     files.archive.string() + " " + (files.folder / "vocab.txt").string());
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  for (const std::string file :
+       {"run/config.json", "run/data.json", "run/tokenizer.json", "run/model/config.json",
+        "run/model/model.safetensors", "run/model/tokenizer.json", "best.safetensors",
+        "step-0000000004.safetensors", "shards/index.json", "shards/shard-00001.bin", "w.pt"})
+    EXPECT_TRUE(line_about(r.out, file).starts_with("ok ")) << file << "\n" << r.out;
+  for (const std::string file : {"metrics.jsonl", "vocab.txt"})
+    EXPECT_TRUE(line_about(r.out, file).starts_with("no checksum ")) << file << "\n" << r.out;
+  EXPECT_TRUE(contains(r.out, " 0 damaged, ")) << r.out;
+}
+
+TEST(Verify, NamesTheDamageAndExitsWithOne) {
+  const auto& files = our_files();
+  TemporaryFolder folder;
+  fs::copy(files.run_folder / "model", folder / "model", fs::copy_options::recursive);
+  auto bytes = read_file(folder / "model/model.safetensors");
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_file(folder / "model/model.safetensors", bytes);
+  const auto r = run("verify " + (folder / "model").string());
+  EXPECT_EQ(r.code, 1) << r.out;
+  EXPECT_TRUE(contains(line_about(r.out, "model.safetensors"), "tensor \"")) << r.out;
+  EXPECT_TRUE(contains(r.out, "2 ok, 1 damaged, 0 without")) << r.out;
+  const auto used = run("evaluate --data language " + (folder / "model").string());
+  EXPECT_EQ(used.code, 1) << used.out;
+  EXPECT_TRUE(contains(used.err, "model.safetensors: tensor \"")) << used.err;
+  EXPECT_EQ(run("verify " + (folder / "absent").string()).code, 1);
+  EXPECT_EQ(run("verify").code, 2);
+}
+
+TEST(Verify, AMissingShardIsDamage) {
+  const auto& files = our_files();
+  TemporaryFolder folder;
+  fs::copy(files.shards, folder / "shards", fs::copy_options::recursive);
+  fs::remove(folder / "shards/shard-00001.bin");
+  const auto r = run("verify " + (folder / "shards").string());
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(contains(r.out, "shard-00001.bin: is not there")) << r.out;
+}
+
+class Damage : public ::testing::TestWithParam<const char*> {};
+
+// The part of a JSON file that we read must differ for damage to count.
+bool means_the_same(const std::string& name, const std::string& good, const std::string& damaged) {
+  if (!name.ends_with(".json")) return false;
+  const auto a = try_parse_json<nlohmann::json>(good), b = try_parse_json<nlohmann::json>(damaged);
+  if (name.ends_with("tokenizer.json")) {
+    // Hugging Face's file has keys that we do not use. Of the vocabulary every byte counts.
+    if (b.is_discarded() || !b.is_object() || !b.contains("model")) return false;
+    return a["model"]["vocab"] == b["model"]["vocab"];
+  }
+  return a == b;
+}
+
+TEST_P(Damage, IsNeverAcceptedInSilence) {
+  const auto& files = our_files();
+  TemporaryFolder folder;
+  fs::copy(files.folder.path(), folder.path(),
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  const std::string name = GetParam();
+  const auto path = folder / name;
+  const std::string good = read_file(path);
+  std::string output;
+  ASSERT_EQ(verified(path, output), 0) << output;
+  std::mt19937 random(1);
+  int accepted = 0, tried = 0;
+  for (int i = 0; i < 200; ++i) {
+    auto bytes = good;
+    const std::size_t at = i < 16 ? std::size_t(i) % bytes.size() : random() % bytes.size();
+    bytes[at] = static_cast<char>(bytes[at] ^ 1 << random() % 8);
+    if (means_the_same(name, good, bytes)) continue;
+    write_file(path, bytes);
+    ++tried;
+    if (verified(path, output) == 1) continue;
+    ++accepted;
+    ADD_FAILURE() << name << ": byte " << at << " of " << bytes.size() << "\n" << output;
+  }
+  EXPECT_GT(tried, 50);
+  EXPECT_EQ(accepted, 0);
+  for (int i = 1; i < 8; ++i) {
+    write_file(path, good.substr(0, good.size() * static_cast<std::size_t>(i) / 8));
+    EXPECT_EQ(verified(path, output), 1) << name << " cut short\n" << output;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Damage,
+                         ::testing::Values("run/model/model.safetensors", "run/model/config.json",
+                                           "run/model/tokenizer.json", "run/tokenizer.json",
+                                           "run/config.json", "run/data.json",
+                                           "run/checkpoints/best.safetensors", "w.pt",
+                                           "shards/shard-00000.bin", "shards/index.json"));
+
+}  // namespace
+}  // namespace hydramix

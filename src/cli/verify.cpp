@@ -80,21 +80,18 @@ bool check_torch_archive(const fs::path& path) {
   return torch_archive::File::open(path, torch_archive::Selection::kEverything).has_checksums();
 }
 
-bool check_model_config(const fs::path& path, const Json& config) {
-  const auto weights = path.parent_path() / "model.safetensors";
-  const auto metadata = metadata_of(weights);
-  const auto copy = metadata.find("config");
-  if (copy == metadata.end()) return false;
-  HYDRAMIX_CHECK(try_parse_json<nlohmann::json>(copy->second) == nlohmann::json(config),
-                 path.string(), ": differs from the copy in ", weights.string());
-  return true;
-}
-
+// A model's config has a copy in the weights, a run's a checksum in data.json.
 bool check_config(const fs::path& path, const Json& config) {
-  if (has_text(config, "format", "hydramix-model")) return check_model_config(path, config);
-  if (!config.contains("train") && !config.contains("task")) return false;
-  config_of_run(path.parent_path());
-  return data_of_run(path.parent_path()).contains("config");
+  const auto folder = path.parent_path(), weights = folder / "model.safetensors";
+  const auto metadata = metadata_of(weights);
+  if (const auto copy = metadata.find("config"); copy != metadata.end()) {
+    HYDRAMIX_CHECK(try_parse_json<nlohmann::json>(copy->second) == nlohmann::json(config),
+                   path.string(), ": differs from the copy in ", weights.string());
+    return true;
+  }
+  if (!data_of_run(folder).contains("config")) return false;
+  config_of_run(folder);
+  return true;
 }
 
 bool check_tokenizer(const fs::path& path) {
@@ -138,6 +135,7 @@ bool check_json_file(const fs::path& path) {
   const std::string name = path.filename();
   if (name == "config.json") return check_config(path, json);
   if (name == "tokenizer.json") return check_tokenizer(path);
+  if (name == "data.json" && json.is_object()) data_of_run(path.parent_path());
   if (name == kIndexName && json.is_object() && json.contains("shards"))
     ShardIndex::from_json(json, path.string());
   return check_json_checksum(json, path.string(), "");

@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/fnv.h"
 #include "base/formatted.h"
+#include "base/json_checksum.h"
 #include "base/json_reader.h"
 #include "dist/launch_environment.h"
 #include "glue/sentences.h"
@@ -144,6 +145,9 @@ Json read_result(const fs::path& path) {
     sound = sound && result.contains(key);
   HYDRAMIX_CHECK(sound && result["metrics"].contains("score"), path.string(),
                  ": is not the result of a run. Remove it, and the run is repeated.");
+  check_json_checksum(result, path.string(),
+                      "The file was changed or damaged. Remove it, and the run is repeated.");
+  result.erase(kJsonChecksum);
   return result;
 }
 
@@ -304,7 +308,9 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
       {"steps", train.steps},
       {"seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()},
       {"metrics", evaluation}};
-  write_file(result_path, outcome.result.dump(2) + "\n");
+  auto written = outcome.result;
+  set_json_checksum(written);
+  write_file(result_path, written.dump(2) + "\n");
   remove_checkpoints(folder / "checkpoints");  // the run is complete
   return outcome;
 }

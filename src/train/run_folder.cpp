@@ -110,8 +110,12 @@ Json data_of_run(const std::filesystem::path& folder) {
   auto data = try_parse_json(read_file(path, kConfigFile));
   HYDRAMIX_CHECK(data.is_object(), path.string(),
                  ": holds no fingerprints of data. Choose another --out.");
-  check_json_checksum(data, path.string(),
-                      "The file was changed or damaged. Restore it, or choose another --out.");
+  const bool has_sum = check_json_checksum(
+      data, path.string(), "The file was changed or damaged. Restore it, or choose another --out.");
+  // Versions that write the checksum of the config write this one too.
+  HYDRAMIX_CHECK(has_sum || !data.contains(kConfigSum), path.string(), ": lacks the key '",
+                 kJsonChecksum,
+                 "'. The file was changed or damaged. Restore it, or choose another ", "--out.");
   data.erase(kJsonChecksum);
   return data;
 }

@@ -7,6 +7,7 @@
 #include "hydramix/error.h"
 #include "hydramix/tensor_file.h"
 #include "hydramix/weights.h"
+#include "language/language_documents.h"
 #include "support/expect.h"
 #include "support/models.h"
 #include "support/tensors.h"

@@ -278,7 +278,7 @@ TEST(SafetensorsWriter, WritesNoTensorsAsAHeaderAlone) {
   const TemporaryFolder folder;
   write(folder / "none", {});
   EXPECT_EQ(read_file(folder / "none"),
-            framed("{\"__metadata__\":{\"hydramix.crc32c\":\"00000000\"}}  "));
+            framed("{\"__metadata__\":{\"hydramix.crc32c\":\"00000000\"}} "));
   EXPECT_TRUE(File::open(folder / "none").tensors().empty());
 }
 

@@ -240,7 +240,7 @@ TEST(TorchArchive, RefusesOtherFormatsAndSaysHowToSaveAgain) {
   expect_archive_refused("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.", "of PyTorch before 1.6");
   expect_archive_refused("version https://git-lfs", "no PyTorch checkpoint");
   expect_archive_refused(zip({{"a/readme", "x"}}), "without data.pkl");
-  auto packed = archive(dict({}));
+  auto packed = without_sums(archive(dict({})));
   packed[packed.find("PK\1\2") + 10] = 8;
   expect_archive_refused(packed, "its entry \"a/data.pkl\" is compressed");
   expect_archive_refused(zip({{"a/data.pkl", "x"}, {"b/data.pkl", "x"}}), "holds two checkpoints");

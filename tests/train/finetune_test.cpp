@@ -236,6 +236,25 @@ TEST_F(FinetuneTest, MnliHasTwoDevSetsAndItsEncoderServesOthers) {
   }
 }
 
+TEST_F(FinetuneTest, ADivergedRunIsAFailureWithoutAModel) {
+  prepare({"RTE"});
+  auto o = options("RTE");
+  o.epochs = 2;
+  o.rate = 1e30;
+  o.clip = 1e30;
+  EXPECT_THROW(finetune(o), Error);
+  EXPECT_FALSE(fs::exists(folder / "out/model"));
+  EXPECT_FALSE(fs::exists(folder / "out/result.json"));
+}
+
+TEST_F(FinetuneTest, ADamagedResultIsNoticed) {
+  prepare({"RTE"});
+  finetune(options("RTE"));
+  EXPECT_FALSE(finetune(options("RTE")).result.contains("crc32c"));
+  change(folder / "out/result.json", "\"seed\": ", "\"seed\": 1");
+  EXPECT_THROW_WITH(finetune(options("RTE")), Error, "result.json: the checksum of its values is");
+}
+
 TEST_F(FinetuneTest, PairsNeedTypes) {
   prepare({"RTE"});
   auto model = test::tiny_bert("hydra");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <functional>
+#include <optional>
 
 #include "base/formatted.h"
 #include "base/json_checksum.h"
@@ -26,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+constexpr int64_t kLongWork = 100'000'000;  // bytes that take long enough to show progress
 
 struct VerifyOptions {
   std::vector<std::string> paths;
@@ -240,13 +242,13 @@ int verify(const VerifyOptions& options) {
   int64_t total = 0, done = 0;
   for (const auto& file : files) total += size_of(file);
   Verification verification;
-  {
-    Progress progress("verify", total, "MB", 1e6);
-    for (const auto& file : files) {
-      verification.check(file);
-      progress.advance_to(done += size_of(file));
-    }
+  std::optional<Progress> progress;
+  if (total > kLongWork) progress.emplace("verify", total, "MB", 1e6);
+  for (const auto& file : files) {
+    verification.check(file);
+    if (progress) progress->advance_to(done += size_of(file));
   }
+  progress.reset();
   return verification.print();
 }
 

@@ -81,10 +81,6 @@ BertOptions fitted_options(const Weights& weights, BertOptions hints) {
     hints.block.conv_bias = weights.count(kBlock + "conv1d.bias") != 0;
   }
   hints.block.bias = weights.count(kBlock + "in_proj.bias") != 0;
-  const auto* out = find(weights, kBlock + "out_proj.weight", 2);  // (d_model, d_inner)
-  if (out != nullptr && hints.block.d_model > 0)
-    hints.block.expand =
-        static_cast<double>(out->size(1)) / static_cast<double>(hints.block.d_model);
   if (const auto* fc_D = find(weights, kBlock + "fc_D.weight", 2)) {  // (H, d_inner)
     fit_hydra(*fc_D, conv, hints.block);
     hints.block.mixer_options.learn_initial_states = weights.count(kBlock + "init_states") != 0;

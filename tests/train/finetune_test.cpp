@@ -4,6 +4,7 @@
 #include <csignal>
 #include <sstream>
 
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/glue.h"
 #include "train/sentence_classification.h"

@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/glue.h"
 

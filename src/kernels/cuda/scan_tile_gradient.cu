@@ -252,22 +252,19 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
 #pragma unroll
         for (int t = 0; t < 2; ++t) {
           const float2 r = *reinterpret_cast<const float2*>(reaches + 8 * t);
-          float decays[4];
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            decays[e] = power_of_two((e & 1 ? r.y : r.x) - (e < 2 ? e0 : e1));
-#pragma unroll
-          for (int i = 0; i < 2; ++i)
-            matrix[2 * t + i] =
-                multiply_pair(products[k][2 * t + i], pack(decays[2 * i], decays[2 * i + 1]));
+          float m[4];
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const uint32_t two = matrix[2 * t + (e >> 1)];
-            const float m = e & 1 ? high(two) : low(two), gradient = dm[t][e];
-            dproducts[k][t][e] = fmaf(gradient, decays[e], dproducts[k][t][e]);
-            columns[2 * t + (e & 1)] = fmaf(gradient, m, columns[2 * t + (e & 1)]);
-            (e < 2 ? sum0 : sum1) = fmaf(gradient, m, e < 2 ? sum0 : sum1);
+            const float decay = power_of_two((e & 1 ? r.y : r.x) - (e < 2 ? e0 : e1));
+            const uint32_t two = products[k][2 * t + (e >> 1)];
+            // The sums over rows and columns nearly cancel later, so M is not rounded before them.
+            m[e] = (e & 1 ? high_now(two) : low_now(two)) * decay;
+            dproducts[k][t][e] = fmaf(dm[t][e], decay, dproducts[k][t][e]);
+            columns[2 * t + (e & 1)] = fmaf(dm[t][e], m[e], columns[2 * t + (e & 1)]);
+            (e < 2 ? sum0 : sum1) = fmaf(dm[t][e], m[e], e < 2 ? sum0 : sum1);
           }
+          matrix[2 * t] = pack(m[0], m[1]);
+          matrix[2 * t + 1] = pack(m[2], m[3]);
         }
         row_sums[0][0] += forward ? sum0 : 0.0f, row_sums[0][1] += forward ? sum1 : 0.0f;
         row_sums[1][0] += forward ? 0.0f : sum0, row_sums[1][1] += forward ? 0.0f : sum1;

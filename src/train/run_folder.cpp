@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "base/atomic_file.h"
 #include "base/json_reader.h"
@@ -59,10 +60,10 @@ RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
   std::filesystem::create_directories(path, failure);
   HYDRAMIX_CHECK(!failure, path.string(), ": cannot make this folder: ", failure.message(),
                  ". Choose another --out.");
-  const auto lock = path / ".lock";
-  descriptor_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  HYDRAMIX_CHECK(descriptor_ >= 0, lock.string(),
-                 ": cannot be opened. Check that the folder is writable.");
+  // The folder itself is locked: a lock file could be deleted, and a second process let in.
+  descriptor_ = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  HYDRAMIX_CHECK(descriptor_ >= 0, path.string(), ": cannot be opened: ", std::strerror(errno),
+                 ". Check its permissions.");
   // The system releases the lock when the process ends. A file system without locks is accepted.
   if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   close(descriptor_);

@@ -12,6 +12,7 @@
 #include "base/cores.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "hydramix/large_pages.h"
 #include "hydramix/torch_compat.h"
 #include "io/mapped_file.h"
 
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   // LibTorch uses half of the hardware threads, whether or not they share cores.
   if (std::getenv("OMP_NUM_THREADS") == nullptr) torch::set_num_threads(hydramix::core_count());
+  hydramix::use_large_pages();
   try {
     const int status =
         hydramix::run_command_line(hydramix::all_commands(), argc, argv, std::cout, std::cerr);

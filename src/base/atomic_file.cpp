@@ -71,11 +71,15 @@ void sweep_once(const std::filesystem::path& folder) {
 int create_locked(const std::filesystem::path& path) {
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) return -1;
+  // Where there are no locks, nothing is removed either.
+  while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
   struct stat status = {};
-  flock(descriptor, LOCK_EX);  // where there are no locks, nothing is removed either
-  if (fstat(descriptor, &status) == 0 && status.st_nlink > 0) return descriptor;
+  const bool examined = fstat(descriptor, &status) == 0;
+  if (examined && status.st_nlink > 0) return descriptor;
+  const int code = examined ? EEXIST : errno;  // EEXIST: try another name
   close(descriptor);
-  errno = EEXIST;  // try another name
+  if (!examined) unlink(path.c_str());
+  errno = code;
   return -1;
 }
 

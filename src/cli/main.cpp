@@ -5,9 +5,9 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <iostream>
-#include <string_view>
 
 #include "base/cores.h"
 #include "cli/command.h"
@@ -37,9 +37,8 @@ void end_process() {
     }
   }
   if (!memory) std::abort();
-  constexpr std::string_view kMessage = "error: ";
-  for (const std::string_view part : {kMessage, hydramix::kOutOfMemory, std::string_view("\n")}) {
-    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, part.data(), part.size());
+  for (const char* part : {"error: ", hydramix::kOutOfMemory, "\n"}) {
+    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, part, std::strlen(part));
   }
   _exit(1);
 }

@@ -97,7 +97,7 @@ TEST(Reading, PipesAndDevicesAreRefusedWhereAFileIsReadWhole) {
   const TemporaryFolder folder;
   const auto pipe = (folder / "pipe").string();
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  for (const std::string path : {pipe, std::string("/dev/zero")}) {
+  for (const std::string& path : {pipe, std::string("/dev/zero")}) {
     expect_refused("pretrain " + path, "is a pipe or a device");
     expect_refused("tokenizer inspect --vocab " + path, "is a pipe or a device");
     expect_refused("tokenize " + path + " --vocab x --out " + (folder / "out").string(),

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <ostream>
+#include <string_view>
+#include <system_error>
 
 #include "base/spelling.h"
 #include "cli/help.h"
@@ -236,9 +239,6 @@ int dispatch(const std::vector<Command>& commands, Words words, std::ostream& ou
   return run_one(find_command(commands, first), words, out);
 }
 
-constexpr const char* kOutOfMemory =
-    "out of memory. Use smaller sizes, or a machine with more memory.";
-
 // LibTorch appends a stack trace to its messages. Users need the sentence before it.
 std::string first_part(const std::string& message) {
   return message.substr(
@@ -247,6 +247,20 @@ std::string first_part(const std::string& message) {
 
 }  // namespace
 
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  if (dynamic_cast<const Error*>(&error) != nullptr) return false;  // says itself what failed
+  // A thread cannot be started without memory for its stack; files and folders fail with ENOMEM.
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error))
+    return system->code() == std::errc::not_enough_memory ||
+           system->code() == std::errc::resource_unavailable_try_again;
+  // LibTorch's allocators throw their own errors.
+  const std::string_view message = error.what();
+  for (const char* part : {"allocate memory", "not enough memory", "out of memory"})
+    if (message.find(part) != message.npos) return true;
+  return false;
+}
+
 int run_command_line(const std::vector<Command>& commands, int argc, const char* const* argv,
                      std::ostream& out, std::ostream& err) {
   try {
@@ -254,15 +268,11 @@ int run_command_line(const std::vector<Command>& commands, int argc, const char*
   } catch (const UsageError& error) {
     err << "error: " << error.what() << std::endl;
     return 2;
-  } catch (const std::bad_alloc&) {
-    err << "error: " << kOutOfMemory << std::endl;
   } catch (const std::exception& error) {
-    // LibTorch's allocators throw their own errors.
-    const std::string message = first_part(error.what());
-    const bool memory = message.find("allocate memory") != std::string::npos ||
-                        message.find("not enough memory") != std::string::npos ||
-                        message.find("out of memory") != std::string::npos;
-    err << "error: " << (memory ? kOutOfMemory : message.c_str()) << std::endl;
+    if (is_out_of_memory(error))  // first: what follows allocates
+      err << "error: " << kOutOfMemory << std::endl;
+    else
+      err << "error: " << first_part(error.what()) << std::endl;
   } catch (...) {
     err << "error: an exception of unknown type" << std::endl;
   }

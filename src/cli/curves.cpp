@@ -6,6 +6,7 @@
 
 #include "base/spelling.h"
 #include "cli/commands.h"
+#include "cli/output_path.h"
 #include "hydramix/error.h"
 #include "train/metrics.h"
 #include "view/chart.h"
@@ -73,6 +74,8 @@ ChartLine curve_of(const std::filesystem::path& run, const CurvesOptions& option
 }
 
 int curves(const CurvesOptions& options) {
+  for (const auto& run : options.runs)
+    check_not_an_input("--out", options.out, {std::filesystem::path(run) / "metrics.jsonl"});
   std::vector<ChartLine> lines;
   for (const auto& run : options.runs) lines.push_back(curve_of(run, options));
   const auto names = short_names(options.runs);

@@ -24,7 +24,8 @@ enum class Pipes { refused, accepted };
 // The bytes on disk, unchanged. "-" is stdin where pipes are accepted.
 class PlainStream : public ByteStream {
  public:
-  PlainStream(const std::filesystem::path& path, Pipes pipes) : path_(path) {
+  PlainStream(const std::filesystem::path& path, Pipes pipes, uint32_t* crc = nullptr)
+      : path_(path), crc_(crc) {
     const bool is_stdin = pipes == Pipes::accepted && path == "-";
     if (is_stdin) path_ = "stdin";
     // Where pipes are refused, opening one must not wait for a writer.
@@ -57,6 +58,9 @@ class PlainStream : public ByteStream {
       HYDRAMIX_CHECK(count >= 0, path_.string(), ": cannot be read at byte ", consumed_, ": ",
                      std::strerror(errno), ". Check the disk.");
       consumed_ += count;
+      if (crc_ != nullptr && count > 0)
+        *crc_ = static_cast<uint32_t>(crc32_z(*crc_, reinterpret_cast<const Bytef*>(buffer),
+                                              static_cast<std::size_t>(count)));
       // An empty read ends a file. A file that was longer when it was opened has been cut off.
       HYDRAMIX_CHECK(count > 0 || size == 0 || consumed_ >= size_, path_.string(),
                      ": ends at byte ", consumed_, ", had ", size_,
@@ -102,6 +106,7 @@ class PlainStream : public ByteStream {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
+  uint32_t* crc_;
   int64_t size_ = 0;  // when it was opened; 0 where it is not known
   int64_t consumed_ = 0;
   std::string peeked_;
@@ -238,27 +243,40 @@ void skip(ByteStream& stream, int64_t count) {
 
 std::unique_ptr<ByteStream> opened(std::unique_ptr<PlainStream> file, int64_t offset) {
   const Packing packing = packing_of(*file);
-  if (packing == Packing::none) {
-    if (offset > 0) file->seek(offset);
-    return file;
-  }
-  std::unique_ptr<ByteStream> archive;
+  std::unique_ptr<ByteStream> stream;
   if (packing == Packing::gzip)
-    archive = std::make_unique<GzipStream>(std::move(file));
+    stream = std::make_unique<GzipStream>(std::move(file));
+  else if (packing == Packing::zstd)
+    stream = std::make_unique<ZstdStream>(std::move(file));
   else
-    archive = std::make_unique<ZstdStream>(std::move(file));
-  skip(*archive, offset);
-  return archive;
+    stream = std::move(file);
+  skip(*stream, offset);
+  return stream;
 }
 
 }  // namespace
 
-std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_t offset) {
-  return opened(std::make_unique<PlainStream>(path, Pipes::refused), offset);
+std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_t offset,
+                                       uint32_t* crc) {
+  return opened(std::make_unique<PlainStream>(path, Pipes::refused, crc), offset);
 }
 
 std::unique_ptr<ByteStream> open_text(const std::filesystem::path& path) {
   return opened(std::make_unique<PlainStream>(path, Pipes::accepted), 0);
+}
+
+uint32_t file_crc(const std::filesystem::path& path, int64_t begin, int64_t end, uint32_t crc) {
+  PlainStream file(path, Pipes::refused);
+  file.seek(begin);
+  std::vector<char> buffer(kBuffer);
+  while (begin < end) {
+    const auto wanted = std::min<int64_t>(end - begin, std::ssize(buffer));
+    const std::size_t got = file.read(buffer.data(), static_cast<std::size_t>(wanted));
+    if (got == 0) break;
+    crc = static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(buffer.data()), got));
+    begin += static_cast<int64_t>(got);
+  }
+  return crc;
 }
 
 }  // namespace hydramix

@@ -41,6 +41,7 @@ TextSource::TextSource(std::vector<InputFile> files, TextOptions options, TextPo
     : files_(std::move(files)), options_(std::move(options)), position_(start) {
   for (int64_t i = 0; i < std::min<int64_t>(start.file, std::ssize(files_)); ++i)
     consumed_before_ += files_[static_cast<std::size_t>(i)].bytes;
+  crc_ = start.files_crc;
 }
 
 int64_t TextSource::consumed() const {
@@ -51,14 +52,16 @@ bool TextSource::open() {
   if (position_.file >= std::ssize(files_)) return false;
   const std::string& path = files_[static_cast<std::size_t>(position_.file)].path;
   is_json_ = holds_json_lines(path);
-  reader_ = std::make_unique<LineReader>(open_bytes(path, position_.offset), options_.max_bytes,
-                                         position_.offset, position_.line);
+  reader_ = std::make_unique<LineReader>(open_bytes(path, position_.offset, &crc_),
+                                         options_.max_bytes, position_.offset, position_.line);
   return true;
 }
 
 void TextSource::move_to_line_end() {
   position_.offset = reader_->offset();
   position_.line = reader_->number();
+  position_.bytes_read = reader_->consumed();
+  position_.crc = crc_;
 }
 
 bool TextSource::next(RawDocument& document) {
@@ -81,9 +84,12 @@ bool TextSource::next(RawDocument& document) {
       document.line = (reader_ ? reader_->number() : position_.line) + 1;
       document.defect = Defect{Cause::damaged_archive, document.file, document.line, damage.what()};
     }
-    consumed_before_ += files_[static_cast<std::size_t>(position_.file)].bytes;
+    const InputFile& file = files_[static_cast<std::size_t>(position_.file)];
+    consumed_before_ += file.bytes;
+    // The rest of a damaged archive was not read, but belongs to the input too.
+    if (damaged) crc_ = file_crc(file.path, 0, file.bytes, position_.files_crc);
     reader_.reset();
-    position_ = {position_.file + 1, 0, 0};
+    position_ = {position_.file + 1, 0, 0, crc_, 0, crc_};
     if (damaged) {
       document.after = position_;
       return true;

@@ -12,6 +12,7 @@
 #include "hydramix/error.h"
 #include "hydramix/tensor_file.h"
 #include "hydramix/weights.h"
+#include "models/size_check.h"
 
 namespace hydramix {
 namespace {
@@ -132,6 +133,14 @@ void save(const std::filesystem::path& folder, const torch::nn::Module& model, c
   write_file(config_path(folder), text);
 }
 
+// A config cannot ask for more memory than its weights take.
+void check_memory(const std::filesystem::path& folder, const Config& config) {
+  double held = 0;
+  for (const auto& view : safetensors::File::open(weights_path(folder)).tensors())
+    held += static_cast<double>(view.data.size() / safetensors::dtype_size(view.dtype));
+  check_size(config.model, held, config_path(folder).string());
+}
+
 // Loads the folder's weights into a model made from its config.
 void load(const std::filesystem::path& folder, const Config& config, torch::nn::Module& model) {
   const auto file = load_tensors(weights_path(folder));
@@ -165,6 +174,7 @@ BertForMaskedLM load_model(const std::filesystem::path& folder) {
                  ": this is a classifier for the task ", in_quotes(config.classifier->task),
                  "; expected a masked-language model. Open it with load_classifier() or hydramix "
                  "predict, or give the model that it was fine-tuned from.");
+  check_memory(folder, config);
   BertForMaskedLM model(config.model);
   load(folder, config, *model);
   return model;
@@ -184,6 +194,7 @@ ClassifierFolder load_classifier(const std::filesystem::path& folder) {
                  ": has no key 'classifier': this is a masked-language model; expected a "
                  "classifier. Make one of it with hydramix finetune, or open it with "
                  "load_model().");
+  check_memory(folder, config);
   SequenceClassifier model(config.model, config.classifier->options);
   load(folder, config, *model);
   return {model, config.classifier->task, config.classifier->labels};

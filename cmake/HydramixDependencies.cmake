@@ -44,8 +44,8 @@ function(hydramix_find_library name header library)
   endif()
 endfunction()
 hydramix_find_library(hwy hwy/highway.h hwy)
-hydramix_find_library(utf8proc utf8proc.h utf8proc)
 hydramix_find_library(zstd zstd.h zstd)
+hydramix_find_library(lzma lzma.h lzma)
 
 # c10d's process groups are part of LibTorch, but their headers include those of Gloo and NCCL. Only the headers are
 # needed. Without them, starting several ranks is an error.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams the contents of a file in constant memory, decompressing gzip and zstd. Archives of
-// several members or frames read as one.
+// Streams the contents of a file in constant memory, decompressing gzip, zstd and xz. Archives
+// of several members, frames or streams read as one.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class ByteStream {
 };
 
 // Starts at byte `offset` of the contents: seeks in a plain file, decompresses and discards in an
-// archive. A file named .gz or .zst must be such an archive; otherwise its first bytes decide.
+// archive. A file named .gz, .zst or .xz must be such an archive; otherwise its first bytes decide.
 std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_t offset = 0);
 
 }  // namespace hydramix

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dist/disagreement.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <set>
 
+#include "base/json_reader.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
@@ -17,7 +16,7 @@ constexpr std::size_t kShownKeys = 8;
 
 // The value as an object of pointers and leaves, {"/train/rate": 0.1}; null when it is no object.
 nlohmann::json leaves_of(const std::string& value) {
-  const auto object = nlohmann::json::parse(value, nullptr, false);
+  const auto object = try_parse_json<nlohmann::json>(value);
   return object.is_object() ? object.flatten() : nlohmann::json();
 }
 

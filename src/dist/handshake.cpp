@@ -88,14 +88,14 @@ bool proves(std::string_view bytes, const Sha256& expected) {
   return difference == 0;
 }
 
-std::string bytes_of(Verdict verdict) {
+std::string bytes_of(Admission admission) {
   std::string bytes;
-  append_number(bytes, static_cast<uint32_t>(verdict));
+  append_number(bytes, static_cast<uint32_t>(admission));
   return bytes;
 }
 
-void introduce(Connection& connection, const ClientHello& self, const StorePlace& place,
-               Deadline deadline) {
+void shake_hands(Connection& connection, const ClientHello& self, const StorePlace& place,
+                 Deadline deadline) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string who = concat("rank ", self.rank);
   std::string heard;
@@ -108,7 +108,7 @@ void introduce(Connection& connection, const ClientHello& self, const StorePlace
                      ". Is the port taken by another program? Choose another MASTER_PORT.");
     }
   };
-  std::string verdict;
+  std::string admission;
   try {
     connection.send(self.bytes(), deadline);
     hear(ServerHello::kBytes);
@@ -128,7 +128,7 @@ void introduce(Connection& connection, const ClientHello& self, const StorePlace
     connection.send({reinterpret_cast<const char*>(own.data()), own.size()}, deadline);
     HYDRAMIX_CHECK(genuine, who, " and rank 0 at ", place.text,
                    " have different secrets. Set HYDRAMIX_SECRET for all ranks alike.");
-    verdict = connection.receive(kVerdictBytes, deadline);
+    admission = connection.receive(kAdmissionBytes, deadline);
     HYDRAMIX_CHECK(server.size == self.size, who, " belongs to a run of ", self.size,
                    " ranks, but rank 0 at ", place.text, " to one of ", server.size,
                    ". Start all ranks with the same WORLD_SIZE, or choose another MASTER_PORT if "
@@ -143,17 +143,16 @@ void introduce(Connection& connection, const ClientHello& self, const StorePlace
                        ". Is the port taken by another program? Choose another MASTER_PORT."));
   } catch (const ConnectionClosed& error) {
     if (heard.empty()) throw;
-    throw Error(concat(who, ": the service at ", place.text,
-                       " broke off the greeting of a HydraMix run after ", heard.size(),
-                       " bytes: ", error.what(), ". See the output of rank 0."));
+    throw Error(concat(who, ": the service at ", place.text, " broke off the handshake after ",
+                       heard.size(), " bytes: ", error.what(), ". See the output of rank 0."));
   }
-  switch (static_cast<Verdict>(number_at(verdict, 0))) {
-    case Verdict::kWelcome:
+  switch (static_cast<Admission>(number_at(admission, 0))) {
+    case Admission::kWelcome:
       return;
-    case Verdict::kRankIsThere:
+    case Admission::kRankIsThere:
       throw Error(concat(who, ": another process has already joined the run at ", place.text,
                          " as this rank. Give every process its own rank."));
-    case Verdict::kRunHasBegun:
+    case Admission::kRunHasBegun:
       throw Error(concat(who, ": all ranks of the run at ", place.text,
                          " are already there. Wait for its end, or choose another MASTER_PORT."));
     default:

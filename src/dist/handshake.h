@@ -4,7 +4,7 @@
 //   rank    ClientHello   magic, version, size, rank, whether it has a secret, 16 random bytes
 //   store   ServerHello   magic, version, size, whether it has a secret, 16 random bytes, proof
 //   rank    proof
-//   store   verdict
+//   store   admission
 //
 // All have a fixed size; numbers are little-endian. A proof is the HMAC-SHA-256 of both hellos with
 // the secret as the key, so neither end learns the other's secret, and both know that the other has
@@ -55,9 +55,9 @@ Sha256 handshake_proof(Author author, const std::string& secret, const ClientHel
                        const ServerHello& server);
 bool proves(std::string_view bytes, const Sha256& expected);  // in constant time
 
-enum class Verdict : uint32_t { kWelcome, kOtherSecret, kOtherSize, kRankIsThere, kRunHasBegun };
-constexpr std::size_t kVerdictBytes = 4;
-std::string bytes_of(Verdict verdict);
+enum class Admission : uint32_t { kWelcome, kOtherSecret, kOtherSize, kRankIsThere, kRunHasBegun };
+constexpr std::size_t kAdmissionBytes = 4;
+std::string bytes_of(Admission admission);
 
 struct StorePlace {
   std::string text;  // "127.0.0.1:29500 (MASTER_ADDR:MASTER_PORT)", for messages
@@ -66,7 +66,7 @@ struct StorePlace {
 
 // The client's side. Throws ConnectionClosed when the other end hangs up before it says anything;
 // any other Error says why it is not this run's store.
-void introduce(Connection& connection, const ClientHello& self, const StorePlace& place,
-               Deadline deadline);
+void shake_hands(Connection& connection, const ClientHello& self, const StorePlace& place,
+                 Deadline deadline);
 
 }  // namespace hydramix

@@ -14,7 +14,7 @@ namespace hydramix {
 
 namespace {
 
-// A TCPStore trusts whoever answers. Torchrun has started its own before it started us.
+// A TCPStore has no handshake. Torchrun started its own before the ranks.
 StorePointer connect_to_agent(const LaunchEnvironment& launched,
                               std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
@@ -42,7 +42,7 @@ std::unique_ptr<StoreServer> host_store(const LaunchEnvironment& launched,
   options.port = launched.master_port;
   options.size = static_cast<uint32_t>(launched.size);
   options.secret = launched.secret;
-  options.greeting_limit = std::min(options.greeting_limit, timeout);
+  options.handshake_limit = std::min(options.handshake_limit, timeout);
   try {
     return std::make_unique<StoreServer>(options);
   } catch (const Error& error) {

@@ -40,7 +40,7 @@ Connection connect_to(const StoreClientOptions& options) {
         try {
           Connection connection(address, deadline);
           connected = true;
-          introduce(connection, self, place, deadline);
+          shake_hands(connection, self, place, deadline);
           return connection;
         } catch (const ConnectionClosed& error) {  // nothing listens there, or it hung up
           reason = error.what();

@@ -24,7 +24,7 @@ enum class Code : uint8_t {
   kDelete,      // key
   kCount,       // answers with the number of keys
   // Answers
-  kYes,  // with the value, if one was asked for
+  kYes,  // with the value, if the request has one
   kNo,   // the key is missing
 };
 

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kStrangers = 64;       // connections in the handshake at the same time
+constexpr std::size_t kMostHandshakes = 64;  // connections in the handshake at the same time
 constexpr std::size_t kShownRefusals = 4;    // in a message
 constexpr std::size_t kReadBytes = 1 << 16;  // at once
 
@@ -34,7 +34,7 @@ int64_t to_number(const std::string& text) {
 }  // namespace
 
 // A connection and how far its handshake is.
-struct StoreServer::Guest {
+struct StoreServer::Peer {
   enum class Stage {
     kHello,
     kProof,
@@ -50,7 +50,7 @@ struct StoreServer::Guest {
   ServerHello reply;
   std::string in, out;
 
-  bool is_stranger() const { return stage != Stage::kMember; }
+  bool in_handshake() const { return stage != Stage::kMember; }
 };
 
 StoreServer::StoreServer(StoreServerOptions options) : options_(std::move(options)) {
@@ -99,13 +99,13 @@ void StoreServer::serve() {
   while (true) {
     waiting.assign({{wake_reader_.number(), POLLIN, 0}});
     for (const auto& listener : listeners_) waiting.push_back({listener.number(), POLLIN, 0});
-    const std::size_t first_guest = waiting.size();
+    const std::size_t first_peer = waiting.size();
     auto next = Clock::time_point::max();
-    for (const auto& guest : guests_) {
-      // A guest that does not read its answers is not heard: its answers need no more room.
-      const short events = guest.out.empty() ? POLLIN : POLLOUT;
-      waiting.push_back({guest.socket.number(), events, 0});
-      if (guest.is_stranger()) next = std::min(next, guest.deadline);
+    for (const auto& peer : peers_) {
+      // A peer that does not read its answers is not heard: its answers need no more room.
+      const short events = peer.out.empty() ? POLLIN : POLLOUT;
+      waiting.push_back({peer.socket.number(), events, 0});
+      if (peer.in_handshake()) next = std::min(next, peer.deadline);
     }
     int limit = -1;
     if (next != Clock::time_point::max())
@@ -113,16 +113,30 @@ void StoreServer::serve() {
           0, std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count()));
     if (poll(waiting.data(), waiting.size(), limit) < 0 && errno != EINTR) return;
     if (waiting[0].revents != 0) return;
-    for (std::size_t k = first_guest; k < waiting.size(); ++k) {
-      Guest& guest = guests_[k - first_guest];
+    for (std::size_t k = first_peer; k < waiting.size(); ++k) {
+      Peer& peer = peers_[k - first_peer];
       if (waiting[k].revents == 0) continue;
-      const bool stays = (waiting[k].revents & POLLOUT) != 0 ? write_to(guest) : read_from(guest);
-      if (!stays) guest.socket = Descriptor();
+      const bool stays = (waiting[k].revents & POLLOUT) != 0 ? write_to(peer) : read_from(peer);
+      if (!stays) peer.socket = Descriptor();
     }
-    drop_late_guests();
-    std::erase_if(guests_, [](const Guest& guest) { return guest.socket.number() < 0; });
-    for (std::size_t k = 1; k < first_guest; ++k)
+    drop_late_peers();
+    forget_closed_peers();
+    for (std::size_t k = 1; k < first_peer; ++k)
       if (waiting[k].revents != 0) accept_from(waiting[k].fd);
+  }
+}
+
+// Until the run begins, a rank that is gone may be started again.
+void StoreServer::forget_closed_peers() {
+  std::vector<uint32_t> gone;
+  for (const Peer& peer : peers_)
+    if (peer.socket.number() < 0 && !peer.in_handshake()) gone.push_back(peer.hello.rank);
+  std::erase_if(peers_, [](const Peer& peer) { return peer.socket.number() < 0; });
+  for (const uint32_t rank : begun_ ? std::vector<uint32_t>() : gone) {
+    const bool there = std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
+      return !peer.in_handshake() && peer.hello.rank == rank;
+    });
+    if (!there) processes_.erase(rank);
   }
 }
 
@@ -139,144 +153,143 @@ void StoreServer::accept_from(int listener) {
   }
   const int yes = 1;
   setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  const auto strangers = std::count_if(guests_.begin(), guests_.end(),
-                                       [](const Guest& guest) { return guest.is_stranger(); });
-  if (static_cast<std::size_t>(strangers) >= kStrangers) {
-    const auto oldest = std::find_if(guests_.begin(), guests_.end(),
-                                     [](const Guest& guest) { return guest.is_stranger(); });
-    refuse(*oldest, "gave way to other connections before its greeting was complete");
-    guests_.erase(oldest);
+  const auto handshakes = std::count_if(peers_.begin(), peers_.end(),
+                                        [](const Peer& peer) { return peer.in_handshake(); });
+  if (static_cast<std::size_t>(handshakes) >= kMostHandshakes) {
+    const auto oldest = std::find_if(peers_.begin(), peers_.end(),
+                                     [](const Peer& peer) { return peer.in_handshake(); });
+    refuse(*oldest, "gave way to other connections before its handshake was complete");
+    peers_.erase(oldest);
   }
-  Guest& guest = guests_.emplace_back();
-  guest.socket = std::move(socket);
-  guest.name = described(address);
-  guest.deadline = Clock::now() + options_.greeting_limit;
+  Peer& peer = peers_.emplace_back();
+  peer.socket = std::move(socket);
+  peer.name = described(address);
+  peer.deadline = Clock::now() + options_.handshake_limit;
 }
 
-void StoreServer::drop_late_guests() {
+void StoreServer::drop_late_peers() {
   const auto now = Clock::now();
-  for (Guest& guest : guests_) {
-    if (guest.socket.number() < 0 || !guest.is_stranger() || now < guest.deadline) continue;
-    if (guest.stage != Guest::Stage::kLeaving)
-      refuse(guest, concat(guest.in.empty() && guest.stage == Guest::Stage::kHello
-                               ? std::string("sent nothing")
-                               : concat("sent only ", guest.in.size(), " bytes of its greeting"),
-                           " in ", seconds(options_.greeting_limit)));
-    guest.socket = Descriptor();
+  for (Peer& peer : peers_) {
+    if (peer.socket.number() < 0 || !peer.in_handshake() || now < peer.deadline) continue;
+    if (peer.stage != Peer::Stage::kLeaving)
+      refuse(peer, concat(peer.in.empty() && peer.stage == Peer::Stage::kHello
+                              ? std::string("sent nothing")
+                              : concat("sent only ", peer.in.size(), " bytes of its handshake"),
+                          " in ", seconds(options_.handshake_limit)));
+    peer.socket = Descriptor();
   }
 }
 
-bool StoreServer::read_from(Guest& guest) {
+bool StoreServer::read_from(Peer& peer) {
   char buffer[kReadBytes];
-  const ssize_t count = recv(guest.socket.number(), buffer, sizeof buffer, 0);
+  const ssize_t count = recv(peer.socket.number(), buffer, sizeof buffer, 0);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (count <= 0) {
-    if (guest.stage == Guest::Stage::kHello || guest.stage == Guest::Stage::kProof)
-      refuse(guest,
-             concat("closed the connection after ", guest.in.size(), " bytes of its greeting"));
+    if (peer.stage == Peer::Stage::kHello || peer.stage == Peer::Stage::kProof)
+      refuse(peer,
+             concat("closed the connection after ", peer.in.size(), " bytes of its handshake"));
     return false;
   }
-  if (guest.stage == Guest::Stage::kLeaving) return true;
-  guest.in.append(buffer, static_cast<std::size_t>(count));
+  if (peer.stage == Peer::Stage::kLeaving) return true;
+  peer.in.append(buffer, static_cast<std::size_t>(count));
   try {
-    if (guest.stage == Guest::Stage::kHello && !greet(guest)) return false;
-    if (guest.stage == Guest::Stage::kProof && !judge(guest)) return false;
-    if (guest.stage == Guest::Stage::kMember && !answer_requests(guest)) return false;
+    if (peer.stage == Peer::Stage::kHello && !answer_hello(peer)) return false;
+    if (peer.stage == Peer::Stage::kProof && !check_proof(peer)) return false;
+    if (peer.stage == Peer::Stage::kMember && !answer_requests(peer)) return false;
   } catch (const Error& error) {
-    refuse(guest, concat("sent ", error.what()));
+    refuse(peer, concat("sent ", error.what()));
     return false;
   }
   return true;
 }
 
-bool StoreServer::write_to(Guest& guest) {
-  const ssize_t count =
-      send(guest.socket.number(), guest.out.data(), guest.out.size(), MSG_NOSIGNAL);
+bool StoreServer::write_to(Peer& peer) {
+  const ssize_t count = send(peer.socket.number(), peer.out.data(), peer.out.size(), MSG_NOSIGNAL);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
-  guest.out.erase(0, static_cast<std::size_t>(count));
-  if (!guest.out.empty()) return true;
-  if (guest.stage == Guest::Stage::kMember) return answer_requests(guest);
-  return guest.stage != Guest::Stage::kLeaving;
+  peer.out.erase(0, static_cast<std::size_t>(count));
+  if (!peer.out.empty()) return true;
+  if (peer.stage == Peer::Stage::kMember) return answer_requests(peer);
+  return peer.stage != Peer::Stage::kLeaving;
 }
 
-bool StoreServer::greet(Guest& guest) {
-  if (!is_client_hello(guest.in)) {
-    refuse(guest, concat("is no rank: it sent ", in_quotes(clipped(guest.in, 40))));
+bool StoreServer::answer_hello(Peer& peer) {
+  if (!is_client_hello(peer.in)) {
+    refuse(peer, concat("is no rank: it sent ", in_quotes(clipped(peer.in, 40))));
     return false;
   }
-  if (guest.in.size() < ClientHello::kBytes) return true;
-  guest.hello = ClientHello::parse(guest.in);
-  guest.in.erase(0, ClientHello::kBytes);
-  guest.reply = {kStoreVersion, options_.size, !options_.secret.empty(), random_nonce()};
-  guest.out += guest.reply.bytes();
-  const auto proof = handshake_proof(Author::kServer, options_.secret, guest.hello, guest.reply);
-  guest.out.append(proof.begin(), proof.end());
-  guest.stage = Guest::Stage::kLeaving;
-  const std::string who = concat("says it is rank ", guest.hello.rank);
-  if (guest.hello.version != kStoreVersion) {
+  if (peer.in.size() < ClientHello::kBytes) return true;
+  peer.hello = ClientHello::parse(peer.in);
+  peer.in.erase(0, ClientHello::kBytes);
+  peer.reply = {kStoreVersion, options_.size, !options_.secret.empty(), random_nonce()};
+  peer.out += peer.reply.bytes();
+  const auto proof = handshake_proof(Author::kServer, options_.secret, peer.hello, peer.reply);
+  peer.out.append(proof.begin(), proof.end());
+  peer.stage = Peer::Stage::kLeaving;
+  const std::string who = concat("says it is rank ", peer.hello.rank);
+  if (peer.hello.version != kStoreVersion) {
     const std::string why =
-        concat(who, " with version ", guest.hello.version, " of the rendezvous; this is version ",
+        concat(who, " with version ", peer.hello.version, " of the rendezvous; this is version ",
                kStoreVersion, ". Start all ranks with the same hydramix");
-    refuse(guest, why);
+    refuse(peer, why);
     // With a secret, a stranger must not be able to end the run.
-    if (options_.secret.empty()) set_mismatch(concat(guest.name, " ", why));
-  } else if (guest.hello.has_secret != guest.reply.has_secret) {
-    refuse(guest, concat(who,
-                         guest.hello.has_secret ? " and has a secret; rank 0 has none"
-                                                : " and has no secret; rank 0 has one",
-                         ". Set HYDRAMIX_SECRET for all ranks alike"));
+    if (options_.secret.empty()) set_mismatch(concat(peer.name, " ", why));
+  } else if (peer.hello.has_secret != peer.reply.has_secret) {
+    refuse(peer, concat(who,
+                        peer.hello.has_secret ? " and has a secret; rank 0 has none"
+                                              : " and has no secret; rank 0 has one",
+                        ". Set HYDRAMIX_SECRET for all ranks alike"));
   } else {
-    guest.stage = Guest::Stage::kProof;
+    peer.stage = Peer::Stage::kProof;
   }
-  return write_to(guest);
+  return write_to(peer);
 }
 
-bool StoreServer::judge(Guest& guest) {
+bool StoreServer::check_proof(Peer& peer) {
   const std::size_t size = Sha256().size();
-  if (guest.in.size() < size) return true;
-  const auto proof = handshake_proof(Author::kClient, options_.secret, guest.hello, guest.reply);
-  const bool genuine = proves(std::string_view(guest.in).substr(0, size), proof);
-  guest.in.erase(0, size);
-  const std::string who = concat("says it is rank ", guest.hello.rank);
-  Verdict verdict = Verdict::kWelcome;
+  if (peer.in.size() < size) return true;
+  const auto proof = handshake_proof(Author::kClient, options_.secret, peer.hello, peer.reply);
+  const bool genuine = proves(std::string_view(peer.in).substr(0, size), proof);
+  peer.in.erase(0, size);
+  const std::string who = concat("says it is rank ", peer.hello.rank);
+  Admission admission = Admission::kWelcome;
   if (!genuine) {
-    verdict = Verdict::kOtherSecret;
-    refuse(guest, concat(who, " but has another secret. Set HYDRAMIX_SECRET for all ranks alike"));
-  } else if (guest.hello.size != options_.size || guest.hello.rank >= options_.size) {
-    verdict = Verdict::kOtherSize;
+    admission = Admission::kOtherSecret;
+    refuse(peer, concat(who, " but has another secret. Set HYDRAMIX_SECRET for all ranks alike"));
+  } else if (peer.hello.size != options_.size || peer.hello.rank >= options_.size) {
+    admission = Admission::kOtherSize;
     const std::string why = concat(
-        who, " of a run of ", guest.hello.size, " ranks; rank 0 belongs to one of ", options_.size,
+        who, " of a run of ", peer.hello.size, " ranks; rank 0 belongs to one of ", options_.size,
         ". Start all ranks with the same WORLD_SIZE, or choose another MASTER_PORT if these are "
         "two runs");
-    refuse(guest, why);
-    set_mismatch(concat(guest.name, " ", why));
+    refuse(peer, why);
+    set_mismatch(concat(peer.name, " ", why));
   } else {
-    const auto known = processes_.find(guest.hello.rank);
-    const bool same = known != processes_.end() && known->second == guest.hello.nonce;
+    const auto known = processes_.find(peer.hello.rank);
+    const bool same = known != processes_.end() && known->second == peer.hello.nonce;
     if (known != processes_.end() && !same) {
-      verdict = begun_ ? Verdict::kRunHasBegun : Verdict::kRankIsThere;
-      refuse(guest, concat(who, ", as another process already does"));
+      admission = begun_ ? Admission::kRunHasBegun : Admission::kRankIsThere;
+      refuse(peer, concat(who, ", as another process already does"));
     } else {
-      processes_[guest.hello.rank] = guest.hello.nonce;
+      processes_[peer.hello.rank] = peer.hello.nonce;
     }
   }
-  guest.stage = verdict == Verdict::kWelcome ? Guest::Stage::kMember : Guest::Stage::kLeaving;
-  guest.out += bytes_of(verdict);
-  return write_to(guest);
+  peer.stage = admission == Admission::kWelcome ? Peer::Stage::kMember : Peer::Stage::kLeaving;
+  peer.out += bytes_of(admission);
+  return write_to(peer);
 }
 
-bool StoreServer::answer_requests(Guest& guest) {
+bool StoreServer::answer_requests(Peer& peer) {
   // One at a time: the next is answered when this answer is on its way.
-  while (guest.out.empty() && guest.in.size() >= kLengthBytes) {
-    const std::size_t length = message_length(guest.in);
-    if (guest.in.size() < kLengthBytes + length) break;
-    const std::string body = guest.in.substr(kLengthBytes, length);
-    guest.in.erase(0, kLengthBytes + length);
-    guest.out = answer(StoreMessage::parse(body)).bytes();
+  while (peer.out.empty() && peer.in.size() >= kLengthBytes) {
+    const std::size_t length = message_length(peer.in);
+    if (peer.in.size() < kLengthBytes + length) break;
+    const std::string body = peer.in.substr(kLengthBytes, length);
+    peer.in.erase(0, kLengthBytes + length);
+    peer.out = answer(StoreMessage::parse(body)).bytes();
     const ssize_t count =
-        send(guest.socket.number(), guest.out.data(), guest.out.size(), MSG_NOSIGNAL);
+        send(peer.socket.number(), peer.out.data(), peer.out.size(), MSG_NOSIGNAL);
     if (count < 0 && errno != EAGAIN && errno != EINTR) return false;
-    if (count > 0) guest.out.erase(0, static_cast<std::size_t>(count));
+    if (count > 0) peer.out.erase(0, static_cast<std::size_t>(count));
   }
   return true;
 }
@@ -331,10 +344,10 @@ StoreMessage StoreServer::answer(const StoreMessage& request) {
   }
 }
 
-void StoreServer::refuse(const Guest& guest, const std::string& why) {
+void StoreServer::refuse(const Peer& peer, const std::string& why) {
   const std::lock_guard lock(mutex_);
   ++refusals_;
-  const std::string text = concat(guest.name.substr(0, guest.name.rfind(':')), " ", why);
+  const std::string text = concat(peer.name.substr(0, peer.name.rfind(':')), " ", why);
   if (refused_.size() < kShownRefusals && std::ranges::find(refused_, text) == refused_.end())
     refused_.push_back(text);
 }

@@ -24,7 +24,7 @@ struct StoreServerOptions {
   uint16_t port = 0;
   uint32_t size = 1;  // ranks
   std::string secret;
-  std::chrono::milliseconds greeting_limit{5000};  // for a handshake
+  std::chrono::milliseconds handshake_limit{5000};
 };
 
 class StoreServer {
@@ -38,32 +38,33 @@ class StoreServer {
   uint16_t port() const { return options_.port; }
   // All ranks are there: another process is told that it comes too late.
   void begin_run() { begun_ = true; }
-  // A rank of another version or of a run of another size has knocked: this run cannot begin.
+  // A rank of another version or of a run of another size has connected: this run cannot begin.
   std::optional<std::string> mismatch() const;
   // The connections that were refused, for a message about missing ranks; empty if none was.
   std::string refused() const;
 
  private:
-  struct Guest;
+  struct Peer;
 
   void listen();
   void serve();
   void accept_from(int listener);
-  void drop_late_guests();
+  void drop_late_peers();
+  void forget_closed_peers();
   // These return false when the connection is to be closed.
-  bool read_from(Guest& guest);
-  bool write_to(Guest& guest);
-  bool greet(Guest& guest);
-  bool judge(Guest& guest);
-  bool answer_requests(Guest& guest);
+  bool read_from(Peer& peer);
+  bool write_to(Peer& peer);
+  bool answer_hello(Peer& peer);
+  bool check_proof(Peer& peer);
+  bool answer_requests(Peer& peer);
   StoreMessage answer(const StoreMessage& request);
-  void refuse(const Guest& guest, const std::string& why);
+  void refuse(const Peer& peer, const std::string& why);
   void set_mismatch(const std::string& why);
 
   const StoreServerOptions options_;
   std::vector<Descriptor> listeners_;
   Descriptor wake_reader_, wake_writer_;  // a pipe that ends the thread
-  std::vector<Guest> guests_;
+  std::vector<Peer> peers_;
   std::unordered_map<std::string, std::string> values_;
   std::map<uint32_t, Nonce> processes_;  // by rank
   std::atomic<bool> begun_ = false;

@@ -59,9 +59,10 @@ if(HYDRAMIX_GLOO_INCLUDE AND NOT (HYDRAMIX_GLOO_INCLUDE STREQUAL "/usr/include" 
     file(READ ${gloo_mark} gloo_for)
     string(STRIP "${gloo_for}" gloo_for)
   endif()
-  if(NOT gloo_for STREQUAL Torch_VERSION)
+  string(REGEX REPLACE "[+].*" "" torch_release "${Torch_VERSION}")  # without a wheel's +cu130
+  if(NOT gloo_for STREQUAL torch_release)
     message(FATAL_ERROR "Gloo's headers in ${HYDRAMIX_GLOO_INCLUDE} are for LibTorch \"${gloo_for}\" (${gloo_mark}), but "
-      "LibTorch is ${Torch_VERSION}. Take the revision in its third_party/gloo and write ${Torch_VERSION} into that file, or "
+      "LibTorch is ${torch_release}. Carry those of the revision in its third_party/gloo (scripts/carry_deps.sh), or "
       "give -DHYDRAMIX_GLOO_INCLUDE=OFF to build without Gloo.")
   endif()
 endif()

@@ -221,9 +221,9 @@ TEST(TextSource, AnArchiveWithWrongBytesIsADefectAndTheNextFileIsRead) {
 // Whatever byte is flipped, xz's checksums find it: nothing but the original's lines is returned.
 TEST(TextSource, AFlippedByteOfAnXzArchiveIsADefect) {
   std::string contents;
-  for (int line = 0; line < 100; ++line) contents += concat("line ", line, "\n");
+  for (int line = 0; line < 5; ++line) contents += concat("line ", line, "\n");
   const std::string packed = xz(contents);
-  const Strings whole = read_as("a.txt.xz", packed, kPerLine);
+  EXPECT_EQ(read_as("a.txt.xz", packed, kPerLine).size(), 5U);
   for (std::size_t at = 0; at < packed.size(); ++at) {
     std::string damaged = packed;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
@@ -231,7 +231,6 @@ TEST(TextSource, AFlippedByteOfAnXzArchiveIsADefect) {
     ASSERT_FALSE(found.empty()) << at;
     EXPECT_TRUE(found.back().ends_with("!damaged_archive")) << at;
   }
-  EXPECT_EQ(whole.size(), 100U);
 }
 
 TEST(TextSource, AnXzArchiveCannotTakeMuchMemory) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tab-separated values row by row. Quotes are ordinary characters, as in the GLUE files. A
-// byte order mark, \r\n and a missing final newline are accepted. Decompresses .gz and .zst.
+// byte order mark, \r\n and a missing final newline are accepted. Decompresses .gz, .zst
+// and .xz.
 #pragma once
 
 #include <cstdint>

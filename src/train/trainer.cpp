@@ -140,7 +140,7 @@ std::optional<Totals> Trainer::accumulate() {
   for (int64_t done = 0; done < share; done += options_.micro_batch) {
     // Weights change only at the end of a step, so an interrupted step can be repeated. With
     // several ranks the step is finished, since others wait for this rank's gradients.
-    if (Interrupt::signal() != 0 && communicator_.size() == 1) return std::nullopt;
+    if (Interrupt::signal() != 0 && communicator_.alone()) return std::nullopt;
     const Slice slice{first + done, std::min(options_.micro_batch, share - done)};
     const bool last = done + slice.count == share;
     std::optional<Slice> next;
@@ -154,7 +154,7 @@ std::optional<Totals> Trainer::accumulate() {
   }
   reducer_.finish();
   interrupted_ = Interrupt::signal() != 0;
-  if (communicator_.size() == 1) return totals;  // no other rank, and no GPU to wait for
+  if (communicator_.alone()) return totals;  // no other rank, and no GPU to wait for
   auto sums = torch::tensor({totals.loss, totals.terms, totals.correct, totals.tokens, totals.flops,
                              Interrupt::signal() != 0 ? 1.0 : 0.0},
                             torch::kFloat64)

@@ -10,7 +10,7 @@
 #include "language/language_documents.h"
 #include "ops/backend.h"
 #include "ops/graph.h"
-#include "train/device.h"
+#include "models/device.h"
 #include "train/gemm_rate.h"
 #include "train/masked_lm.h"
 #include "train/run_folder.h"

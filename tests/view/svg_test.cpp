@@ -117,6 +117,26 @@ TEST(MatrixSvg, ShowsPixelForPixelTheImagesOfTheLayout) {
   }
 }
 
+TEST(MatrixSvg, LabelsKeepTheirLettersAndColumnsReadUpwards) {
+  const auto texts = named(svg_of({labelled_picture(8, 8)}), "text");
+  for (const std::string label : {"<&>", "na\xc3\xafve", "\xe6\xb0\xb4\xe6\xb1\xa7"}) {
+    int64_t level = 0, turned = 0;
+    for (const XmlElement& text : texts) {
+      if (text.text != label) continue;
+      const auto turn = text.attributes.find("transform");
+      if (turn == text.attributes.end()) {
+        ++level;
+        continue;
+      }
+      ++turned;
+      EXPECT_EQ(turn->second,
+                concat("rotate(-90 ", integer(text, "x"), " ", integer(text, "y"), ")"));
+    }
+    EXPECT_EQ(level, 1) << label;
+    EXPECT_EQ(turned, 1) << label;
+  }
+}
+
 TEST(MatrixSvg, AnUnwritablePathIsNamed) {
   TemporaryFolder folder;
   EXPECT_THROW_WITH(write_svg(folder / "missing/m.svg", {wave_picture(2, 2)}), Error,

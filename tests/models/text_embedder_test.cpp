@@ -57,7 +57,8 @@ TEST_F(Embedding, HasTheSameBitsWhateverIsEmbeddedTogether) {
   std::vector<std::string> texts;  // 60 texts of about 80 tokens: two batches
   for (int64_t i = 0; i < 60; ++i) texts.push_back(small_words(1 + i * 37 % 150, i));
   for (const char* pooling : {"mean", "cls"}) {
-    const auto embedder = open({.pooling = pooling, .normalize = true, .model = {.batch_tokens = 4096}});
+    const auto embedder =
+        open({.pooling = pooling, .normalize = true, .model = {.batch_tokens = 4096}});
     const auto together = embedder.embed(texts);
     ASSERT_EQ(together.size(), texts.size());
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -102,7 +103,8 @@ TEST_F(Embedding, FaultsNameTheTextOrTheOption) {
   const std::vector<std::string> bad{"w1", "w2", "w3 \xff"};
   EXPECT_THROW_WITH(open({}).embed(bad), TextError, "text 3 of 3: ");
   EXPECT_THROW_WITH(open({.pooling = "max"}), UsageError, "'max'; expected 'cls' or 'mean'");
-  EXPECT_THROW_WITH(open({.model = {.device = "gpu"}}), UsageError, "'gpu'; expected 'auto', 'cpu' or 'cuda'");
+  EXPECT_THROW_WITH(open({.model = {.device = "gpu"}}), UsageError,
+                    "'gpu'; expected 'auto', 'cpu' or 'cuda'");
   EXPECT_THROW_WITH(open({.model = {.max_length = 2}}), UsageError, "max_length is 2");
   EXPECT_THROW_WITH(TextEmbedder::open(folder / "absent"), Error, "absent/config.json");
   auto model = lively_masked_lm();

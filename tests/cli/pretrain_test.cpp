@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "support/command.h"
 #include "support/ports.h"
@@ -227,7 +229,11 @@ TEST(Pretrain, ALongStepShowsThatItHasBegun) {
   // One step of more sequences than a minute allows. It is stopped when the line is there.
   const pid_t child =
       start(tiny(folder / "run") + " --train.steps 1 --train.batch 1000000", "", folder / "log");
-  const auto shown = [&] { return contains(read_file(folder / "log"), "0/1 steps  sequence "); };
+  const auto shown = [&] {  // the log grows meanwhile
+    std::ostringstream log;
+    log << std::ifstream(folder / "log").rdbuf();
+    return contains(log.str(), "0/1 steps  sequence ");
+  };
   for (int tenths = 0; tenths < 600 && !shown(); ++tenths)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   kill(child, SIGINT);

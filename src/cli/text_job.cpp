@@ -112,7 +112,9 @@ int64_t for_each_text_batch(const std::string& command, TextRows& rows, const Re
   const std::size_t most_rows = isatty(STDIN_FILENO) != 0 && rows.total() == 0 ? 1 : kMostRows;
   const int64_t most_bytes = options.batch_tokens * kBytesPerToken * kBatchesAhead;
   std::optional<Progress> progress;
-  if (rows.total() > 0) progress.emplace(command, rows.total(), "MB", 1e6);
+  const bool results_on_terminal = results.to_stdout() && isatty(STDOUT_FILENO) != 0;
+  if (rows.total() > 0 && !results_on_terminal)
+    progress.emplace(command, rows.total(), byte_unit(rows.total()));
   int64_t count = 0;
   std::vector<TextRow> batch;
   TextRow row;

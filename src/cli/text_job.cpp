@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
@@ -91,9 +92,6 @@ void TextNotes::add(const TextRow& row, const TextTokens& tokens) {
 }
 
 void TextNotes::print(int64_t max_length) const {
-  const auto counted = [](int64_t count, const char* noun) {
-    return concat(count, " ", noun, count == 1 ? "" : "s");
-  };
   std::string notes;
   if (unknown_words_ > 0)
     notes += concat("the vocabulary lacks ", counted(unknown_words_, "word"), " of ",

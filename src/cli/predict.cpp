@@ -203,10 +203,10 @@ int predict_texts(const PredictOptions& options, const TextClassifier& classifie
 }
 
 int predict(const PredictOptions& options) {
-  HYDRAMIX_CHECK_USAGE(!options.files.empty() || !options.text.empty(),
-                       "predict: no texts. Name files, - for stdin, or give --text.");
   HYDRAMIX_CHECK_USAGE(options.second.empty() || !options.text.empty(),
                        "predict: --second is given without --text, the first text of the pair.");
+  HYDRAMIX_CHECK_USAGE(!options.files.empty() || !options.text.empty(),
+                       "predict: no texts. Name files, - for stdin, or give --text.");
   const auto folder = classifier_folder(options.model);
   const auto classifier = TextClassifier::open(
       folder.empty() ? std::filesystem::path(options.model) : folder, options.job.model_options());

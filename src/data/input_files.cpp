@@ -19,11 +19,6 @@ bool is_one_of(const std::string& ending, std::initializer_list<const char*> kno
 }
 
 // The extension of the format, without that of the archive.
-std::string format_ending(fs::path path) {
-  if (is_one_of(path.extension().string(), {".gz", ".zst", ".xz"})) path.replace_extension();
-  return path.extension().string();
-}
-
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
 InputFile checked_input(const fs::path& path) {
@@ -66,7 +61,8 @@ void add_folder(const fs::path& folder, const fs::path& out, InputFiles& found) 
   collect(folder, out, paths);
   std::sort(paths.begin(), paths.end());
   for (const fs::path& path : paths)
-    if (holds_json_lines(path.string()) || is_one_of(format_ending(path), {".txt", ".text"}))
+    if (holds_json_lines(path.string()) ||
+        is_one_of(format_ending(path.string()), {".txt", ".text"}))
       found.files.push_back(checked_input(path));
     else
       found.skipped.push_back(path.string());
@@ -78,6 +74,12 @@ int64_t InputFiles::bytes() const {
   int64_t sum = 0;
   for (const InputFile& file : files) sum += file.bytes;
   return sum;
+}
+
+std::string format_ending(const std::string& name) {
+  fs::path path = name;
+  if (is_one_of(path.extension().string(), {".gz", ".zst", ".xz"})) path.replace_extension();
+  return path.extension().string();
 }
 
 bool holds_json_lines(const std::string& path) {

@@ -7,6 +7,7 @@
 #include "hydramix/error.h"
 #include "hydramix/weights.h"
 #include "models/bert_parts.h"
+#include "models/pooling.h"
 #include "ops/dropout.h"
 #include "ops/projection.h"
 
@@ -62,21 +63,6 @@ SequenceClassifierImpl::SequenceClassifierImpl(const BertOptions& encoder,
   initialize_as_bert(*this, encoder);
 }
 
-torch::Tensor SequenceClassifierImpl::rows_to_pool(const torch::Tensor& hidden,
-                                                   const Layout& layout) const {
-  const auto sequences = layout.sequences(hidden.size(0), hidden.size(1));
-  const int64_t count = sequences.count();
-  const auto bounds = torch::tensor(sequences.offsets(), torch::kInt64);
-  const auto first = bounds.narrow(0, 0, count);
-  if (options_.pooling == "cls")
-    return layout.to_tokens(hidden).flatten(0, 1).index_select(
-        0, first.to(hidden.device(), /*non_blocking=*/true));
-  // Sums over padded rows. Atomic additions would not be deterministic, and differences of prefix
-  // sums would be inexact.
-  const auto lengths = (bounds.narrow(0, 1, count) - first).to(hidden.options());
-  return layout.to_rows(hidden).narrow(0, 0, count).sum(1) / lengths.unsqueeze(1);
-}
-
 torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const DropoutKey& key) const {
   if (!is_training() || options_.dropout == 0) return x;
   check_key("bert", key, x.size(0), options_.dropout);
@@ -90,7 +76,7 @@ torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const Drop
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& ids,
                                               const torch::Tensor& type_ids, const Layout& layout,
                                               const DropoutKey& dropout) const {
-  const auto rows = rows_to_pool(bert->encode(ids, type_ids, layout, dropout), layout);
+  const auto rows = pooled(bert->encode(ids, type_ids, layout, dropout), layout, options_.pooling);
   // Always in float32: one row per sequence costs little, and a bfloat16 score would have two
   // digits.
   return project(dropped(bert->pool(rows), dropout), classifier->weight, classifier->bias);

@@ -152,4 +152,17 @@ void check_utf8(std::string_view text) {
   if (const std::size_t at = valid_utf8_prefix(text); at < text.size()) refuse(text, at);
 }
 
+std::size_t column_width(char32_t c) {
+  if ((properties()[c] & (kMark | kControl)) != 0) return 0;
+  // The blocks of East Asian scripts and of pictographs.
+  static constexpr char32_t kWide[][2] = {
+      {0x1100, 0x115F},  {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xA960, 0xA97C},
+      {0xAC00, 0xD7A3},  {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},
+      {0xFFE0, 0xFFE6},  {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF},
+      {0x20000, 0x3FFFD}};
+  const bool wide = std::any_of(std::begin(kWide), std::end(kWide),
+                                [&](const auto& block) { return block[0] <= c && c <= block[1]; });
+  return wide ? 2 : 1;
+}
+
 }  // namespace hydramix::unicode

@@ -48,4 +48,7 @@ void append_utf8(char32_t c, std::string& out);
 std::size_t valid_utf8_prefix(std::string_view text);
 void check_utf8(std::string_view text);
 
+// Columns of a terminal that the character takes: 0, 1 or 2.
+std::size_t column_width(char32_t c);
+
 }  // namespace hydramix::unicode

@@ -14,7 +14,7 @@
 #include "hydramix/model_folder.h"
 #include "hydramix/registry.h"
 #include "hydramix/weights.h"
-#include "train/device.h"
+#include "models/device.h"
 #include "train/run_folder.h"
 #include "train/sentence_classification.h"
 #include "train/trained_model.h"

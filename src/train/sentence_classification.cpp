@@ -8,14 +8,10 @@
 #include "glue/metrics.h"
 #include "hydramix/error.h"
 #include "models/packed_ids.h"
-#include "train/device.h"
 
 namespace hydramix {
-struct SentenceClassification::Batch {
-  torch::Tensor ids, type_ids;  // (1, n); type_ids is undefined where all are zero
-  Layout layout;                // packed
-  torch::Tensor labels;         // (S) float64
-  int64_t tokens;
+struct SentenceClassification::Batch : PackedBatch {
+  torch::Tensor labels;  // (S) float64
 };
 
 std::vector<EncodedSentence> encode_sentences(const SentenceTask& task,
@@ -69,12 +65,8 @@ SentenceClassification::Batch SentenceClassification::upload(
     packed.add(example->ids, example->type_ids);
     labels.push_back(example->label);
   }
-  const auto ids = packed.ids();
-  const auto type_ids = task_.pairs ? packed.type_ids() : torch::Tensor();  // undefined: all zero
-  model_->check_ids(ids, type_ids);
-  return {ids.to(settings_.device), type_ids.defined() ? type_ids.to(settings_.device) : type_ids,
-          packed.layout(), torch::tensor(labels, torch::kFloat64).to(settings_.device),
-          packed.tokens()};
+  return {packed.batch(*model_, settings_.device),
+          torch::tensor(labels, torch::kFloat64).to(settings_.device)};
 }
 
 torch::Tensor SentenceClassification::logits(const Batch& batch, const DropoutKey& dropout) const {

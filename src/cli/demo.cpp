@@ -116,13 +116,18 @@ const Language& language() {
 // A document that no model has seen.
 Document example(int64_t number) { return language().document(number, Split::kTest); }
 
-// The first one that is short enough for its words to be read along the axes of a matrix.
+// Whole sentences at the beginning of a document, so few that their words can be read along the
+// axes of a matrix.
 Document short_example() {
-  constexpr std::size_t kFewest = 12, kMost = 20;
-  for (int64_t number = 0;; ++number)
-    if (const auto document = example(number);
-        document.words.size() >= kFewest && document.words.size() <= kMost)
-      return document;
+  constexpr std::size_t kMostWords = 20;
+  auto document = example(0);
+  auto& words = document.words;
+  std::size_t end = std::min(words.size(), kMostWords);
+  for (const int32_t begin : document.sentences)
+    if (begin > 0 && static_cast<std::size_t>(begin) <= kMostWords)
+      end = static_cast<std::size_t>(begin);
+  words.erase(words.begin() + static_cast<std::ptrdiff_t>(end), words.end());
+  return document;
 }
 
 torch::Tensor ids_of(const Document& document, const Tokenizer& tokenizer) {

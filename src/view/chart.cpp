@@ -13,6 +13,7 @@
 #include "base/atomic_file.h"
 #include "hydramix/error.h"
 #include "view/chart_axis.h"
+#include "view/svg_elements.h"
 #include "view/text.h"
 #include "view/theme.h"
 #include "view/xml_text.h"
@@ -123,18 +124,6 @@ std::string thin_stroke(Rgb colour) {
   return fmt::format(R"(stroke="{}" stroke-width="1")", hex(colour));
 }
 
-std::string chart_text(double x, double y, const char* anchor, const std::string& words, Rgb colour,
-                       const char* style = "") {
-  if (words.empty()) return "";
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n",
-                     x, y, anchor, hex(colour), style, xml_escaped(printable(words)));
-}
-
-std::string segment(double x1, double y1, double x2, double y2, const std::string& style) {
-  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1,
-                     x2, y2, style);
-}
-
 // Draws panels: `top` is the y of the frame's upper edge.
 class PanelPainter {
  public:
@@ -144,11 +133,9 @@ class PanelPainter {
   std::string paint(const ChartPanel& panel) const {
     std::string out = axes();
     if (options_.guides) out += guide(1, 0.35) + guide(2, 0);
-    const bool titled = !panel.title.empty();
-    out += chart_text(titled ? kLeft + kPlotWidth / 2 : kLeft, top_ - 9,
-                      titled ? "middle" : "start", titled ? panel.title : options_.y_label,
-                      titled ? kInk : kMuted, titled ? " font-weight=\"bold\"" : "");
-    if (titled) out += chart_text(kLeft, top_ - 9, "start", options_.y_label, kMuted);
+    out += svg_text(kLeft + kPlotWidth / 2, top_ - 9, TextAnchor::kMiddle, panel.title, kInk,
+                    /*bold=*/true);
+    out += svg_text(kLeft, top_ - 9, TextAnchor::kStart, options_.y_label, kMuted);
     // What matters most comes last, on top.
     for (const int layer : {0, 1, 2})
       for (const ChartLine& line : panel.lines)
@@ -164,22 +151,22 @@ class PanelPainter {
     const double right = kLeft + kPlotWidth;
     std::string out;
     for (const double tick : d_.y.minor_ticks)
-      out += segment(kLeft, y_of(tick), right, y_of(tick), thin_stroke(kGrid));
+      out += svg_line(kLeft, y_of(tick), right, y_of(tick), thin_stroke(kGrid));
     for (const double tick : d_.y.ticks) {
-      out += segment(kLeft, y_of(tick), right, y_of(tick), thin_stroke(kFrame));
-      out += chart_text(kLeft - 8, y_of(tick) + 4, "end", d_.y.tick_label(tick), kInk);
+      out += svg_line(kLeft, y_of(tick), right, y_of(tick), thin_stroke(kFrame));
+      out += svg_text(kLeft - 8, y_of(tick) + 4, TextAnchor::kEnd, d_.y.tick_label(tick), kInk);
     }
     for (const double tick : d_.x.ticks) {
       const double x = x_of(tick);
-      out += segment(x, top_, x, bottom_, thin_stroke(kGrid));
-      out += segment(x, bottom_, x, bottom_ + 5, thin_stroke(kMuted));
-      out += chart_text(x, bottom_ + 20, "middle", d_.x.tick_label(tick), kInk);
+      out += svg_line(x, top_, x, bottom_, thin_stroke(kGrid));
+      out += svg_line(x, bottom_, x, bottom_ + 5, thin_stroke(kMuted));
+      out += svg_text(x, bottom_ + 20, TextAnchor::kMiddle, d_.x.tick_label(tick), kInk);
     }
     out += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" {}/>\n",
         kLeft, top_, kPlotWidth, d_.y.pixels, thin_stroke(kMuted));
-    return out +
-           chart_text(kLeft + kPlotWidth / 2, bottom_ + 39, "middle", options_.x_label, kMuted);
+    return out + svg_text(kLeft + kPlotWidth / 2, bottom_ + 39, TextAnchor::kMiddle,
+                          options_.x_label, kMuted);
   }
 
   // y = c x^power, which meets the right edge `drop` of the height below the top. Its label stands
@@ -189,11 +176,11 @@ class PanelPainter {
     const auto x_at = [&](double y) { return d_.x.high * std::pow(y / end, 1 / power); };
     const double from = std::max(d_.x.low, x_at(d_.y.low));
     const double right = kLeft + kPlotWidth;
-    return segment(
+    return svg_line(
                x_of(from), y_of(end * std::pow(from / d_.x.high, power)), right, y_of(end),
                fmt::format(R"(stroke="{}" stroke-width="1" stroke-dasharray="1 4")", hex(kMuted))) +
-           chart_text(right + 6, y_of(end) + 4, "start",
-                      power == 1 ? "L" : fmt::format("L^{:g}", power), kMuted);
+           svg_text(right + 6, y_of(end) + 4, TextAnchor::kStart,
+                    power == 1 ? "L" : fmt::format("L^{:g}", power), kMuted);
   }
 
   std::string line_elements(const ChartLine& line) const {
@@ -268,8 +255,9 @@ ChartLegend legend(const std::vector<LegendEntry>& entries, double top) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const double x = kLeft + entry_width * static_cast<double>(i % columns);
     const double y = top + kRow * static_cast<double>(i / columns) + kRow / 2;
-    out.elements += segment(x, y, x + kSwatch, y, entries[i].stroke);
-    out.elements += chart_text(x + kSwatch + kSwatchGap, y + 4, "start", entries[i].label, kInk);
+    out.elements += svg_line(x, y, x + kSwatch, y, entries[i].stroke);
+    out.elements +=
+        svg_text(x + kSwatch + kSwatchGap, y + 4, TextAnchor::kStart, entries[i].label, kInk);
   }
   return out;
 }
@@ -278,7 +266,6 @@ ChartLegend legend(const std::vector<LegendEntry>& entries, double top) {
 
 std::string chart(const std::vector<ChartPanel>& panels, const ChartOptions& options) {
   const ChartDrawing d = arrange(panels, options);
-  const double width = kLeft + kPlotWidth + kRight;
   std::string body;
   double y = 8;
   if (!options.title.empty()) {
@@ -291,16 +278,8 @@ std::string chart(const std::vector<ChartPanel>& panels, const ChartOptions& opt
     y += kPanelTop + d.y.pixels + kPanelBottom;
   }
   const ChartLegend key = legend(legend_entries(d, options), y);
-  const double height = y + key.height + 12;
-  body = fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\" fill=\"{}\"/>\n", width,
-                     height, hex(kPaper)) +
-         body + key.elements;
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-             "viewBox=\"0 0 {0:.0f} {1:.0f}\" role=\"img\" font-size=\"{2:g}\" "
-             "font-family=\"system-ui, sans-serif\">\n<title>{3}</title>\n",
-             width, height, kFont, xml_escaped(printable(options.title))) +
-         dark_style(body) + body + "</svg>\n";
+  return svg_chart(kLeft + kPlotWidth + kRight, y + key.height + 12, options.title,
+                   body + key.elements);
 }
 
 void write_chart(const std::filesystem::path& path, const std::vector<ChartPanel>& panels,

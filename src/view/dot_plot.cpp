@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "hydramix/error.h"
 #include "view/chart_axis.h"
+#include "view/svg_elements.h"
 #include "view/text.h"
 #include "view/theme.h"
 #include "view/xml_text.h"
@@ -17,7 +18,7 @@ namespace hydramix {
 namespace {
 
 constexpr double kDotLeft = 150, kDotPlotWidth = 310, kDotRight = 70, kDotRow = 28;
-constexpr double kDotTop = 62, kDotBottom = 54, kDotFont = 13;
+constexpr double kDotTop = 62, kDotBottom = 54;
 constexpr Rgb kStrongDots{0, 114, 178};
 
 void check_rows(const std::vector<DotRow>& rows) {
@@ -42,13 +43,6 @@ ChartAxis axis_of(const std::vector<DotRow>& rows, const DotPlotOptions& options
   return linear_axis(low - margin, high + margin, kDotPlotWidth);
 }
 
-std::string dot_text(double x, double y, const char* anchor, const std::string& words, Rgb colour,
-                     bool bold = false) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n",
-                     x, y, anchor, hex(colour), bold ? " font-weight=\"bold\"" : "",
-                     xml_escaped(printable(words)));
-}
-
 std::string bar(double x1, double x2, double y, double thickness, const std::string& style) {
   return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" {}/>\n",
                      x1, y - thickness / 2, x2 - x1, thickness, style);
@@ -62,10 +56,10 @@ std::string row_elements(const DotRow& row, const ChartAxis& axis, double y) {
     const double tip = right ? kDotLeft + kDotPlotWidth - 2 : kDotLeft + 2;
     const double tail = right ? tip - 26 : tip + 26, head = right ? tip - 9 : tip + 9;
     return fmt::format(
-        "<polygon points=\"{0:.1f},{1:.1f} {2:.1f},{3:.1f} {2:.1f},{4:.1f}\" fill=\"{5}\"/>\n"
-        "<line x1=\"{6:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{1:.1f}\" stroke=\"{5}\" "
-        "stroke-width=\"2\"/>\n",
-        tip, y, head, y - 5, y + 5, colour, tail);
+               "<polygon points=\"{0:.1f},{1:.1f} {2:.1f},{3:.1f} {2:.1f},{4:.1f}\" "
+               "fill=\"{5}\"/>\n",
+               tip, y, head, y - 5, y + 5, colour) +
+           svg_line(tail, y, head, y, fmt::format(R"(stroke="{}" stroke-width="2")", colour));
   }
   const auto inside = [&](double value) { return x_of(std::clamp(value, axis.low, axis.high)); };
   std::string out = bar(inside(row.low), inside(row.high), y, 8,
@@ -86,33 +80,25 @@ std::string dot_plot(const std::vector<DotRow>& rows, const DotPlotOptions& opti
   const ChartAxis axis = axis_of(rows, options);
   const double bottom = kDotTop + kDotRow * static_cast<double>(rows.size());
   const double width = kDotLeft + kDotPlotWidth + kDotRight, height = bottom + kDotBottom;
-  std::string body = fmt::format(
-      "<rect width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\" fill=\"{}\"/>\n"
-      "<text x=\"16\" y=\"28\" font-size=\"16\" fill=\"{}\">{}</text>\n",
-      width, height, hex(kPaper), hex(kInk), xml_escaped(printable(options.title)));
+  std::string body = fmt::format("<text x=\"16\" y=\"28\" font-size=\"16\" fill=\"{}\">{}</text>\n",
+                                 hex(kInk), xml_escaped(printable(options.title)));
   for (const double tick : axis.ticks) {
     const double x = kDotLeft + axis.place(tick);
-    body += fmt::format(
-        "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\"/>\n", x,
-        kDotTop - 4, bottom + 4, hex(kGrid));
-    body += dot_text(x, bottom + 20, "middle", axis.tick_label(tick), kInk);
+    body += svg_line(x, kDotTop - 4, x, bottom + 4, fmt::format("stroke=\"{}\"", hex(kGrid)));
+    body += svg_text(x, bottom + 20, TextAnchor::kMiddle, axis.tick_label(tick), kInk);
   }
-  body += dot_text(kDotLeft + kDotPlotWidth / 2, bottom + 40, "middle", options.x_label, kMuted);
-  body += dot_text(width - 14, kDotTop - 10, "end", options.mean_label, kMuted);
+  body += svg_text(kDotLeft + kDotPlotWidth / 2, bottom + 40, TextAnchor::kMiddle, options.x_label,
+                   kMuted);
+  body += svg_text(width - 14, kDotTop - 10, TextAnchor::kEnd, options.mean_label, kMuted);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const DotRow& row = rows[i];
     const double y = kDotTop + kDotRow * (static_cast<double>(i) + 0.5);
-    body += dot_text(kDotLeft - 14, y + 4, "end", row.name, kInk, row.strong);
+    body += svg_text(kDotLeft - 14, y + 4, TextAnchor::kEnd, row.name, kInk, row.strong);
     body += row_elements(row, axis, y);
-    body += dot_text(width - 14, y + 4, "end", fmt::format("{:.{}f}", row.mean, options.decimals),
-                     kInk, row.strong);
+    body += svg_text(width - 14, y + 4, TextAnchor::kEnd,
+                     fmt::format("{:.{}f}", row.mean, options.decimals), kInk, row.strong);
   }
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-             "viewBox=\"0 0 {0:.0f} {1:.0f}\" role=\"img\" font-size=\"{2:g}\" "
-             "font-family=\"system-ui, sans-serif\">\n<title>{3}</title>\n",
-             width, height, kDotFont, xml_escaped(printable(options.title))) +
-         dark_style(body) + body + "</svg>\n";
+  return svg_chart(width, height, options.title, body);
 }
 
 void write_dot_plot(const std::filesystem::path& path, const std::vector<DotRow>& rows,

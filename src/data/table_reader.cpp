@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/fnv.h"
+#include "base/read_file.h"
 #include "text/unicode.h"
 
 namespace hydramix {
@@ -40,7 +41,7 @@ bool TableReader::next() {
   HYDRAMIX_CHECK(!lines_.too_long(), where(), " is longer than ", kLongestLine,
                  " bytes; expected rows of a table. Check that this is the right file.");
   std::string_view text = lines_.text();
-  if (line() == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (line() == 1) text = without_byte_order_mark(text);
   try {
     unicode::check_utf8(text);
   } catch (const Error& error) {

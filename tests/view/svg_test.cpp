@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 #include "view/page_fixtures.h"

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/atomic_file.h"
 #include "support/command.h"
 #include "view/page_fixtures.h"
 #include "view/xml_reader.h"

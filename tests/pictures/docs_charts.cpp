@@ -8,7 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "base/atomic_file.h"
+#include "base/json_reader.h"
+#include "base/read_file.h"
 #include "bench/scaling_chart.h"
 #include "hydramix/error.h"
 #include "view/dot_plot.h"
@@ -26,7 +27,7 @@ void draw_scaling(const path& data, const path& out) {
   std::string line;
   std::getline(lines, line);
   while (std::getline(lines, line)) {
-    const auto row = json::parse(line);
+    const auto row = parse_json<json>(line, "scaling.jsonl");
     mixers[row.at("name")][row.at("pass")].emplace_back(row.at("length"), row.at("ms"));
   }
   bench::write_scaling_chart(out / "scaling.svg", mixers);
@@ -60,7 +61,7 @@ std::vector<DotRow> rows_of(const json& table) {
 }
 
 void draw_results(const path& data, const path& out) {
-  const auto results = json::parse(read_file(data / "results.json"));
+  const auto results = read_json<json>(data / "results.json", kResultFile);
   write_dot_plot(out / "results.svg", rows_of(results.at("losses")),
                  {.title = "Evaluation loss after 3000 steps, three seeds",
                   .x_label = "loss: each seed, range and mean (lower is better)",

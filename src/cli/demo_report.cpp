@@ -49,7 +49,7 @@ figure { margin: 0; } svg { max-width: 100%; height: auto; }
 .heads img { width: 100%; image-rendering: pixelated; border: 1px solid var(--rule); display: block; }
 summary { cursor: pointer; padding: .5rem 0; } summary:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
 @media (max-width: 40rem) {
-  table { width: 100%; } th, td { padding: .35rem .3rem; font-size: .88rem; }
+  table { width: 100%; } th, td { padding: .35rem .3rem; font-size: .88rem; } .results th, .results td { padding: .35rem .15rem; font-size: .82rem; }
   .fills thead { display: none; } .fills, .fills tbody { display: block; }
   .fills tr { display: grid; grid-template-columns: 1fr 1fr; border: 1px solid var(--rule); border-radius: .4rem; margin-bottom: .8rem; padding: .3rem; }
   .fills td { border: 0; min-width: 0; } .fills .text { grid-column: 1 / -1; min-width: 0; }
@@ -83,7 +83,7 @@ std::string plain_row(const DemoReport& report, const char* head, Cell cell) {
 }
 
 std::string results_table(const DemoReport& report) {
-  std::string out = "<table>\n<thead><tr><td></td>";
+  std::string out = "<table class=\"results\">\n<thead><tr><td></td>";
   for (const auto& model : report.models)
     out += "<th scope=\"col\">" + xml_escaped(model.name) + "</th>";
   out += "<th scope=\"col\">expected ceiling</th></tr></thead>\n<tbody>\n";

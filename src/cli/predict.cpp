@@ -7,12 +7,13 @@
 #include "base/atomic_file.h"
 #include "base/spelling.h"
 #include "cli/commands.h"
+#include "cli/metrics_table.h"
 #include "cli/progress.h"
-#include "glue/metrics.h"
 #include "glue/sentences.h"
 #include "glue/submission.h"
 #include "hydramix/error.h"
 #include "hydramix/text_classifier.h"
+#include "tasks/metrics.h"
 #include "train/trained_model.h"
 
 namespace hydramix {
@@ -90,8 +91,7 @@ int predict(const PredictOptions& options) {
     write_file(options.out, text);
   if (actual.size() == predicted.size()) {
     const auto metrics = scores(task, predicted, actual);
-    for (const auto& [name, value] : metrics.items())
-      std::fprintf(stderr, "%-12s %8.4f\n", name.c_str(), value.get<double>());
+    std::fputs(metrics_table(metrics).c_str(), stderr);
   }
   return 0;
 }

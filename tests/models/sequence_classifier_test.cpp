@@ -280,7 +280,7 @@ TEST(SequenceClassifier, BadInputIsNamed) {
   EXPECT_THROW_WITH(model->check_ids(torch::full({1, 2}, 30, torch::kInt64), {}), Error,
                     "ids must be in [0, 29]; got 30");
   EXPECT_THROW_WITH(model->forward(torch::rand({1, 2}), {}), Error, "must be (B, L) int64");
-  EXPECT_THROW_WITH(SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{.outputs = 0}),
+  EXPECT_THROW_WITH(SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{.outputs = -1}),
                     UsageError, "outputs");
   EXPECT_THROW_WITH(SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{.pooling = "max"}),
                     UsageError, "cls");

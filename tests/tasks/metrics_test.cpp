@@ -2,7 +2,7 @@
 // Scores against fixed values, to 1e-12. The values were computed from the definitions that
 // scikit-learn and SciPy document, in rational arithmetic: precision and recall for F1, covariances
 // of indicator vectors for Matthews, sums over the exact values of the doubles for correlations.
-#include "glue/metrics.h"
+#include "tasks/metrics.h"
 
 #include <cmath>
 #include <limits>

@@ -166,5 +166,18 @@ TEST(Metrics, LengthsAndNumbersAreChecked) {
   EXPECT_THROW_WITH(accuracy(two, Values{nan, 1}), Error, "label 0 is nan");
 }
 
+// Class 0: 1 hit of 2 predicted and 2 actual; class 1: 1 of 2 and 1; class 2: 0 of 0 and 1.
+TEST(Metrics, MacroF1IsTheMeanOverClassesThatOccur) {
+  EXPECT_NEAR(macro_f1_score(Values{0, 0, 1, 1}, Values{0, 2, 0, 1}), (0.5 + 2.0 / 3 + 0) / 3,
+              kTolerance);
+  EXPECT_EQ(macro_f1_score(Values{1, 1}, Values{1, 1}), 1);
+}
+
+TEST(Metrics, RootMeanSquareErrorIsInTheUnitOfTheScores) {
+  EXPECT_NEAR(root_mean_square_error(Values{1, 5}, Values{4, 1}), std::sqrt(12.5), kTolerance);
+  EXPECT_FALSE(is_share("rmse") || is_share("loss"));
+  EXPECT_TRUE(is_share("accuracy"));
+}
+
 }  // namespace
 }  // namespace hydramix

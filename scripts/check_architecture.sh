@@ -8,6 +8,7 @@
 #   - Nothing asks the preprocessor whether there are GPU kernels.
 #   - An op with kernels on both devices has at most 8 source files.
 #   - An op has one autograd function of a name, and none lives in ops/cpu or ops/cuda.
+#   - Files are opened for reading in three places, and JSON is parsed in three.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -87,6 +88,20 @@ for backend in src/ops/cuda/*.cpp; do
   [ "$count" -le 8 ] || fail "op $op has $count source files; 8 are enough"
 done
 [ "$ops" -ge 4 ] || fail "found only $ops ops with two backends: the check is broken"
+
+# Readers: whole files, streams of text, mappings; what the kernel says about itself in /proc and /sys.
+readers='^src/(base/read_file|data/byte_stream|io/mapped_file|base/memory|base/cores)\.cpp:'
+opens='ifstream|std::fstream|filebuf|std::cin\b|\b(fopen|freopen|fread|fgets|getline_unlocked|pread|readv|mmap)\(|O_RDONLY'
+found=$(grep -rnE "$opens" src --include='*.h' --include='*.cpp' || true)
+[ "$(grep -cE "$readers" <<< "$found")" -ge 6 ] || fail "cannot find what opens files: the check is broken"
+while IFS= read -r line; do fail "only base/read_file, data/byte_stream and io/mapped_file open files for reading: $line"; done \
+  < <(grep -vE "$readers|O_DIRECTORY|^[^:]*:[0-9]+: *//" <<< "$found" || true)
+# A text in the program itself is not hostile.
+parsers='^src/(base/json_reader|data/json_field|io/safetensors_header)\.cpp:'
+found=$(grep -rnE '[jJ]son::(sax_)?parse\(|ordered::parse\(|json::accept\(' src --include='*.h' --include='*.cpp' || true)
+[ "$(grep -cE "$parsers" <<< "$found")" -ge 3 ] || fail "cannot find what parses JSON: the check is broken"
+while IFS= read -r line; do fail "only base/json_reader, data/json_field and io/safetensors_header parse JSON: $line"; done \
+  < <(grep -vE "$parsers|parse\\(R\"" <<< "$found" || true)
 
 [ "$failures" -eq 0 ] || exit 1
 echo "check_architecture: ${#folders[@]} folders, $edges includes, $ops ops with two backends, $symbols symbols: as documented"

@@ -10,6 +10,7 @@
 #include "hydramix/error.h"
 #include "hydramix/finite_check.h"
 #include "hydramix/graphed_encoder.h"
+#include "hydramix/large_pages.h"
 #include "hydramix/layout.h"
 #include "hydramix/mixer.h"
 #include "hydramix/mlp.h"

@@ -52,7 +52,7 @@ void save_classifier(const std::filesystem::path& folder, const SequenceClassifi
 // As load_model().
 ClassifierFolder load_classifier(const std::filesystem::path& folder);
 
-// Whether the folder's config.json is a classifier's; false where it cannot be read.
+// Whether the folder's config.json is a classifier's; false where there is none.
 bool is_classifier(const std::filesystem::path& folder);
 
 }  // namespace hydramix

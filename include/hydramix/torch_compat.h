@@ -10,6 +10,7 @@
 // clang-format off
 #include <torch/types.h>  // first: some of the others rely on it
 // clang-format on
+#include <c10/core/CPUAllocator.h>
 #include <torch/autograd.h>
 #include <torch/cuda.h>
 #include <torch/fft.h>
@@ -56,5 +57,22 @@ inline torch::Tensor fused_attention(const torch::Tensor&, const torch::Tensor&,
   return {};
 }
 #endif
+
+// Memory of tensors on the CPU. Since LibTorch 2.3 `allocate` is not const and copies are made by
+// the allocator.
+class CpuAllocator : public c10::Allocator {
+ public:
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
+  c10::DataPtr allocate(std::size_t bytes) final { return reserve(bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const final {
+    default_copy_data(to, from, bytes);
+  }
+#else
+  c10::DataPtr allocate(std::size_t bytes) const final { return reserve(bytes); }
+#endif
+
+ private:
+  virtual c10::DataPtr reserve(std::size_t bytes) const = 0;
+};
 
 }  // namespace hydramix

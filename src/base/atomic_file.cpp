@@ -10,7 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <string>
 
 #include "hydramix/error.h"
 
@@ -101,18 +101,6 @@ void write_file(const std::filesystem::path& path, std::string_view contents) {
   AtomicFile file(path);
   file.write(contents);
   file.commit();
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  HYDRAMIX_CHECK(!std::filesystem::is_directory(path), path.string(),
-                 ": is a directory, expected a file.");
-  std::ifstream in(path, std::ios::binary);
-  HYDRAMIX_CHECK(in, path.string(), ": cannot be opened: ", std::strerror(errno),
-                 ". Check the path.");
-  std::ostringstream contents;
-  contents << in.rdbuf();
-  HYDRAMIX_CHECK(!in.bad(), path.string(), ": cannot be read to its end.");
-  return contents.str();
 }
 
 }  // namespace hydramix

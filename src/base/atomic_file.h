@@ -31,6 +31,5 @@ class AtomicFile {
 
 // For small files.
 void write_file(const std::filesystem::path& path, std::string_view contents);
-std::string read_file(const std::filesystem::path& path);
 
 }  // namespace hydramix

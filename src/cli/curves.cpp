@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
-#include <sstream>
 
-#include "base/atomic_file.h"
 #include "base/spelling.h"
 #include "cli/commands.h"
 #include "hydramix/error.h"
+#include "train/metrics.h"
 #include "view/chart.h"
 
 namespace hydramix {
@@ -56,17 +55,16 @@ ChartLine curve_of(const std::filesystem::path& run, const CurvesOptions& option
   HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),
                  ": is not there; expected the folder of a run.");
   ChartLine line;
-  std::istringstream text(read_file(path));
-  for (std::string row; std::getline(text, row);) {
-    const auto object = nlohmann::json::parse(row, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object() || !object.contains(options.metric) || !object.contains("step") ||
-        !object["step"].is_number())
-      continue;
-    const auto& value = object[options.metric];
-    const double step = object["step"].get<double>();
-    if (value.is_number() && step >= static_cast<double>(options.from))
-      line.points.emplace_back(step, value.get<double>());
-  }
+  read_metrics(
+      path,
+      [&](const std::string&, const nlohmann::json& object) {
+        if (!object.contains(options.metric)) return;
+        const auto& value = object[options.metric];
+        const auto step = object["step"].get<int64_t>();
+        if (value.is_number() && step >= options.from)
+          line.points.emplace_back(static_cast<double>(step), value.get<double>());
+      },
+      [](const std::string& warning) { std::fprintf(stderr, "%s\n", warning.c_str()); });
   HYDRAMIX_CHECK(!line.points.empty(), path.string(), ": has no '", options.metric, "' from step ",
                  options.from,
                  " on. Its keys are in the file's lines: loss, "

@@ -3,9 +3,7 @@
 // Prints a table of what each can predict and a few filled masks, fine-tunes one encoder, and
 // writes an HTML page.
 #include <cstdio>
-#include <fstream>
 
-#include "base/atomic_file.h"
 #include "base/formatted.h"
 #include "base/interrupt.h"
 #include "base/memory.h"
@@ -16,6 +14,7 @@
 #include "cli/training_progress.h"
 #include "hydramix/error.h"
 #include "language/language_documents.h"
+#include "train/metrics.h"
 #include "train/pretrain.h"
 #include "train/tiny_model.h"
 #include "train/trained_model.h"
@@ -93,15 +92,16 @@ DemoModel train(const Contender& contender, const DemoOptions& demo) {
   model.evaluation = result.evaluation;
 
   // The file covers all starts of the run, if it was interrupted.
-  std::istringstream metrics(read_file(std::filesystem::path(options.out) / "metrics.jsonl"));
   double rates = 0, count = 0;
-  for (std::string line; std::getline(metrics, line);) {
-    const auto object = nlohmann::json::parse(line);
-    if (!object.contains("loss") || !object["loss"].is_number()) continue;  // a skipped step
-    model.losses.emplace_back(object["step"].get<double>(), object["loss"].get<double>());
-    rates += object["tokens_per_second"].get<double>();
-    ++count;
-  }
+  read_metrics(
+      std::filesystem::path(options.out) / "metrics.jsonl",
+      [&](const std::string&, const nlohmann::json& object) {
+        if (!object.contains("loss") || !object["loss"].is_number()) return;  // a skipped step
+        model.losses.emplace_back(object["step"].get<double>(), object["loss"].get<double>());
+        rates += object.value("tokens_per_second", 0.0);
+        ++count;
+      },
+      [](const std::string& warning) { std::fprintf(stderr, "%s\n", warning.c_str()); });
   model.tokens_per_second = rates / std::max(count, 1.0);
   return model;
 }

@@ -2,11 +2,11 @@
 // hydramix embed FILE: a vector for every line, the mean of the encoder's outputs over its tokens.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include "base/atomic_file.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "data/line_reader.h"
 #include "hydramix/error.h"
 #include "train/trained_model.h"
 #include "view/npy.h"
@@ -38,11 +38,10 @@ struct EmbedOptions {
 };
 
 std::vector<std::string> read_lines(const std::string& path) {
-  std::istringstream text(read_file(path));
   std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    lines.push_back(line);
+  for (LineReader reader(open_text(path), kLongestTextLine); reader.next();) {
+    check_line_length(reader, path);
+    lines.emplace_back(reader.text());
   }
   HYDRAMIX_CHECK(!lines.empty(), path, ": is empty; expected one text a line.");
   return lines;

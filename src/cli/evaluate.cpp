@@ -2,7 +2,7 @@
 // hydramix evaluate: measure how well a model predicts masked tokens.
 #include <cstdio>
 
-#include "base/atomic_file.h"
+#include "base/json_reader.h"
 #include "cli/commands.h"
 #include "cli/evaluation_table.h"
 #include "data/masked_batch.h"
@@ -51,8 +51,8 @@ LanguageOptions language_of(const EvaluateOptions& options) {
   const auto config = std::filesystem::path(options.model) / "config.json";
   if (to_json(language) != to_json(LanguageOptions{}) || !std::filesystem::exists(config))
     return language;
-  const auto run = nlohmann::json::parse(read_file(config), nullptr, false);
-  if (run.contains("data") && run["data"].contains("language"))
+  const auto run = try_parse_json(read_file(config, kConfigFile));
+  if (run.is_object() && run.contains("data") && run["data"].contains("language"))
     parse_yaml(language, run["data"]["language"].dump(), config.string());
   return language;
 }

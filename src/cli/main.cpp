@@ -11,6 +11,7 @@
 #include "base/cores.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "hydramix/large_pages.h"
 #include "hydramix/torch_compat.h"
 
 namespace {
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   // LibTorch uses half of the hardware threads, whether or not they share cores.
   if (std::getenv("OMP_NUM_THREADS") == nullptr) torch::set_num_threads(hydramix::core_count());
+  hydramix::use_large_pages();
   try {
     const int status =
         hydramix::run_command_line(hydramix::all_commands(), argc, argv, std::cout, std::cerr);

@@ -6,14 +6,15 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "base/atomic_file.h"
 #include "base/formatted.h"
+#include "base/json_reader.h"
 #include "base/quotes.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "data/line_reader.h"
 #include "hydramix/error.h"
 #include "hydramix/tokenizer.h"
 #include "text/wordpiece_trainer.h"
@@ -73,29 +74,18 @@ std::string in_file(const std::string& file, int64_t line) {
 // Calls function(line) with each line of a file, "-" for stdin; prefixes an Error with the line.
 template <class Function>
 void for_each_line(const std::string& path, Function&& function) {
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path, std::ios::binary);
-    HYDRAMIX_CHECK(file, path, ": cannot be read. Check the name and its permissions.");
-  }
-  std::istream& stream = path == "-" ? std::cin : file;
-  std::string line;
-  for (int64_t number = 1; std::getline(stream, line); ++number) {
+  for (LineReader lines(open_text(path), kLongestTextLine); lines.next();) {
+    check_line_length(lines, path);
     try {
-      function(line);
+      function(std::string(lines.text()));
     } catch (const Error& error) {
-      throw Error(in_file(path, number) + error.what());
+      throw Error(in_file(path, lines.number()) + error.what());
     }
   }
-  HYDRAMIX_CHECK(!stream.bad(), path, ": reading failed. Check the disk.");
 }
 
 ordered_json parse_line(const std::string& line, const char* expected) {
-  try {
-    return ordered_json::parse(line);
-  } catch (const nlohmann::json::exception&) {
-    throw Error(concat(in_quotes(line), " is not JSON; expected ", expected, "."));
-  }
+  return parse_json(line, in_quotes(line), concat("Expected ", expected, "."));
 }
 
 Tokenizer load_tokenizer(const Options& o) {

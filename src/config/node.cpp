@@ -7,20 +7,16 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <sstream>
 #include <utility>
 
+#include "base/read_file.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
 namespace {
 
-// Recipes are a few kilobytes and three levels deep. The limits keep a wrong file (a dataset, a
-// device) from filling memory, and a hostile one from exhausting the stack.
-constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+// Recipes are three levels deep. The limit keeps a hostile one from exhausting the stack.
 constexpr std::size_t kMaxDepth = 32;
 constexpr std::size_t kMaxShown = 80;
 
@@ -142,7 +138,8 @@ std::string shown(const Node& node) {
 }
 
 Node parse_document(const std::string& text, const std::string& origin) {
-  HYDRAMIX_CHECK_USAGE(text.size() <= kMaxBytes, origin, ": larger than ", kMaxBytes,
+  HYDRAMIX_CHECK_USAGE(static_cast<int64_t>(text.size()) <= kRecipeFile.limit, origin,
+                       ": larger than ", kRecipeFile.limit,
                        " bytes, expected a configuration. Check the path.");
   std::istringstream in(text);
   TreeBuilder builder(origin);
@@ -157,17 +154,11 @@ Node parse_document(const std::string& text, const std::string& origin) {
 }
 
 std::string read_configuration(const std::filesystem::path& path) {
-  std::error_code ignored;
-  HYDRAMIX_CHECK_USAGE(!std::filesystem::is_directory(path, ignored), path.string(),
-                       ": is a directory, expected a YAML or JSON file.");
-  std::ifstream in(path, std::ios::binary);
-  HYDRAMIX_CHECK_USAGE(in, path.string(), ": cannot be opened: ", std::strerror(errno),
-                       ". Check the path.");
-  std::string text(kMaxBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  HYDRAMIX_CHECK_USAGE(!in.bad(), path.string(), ": cannot be read to its end.");
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
+  try {
+    return read_file(path, kRecipeFile);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
 }
 
 }  // namespace hydramix

@@ -8,7 +8,6 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -20,18 +19,26 @@ namespace {
 
 constexpr std::size_t kBuffer = 256 << 10;
 
-// The bytes on disk, unchanged.
+enum class Pipes { refused, accepted };
+
+// The bytes on disk, unchanged. "-" is stdin where pipes are accepted.
 class PlainStream : public ByteStream {
  public:
-  explicit PlainStream(const std::filesystem::path& path)
-      : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+  PlainStream(const std::filesystem::path& path, Pipes pipes) : path_(path) {
+    const bool is_stdin = pipes == Pipes::accepted && path == "-";
+    if (is_stdin) path_ = "stdin";
+    // Where pipes are refused, opening one must not wait for a writer.
+    const int wait = pipes == Pipes::accepted ? 0 : O_NONBLOCK;
+    descriptor_ = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                           : open(path.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC | wait);
     HYDRAMIX_CHECK(descriptor_ >= 0, path_.string(), ": cannot be opened: ", std::strerror(errno),
                    ". Check the path and its permissions.");
-    struct stat status = {};
-    const bool regular = fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-    if (!regular) close(descriptor_);  // the destructor does not run if the constructor throws
-    HYDRAMIX_CHECK(regular, path_.string(),
-                   ": is not a regular file. Save its contents to a file first.");
+    try {
+      check_type(pipes);
+    } catch (...) {  // the destructor does not run if the constructor throws
+      close(descriptor_);
+      throw;
+    }
     posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
   }
   ~PlainStream() override { close(descriptor_); }
@@ -39,28 +46,65 @@ class PlainStream : public ByteStream {
   PlainStream& operator=(const PlainStream&) = delete;
 
   std::size_t read(char* buffer, std::size_t size) override {
+    if (!peeked_.empty()) {
+      const std::size_t count = peeked_.copy(buffer, size);
+      peeked_.erase(0, count);
+      return count;
+    }
     while (true) {
       const ssize_t count = ::read(descriptor_, buffer, size);
       if (count < 0 && errno == EINTR) continue;
       HYDRAMIX_CHECK(count >= 0, path_.string(), ": cannot be read at byte ", consumed_, ": ",
                      std::strerror(errno), ". Check the disk.");
       consumed_ += count;
+      // An empty read ends a file. A file that was longer when it was opened has been cut off.
+      HYDRAMIX_CHECK(count > 0 || size == 0 || consumed_ >= size_, path_.string(),
+                     ": ends at byte ", consumed_, ", had ", size_,
+                     " bytes when it was opened. Another process writes it; wait for that, then "
+                     "try again.");
       return static_cast<std::size_t>(count);
     }
   }
   int64_t consumed() const override { return consumed_; }
 
+  // The first bytes, at most `count`, which read() returns again.
+  const std::string& peek(std::size_t count) {
+    std::string first(count, '\0');
+    std::size_t done = 0;
+    while (done < count) {
+      const std::size_t got = read(first.data() + done, count - done);
+      if (got == 0) break;
+      done += got;
+    }
+    first.resize(done);
+    return peeked_ = std::move(first);
+  }
   void seek(int64_t offset) {
     HYDRAMIX_CHECK(lseek(descriptor_, offset, SEEK_SET) == offset, path_.string(),
                    ": cannot be read from byte ", offset, ": ", std::strerror(errno), ".");
+    peeked_.clear();
     consumed_ = offset;
   }
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  void check_type(Pipes pipes) {
+    struct stat status = {};
+    HYDRAMIX_CHECK(fstat(descriptor_, &status) == 0, path_.string(),
+                   ": cannot be examined: ", std::strerror(errno), ". Check the disk.");
+    HYDRAMIX_CHECK(!S_ISDIR(status.st_mode), path_.string(),
+                   ": is a directory, expected a file. Name a file inside it.");
+    HYDRAMIX_CHECK(S_ISREG(status.st_mode) || pipes == Pipes::accepted, path_.string(),
+                   ": is not a regular file. Save its contents to a file first.");
+    // stdin may be a file that was read in part.
+    if (S_ISREG(status.st_mode) && path_ != "stdin") size_ = status.st_size;
+  }
+
   std::filesystem::path path_;
-  int descriptor_;
+  int descriptor_ = -1;
+  int64_t size_ = 0;  // when it was opened; 0 where it is not known
   int64_t consumed_ = 0;
+  std::string peeked_;
 };
 
 // Shared by both archive formats: a buffer of compressed bytes, and damage, which is reported only
@@ -176,11 +220,9 @@ Packing packing_of(PlainStream& file) {
   const auto extension = file.path().extension();
   if (extension == ".gz") return Packing::gzip;
   if (extension == ".zst") return Packing::zstd;
-  std::array<char, 4> first = {};
-  const std::size_t count = file.read(first.data(), first.size());
-  file.seek(0);
-  if (count >= 2 && std::memcmp(first.data(), "\x1f\x8b", 2) == 0) return Packing::gzip;
-  if (count == 4 && std::memcmp(first.data(), "\x28\xb5\x2f\xfd", 4) == 0) return Packing::zstd;
+  const std::string& first = file.peek(4);
+  if (first.starts_with("\x1f\x8b")) return Packing::gzip;
+  if (first.starts_with("\x28\xb5\x2f\xfd")) return Packing::zstd;
   return Packing::none;
 }
 
@@ -194,13 +236,10 @@ void skip(ByteStream& stream, int64_t count) {
   }
 }
 
-}  // namespace
-
-std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_t offset) {
-  auto file = std::make_unique<PlainStream>(path);
+std::unique_ptr<ByteStream> opened(std::unique_ptr<PlainStream> file, int64_t offset) {
   const Packing packing = packing_of(*file);
   if (packing == Packing::none) {
-    file->seek(offset);
+    if (offset > 0) file->seek(offset);
     return file;
   }
   std::unique_ptr<ByteStream> archive;
@@ -210,6 +249,16 @@ std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_
     archive = std::make_unique<ZstdStream>(std::move(file));
   skip(*archive, offset);
   return archive;
+}
+
+}  // namespace
+
+std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_t offset) {
+  return opened(std::make_unique<PlainStream>(path, Pipes::refused), offset);
+}
+
+std::unique_ptr<ByteStream> open_text(const std::filesystem::path& path) {
+  return opened(std::make_unique<PlainStream>(path, Pipes::accepted), 0);
 }
 
 }  // namespace hydramix

@@ -31,4 +31,8 @@ class ByteStream {
 // archive. A file named .gz or .zst must be such an archive; otherwise its first bytes decide.
 std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_t offset = 0);
 
+// The same from the start, also of a pipe, a terminal, or stdin for "-": for line-oriented text,
+// which is read once.
+std::unique_ptr<ByteStream> open_text(const std::filesystem::path& path);
+
 }  // namespace hydramix

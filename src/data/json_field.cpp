@@ -75,7 +75,11 @@ class Finder final : public nlohmann::json::json_sax_t {
 JsonField json_field(std::string_view json, std::string_view name) {
   JsonField result;
   Finder finder(name, result);
-  nlohmann::json::sax_parse(json.begin(), json.end(), &finder);
+  // The library takes a zero byte for the end of the text.
+  if (const auto zero = json.find('\0'); zero != json.npos)
+    result.error = concat("not JSON at byte ", zero + 1, ": a zero byte");
+  else
+    nlohmann::json::sax_parse(json.begin(), json.end(), &finder);
   return result;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads values of a JSON file that may be damaged or edited. An Error names file and key.
+// Values of a JSON file that may be damaged or edited. An Error names file and key.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -40,8 +40,9 @@ inline std::string text_member(const nlohmann::ordered_json& object, const char*
   return value.get<std::string>();
 }
 
-// The contents of a file as JSON.
-nlohmann::ordered_json parse_json_file(const std::string& contents, const std::string& origin);
+// Ends the message about a file of a data set that cannot be parsed.
+inline constexpr const char* kDamagedData =
+    "The file is damaged: restore it, or make the data set again.";
 
 // As readable text. JSON must be UTF-8, paths need not be: other bytes are replaced.
 std::string json_text(const nlohmann::ordered_json& json, int indent = -1);

@@ -53,4 +53,10 @@ bool LineReader::next() {
   return true;
 }
 
+void check_line_length(const LineReader& lines, const std::string& path) {
+  HYDRAMIX_CHECK(!lines.too_long(), path == "-" ? "stdin" : path, ":", lines.number(),
+                 ": the line is longer than ", lines.limit(),
+                 " bytes; expected one text a line. Split it.");
+}
+
 }  // namespace hydramix

@@ -12,9 +12,6 @@
 
 namespace hydramix {
 
-// Some editors write it at the start of a UTF-8 file.
-inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
 class LineReader {
  public:
   // `offset` and `line`: bytes and lines of the contents that were read before.
@@ -27,6 +24,7 @@ class LineReader {
 
   std::string_view text() const { return text_; }  // until the next call; empty when too long
   bool too_long() const { return too_long_; }
+  int64_t limit() const { return static_cast<int64_t>(limit_); }
   int64_t number() const { return line_; }    // counted from 1
   int64_t offset() const { return offset_; }  // in the contents, after this line
   int64_t consumed() const { return stream_->consumed(); }
@@ -41,5 +39,11 @@ class LineReader {
   std::string_view text_;
   bool too_long_ = false;
 };
+
+// The longest line of text that the commands accept. A text is encoded whole, which takes about
+// eighty times its size.
+inline constexpr int64_t kLongestTextLine = int64_t{16} << 20;
+// Error when the reader skipped the current line for its length. `path` as in open_text().
+void check_line_length(const LineReader& lines, const std::string& path);
 
 }  // namespace hydramix

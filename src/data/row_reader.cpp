@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/json_reader.h"
 #include "base/quotes.h"
 #include "data/csv_reader.h"
 #include "data/table_reader.h"
@@ -88,7 +89,7 @@ class JsonRows : public RowReader {
       if (!lines_.next()) return false;
       text = lines_.text();
     } while (text.find_first_not_of(" \t\r") == std::string::npos);
-    row_ = RowJson::parse(text, nullptr, /*allow_exceptions=*/false);
+    row_ = parse_json(text, lines_.where(), "Write one object a line.");
     HYDRAMIX_CHECK(row_.is_object(), lines_.where(),
                    ": is no JSON object; expected one a line, like {\"text\": \"...\", \"label\": "
                    "\"...\"}. This is: ",
@@ -141,7 +142,7 @@ std::unique_ptr<RowReader> open_rows(const std::filesystem::path& path, RowForma
 
 std::optional<Names> json_list(const std::string& text) {
   if (!text.starts_with('[')) return std::nullopt;
-  return list_of(RowJson::parse(text, nullptr, /*allow_exceptions=*/false));
+  return list_of(try_parse_json(text));
 }
 
 }  // namespace hydramix

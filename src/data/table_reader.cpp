@@ -3,7 +3,12 @@
 
 #include <fmt/format.h>
 
+<<<<<<< HEAD
 #include "data/hashed_stream.h"
+=======
+#include "base/fnv.h"
+#include "base/read_file.h"
+>>>>>>> 5534c817719315653a8d9e893ed808a966204c50
 #include "text/unicode.h"
 
 namespace hydramix {
@@ -23,7 +28,7 @@ bool TableReader::next() {
   HYDRAMIX_CHECK(!lines_.too_long(), where(), " is longer than ", kLongestLine,
                  " bytes; expected rows of a table. Check that this is the right file.");
   std::string_view text = lines_.text();
-  if (line() == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (line() == 1) text = without_byte_order_mark(text);
   try {
     unicode::check_utf8(text);
   } catch (const Error& error) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/quotes.h"
+#include "base/read_file.h"
 #include "data/json_field.h"
 
 namespace hydramix {
@@ -99,8 +100,7 @@ bool TextSource::next_in_file(RawDocument& document) {
     if (!is_blank_line()) {
       document.line = reader_->number();
       std::string_view line = reader_->text();
-      if (document.line == 1 && line.starts_with(kByteOrderMark))
-        line.remove_prefix(kByteOrderMark.size());
+      if (document.line == 1) line = without_byte_order_mark(line);
       document.bytes.assign(line);
       if (!is_json_ && !options_.document_per_line) return next_paragraphs(document);
       if (reader_->too_long())

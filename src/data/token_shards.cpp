@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/atomic_file.h"
+#include "base/json_reader.h"
 #include "data/json_value.h"
 
 namespace hydramix {
@@ -26,8 +27,7 @@ std::filesystem::path index_path(const std::filesystem::path& path) {
 }  // namespace
 
 TokenShards::TokenShards(const std::filesystem::path& path) : origin_(index_path(path)) {
-  index_ = ShardIndex::from_json(parse_json_file(read_file(origin_), origin_.string()),
-                                 origin_.string());
+  index_ = ShardIndex::from_json(read_json(origin_, kIndexFile, kDamagedData), origin_.string());
   const auto folder = origin_.parent_path();
   first_.push_back(0);
   for (const ShardInfo& info : index_.shards) {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/atomic_file.h"
+#include "base/json_reader.h"
 #include "base/quotes.h"
 #include "data/json_value.h"
 
@@ -147,7 +148,7 @@ void TokenizeFolder::load(bool overwrite) {
 
   const auto path = has_index ? index_path : resume_path;
   const std::string origin = path.string();
-  const auto json = parse_json_file(read_file(path), origin);
+  const auto json = read_json(path, kIndexFile, kDamagedData);
   const auto found =
       ShardIndex::from_json(has_index ? json : member(json, "index", origin), origin);
   const std::string difference = first_difference(found.made_with, index_.made_with);

@@ -6,6 +6,7 @@
 #include <map>
 #include <regex>
 
+#include "base/json_reader.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
@@ -81,20 +82,11 @@ Setters block_setters(BlockOptions& o, const std::string& origin) {
 
 nlohmann::json parse_arguments(const std::string& text, const std::string& origin) {
   constexpr std::size_t kLongest = 1 << 16;
-  constexpr int kDeepest = 8;
   HYDRAMIX_CHECK(text.size() <= kLongest, origin, ": constructor arguments of ", text.size(),
                  " characters; at most ", kLongest, " are read.");
-  const auto limit_depth = [&](int depth, JsonValue::parse_event_t, JsonValue&) {
-    HYDRAMIX_CHECK(depth <= kDeepest, origin, ": constructor arguments are nested deeper than ",
-                   kDeepest, " levels.");
-    return true;
-  };
-  try {
-    const std::regex infinity("(-?)\\bInfinity\\b");
-    return JsonValue::parse(std::regex_replace(text, infinity, "\"$1inf\""), limit_depth);
-  } catch (const JsonValue::exception&) {
-    throw Error(concat(origin, ": constructor arguments are not JSON: ", escaped(text)));
-  }
+  const std::regex infinity("(-?)\\bInfinity\\b");
+  return parse_json<JsonValue>(std::regex_replace(text, infinity, "\"$1inf\""),
+                               origin + ": the text of constructor arguments");
 }
 
 BlockOptions reference_hydra(const JsonValue& arguments, const std::string& origin) {

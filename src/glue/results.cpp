@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/atomic_file.h"
+#include "base/json_reader.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
@@ -47,9 +48,12 @@ bool is_sound(const Json& task) {
 Json earlier_tasks(const fs::path& path, const Json& results,
                    const std::function<void(const std::string&)>& tell) {
   if (!fs::exists(path)) return Json::object();
-  const auto before = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  if (!before.is_object() || !before.contains("tasks") || !before["tasks"].is_object())
+  const auto before = try_parse_json(read_file(path, kResultFile));
+  if (!before.is_object() || !before.contains("tasks") || !before["tasks"].is_object()) {
+    if (tell)
+      tell(path.string() + ": is damaged: it holds no tasks that can be read. It is replaced.");
     return Json::object();
+  }
   for (const auto& key : kCommon) {
     const Json was = before.value(key, Json());
     if (was == results[key]) continue;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/stored_weights.h"
 
-#include <fstream>
 #include <span>
 
 #include "base/quotes.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "io/zip_archive.h"
 
@@ -24,12 +24,7 @@ std::filesystem::path file_in(const std::filesystem::path& folder) {
 }
 
 std::string first_bytes(const std::filesystem::path& path) {
-  std::string bytes(9, '\0');
-  if (!std::filesystem::is_regular_file(path)) return {};
-  std::ifstream in(path, std::ios::binary);
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(in.gcount()));
-  return bytes;
+  return std::filesystem::is_regular_file(path) ? read_start(path, 9) : std::string();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_reader.h"
 #include "base/quotes.h"
 #include "hydramix/error.h"
 #include "io/byte_cursor.h"
@@ -49,7 +50,7 @@ void check_format(std::span<const std::byte> bytes, const std::string& origin) {
 }
 
 Metadata parse_metadata(std::span<const std::byte> bytes, const std::string& origin) {
-  const auto json = nlohmann::json::parse(as_text(bytes), nullptr, /*allow_exceptions=*/false);
+  const auto json = try_parse_json<nlohmann::json>(as_text(bytes));
   const auto refuse = [&] {
     return Error(
         concat(origin, ": ", kMetadataEntry,

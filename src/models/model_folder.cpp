@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/atomic_file.h"
+#include "base/json_reader.h"
 #include "base/quotes.h"
 #include "hydramix/error.h"
 #include "hydramix/tensor_file.h"
@@ -114,8 +115,8 @@ void check_labels(const std::string& origin, int64_t outputs, const ClassifierTa
 
 Config read_config(const std::filesystem::path& folder) {
   const auto path = config_path(folder);
-  const auto text = read_file(path);
-  const auto config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto text = read_file(path, kConfigFile);
+  const auto config = try_parse_json(text);
   HYDRAMIX_CHECK(config.is_object(), path.string(),
                  ": expected a JSON object, the config of a model; this is not one.");
   if (!config.contains("format") && (config.contains("task") || config.contains("train")))
@@ -163,7 +164,7 @@ void load(const std::filesystem::path& folder, const Config& config, torch::nn::
   const auto file = load_tensors(weights_path(folder));
   const auto saved_with = file.metadata.find("config");
   HYDRAMIX_CHECK(saved_with == file.metadata.end() ||
-                     Json::parse(saved_with->second, nullptr, false) == Json::parse(config.text),
+                     try_parse_json(saved_with->second) == try_parse_json(config.text),
                  file.path.string(), ": the weights were saved with another config than ",
                  config_path(folder).string(),
                  ". Take both files from one save; a changed option needs a model of its own.");
@@ -223,12 +224,9 @@ ClassifierFolder load_classifier(const std::filesystem::path& folder) {
 }
 
 bool is_classifier(const std::filesystem::path& folder) {
-  try {
-    const auto config = Json::parse(read_file(config_path(folder)), nullptr, false);
-    return config.is_object() && config.contains("classifier");
-  } catch (const Error&) {
-    return false;
-  }
+  if (!std::filesystem::is_regular_file(config_path(folder))) return false;
+  const auto config = try_parse_json(read_file(config_path(folder), kConfigFile));
+  return config.is_object() && config.contains("classifier");
 }
 
 }  // namespace hydramix

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/atomic_file.h"
+#include "base/json_reader.h"
 #include "base/quotes.h"
 #include "hydramix/error.h"
 #include "text/tokenizer_contents.h"
@@ -155,7 +156,8 @@ std::vector<std::string> read_tokens(const Key& file, std::size_t& model_size,
 }  // namespace
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path, const TokenizerOptions& options) {
-  const std::string origin = path.string(), text = read_file(path);
+  const std::string origin = path.string(), file_text = read_file(path, kTokenizerFile);
+  const std::string_view text = without_byte_order_mark(file_text);
   try {
     unicode::check_utf8(text);
   } catch (const Error& error) {
@@ -166,13 +168,10 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path, const TokenizerOpti
   if (text[text.find_first_not_of(" \t\r\n") % text.size()] != '{')
     return from_tokens(read_lines(text), options, origin);
 
-  json document;
-  try {
-    document = json::parse(text);
-  } catch (const json::exception& error) {
-    throw Error(concat(origin, ": not JSON, though it begins with '{': ", error.what(),
-                       ". Expected a tokenizer.json or a vocab.txt."));
-  }
+  const auto document = parse_json<json>(
+      text, origin,
+      "A file that begins with '{' is read as a tokenizer.json; expected one, or a "
+      "vocab.txt.");
   const Key file(document, "", origin);
   const Key model = file["model"];
   // Files of old versions do not name the type.

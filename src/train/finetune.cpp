@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/fnv.h"
 #include "base/formatted.h"
+#include "base/json_reader.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
 #include "dist/launch_environment.h"
@@ -227,7 +228,7 @@ void remove_checkpoints(const fs::path& folder) {
 
 // The result of a run that is complete.
 Json read_result(const fs::path& path) {
-  auto result = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  auto result = try_parse_json(read_file(path, kResultFile));
   bool sound = result.is_object();
   for (const char* key : {"task", "seed", "parameters", "steps", "seconds", "metrics"})
     sound = sound && result.contains(key);

@@ -6,24 +6,45 @@
 
 #include <cerrno>
 #include <cstring>
-#include <sstream>
 
 #include "base/atomic_file.h"
+#include "base/json_reader.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
 
-Metrics::Metrics(std::filesystem::path path, int64_t step) : path_(std::move(path)) {
+void read_metrics(const std::filesystem::path& path,
+                  const std::function<void(const std::string&, const nlohmann::json&)>& use,
+                  const std::function<void(const std::string&)>& warn) {
+  const std::string text = read_file(path, kMetricsFile);
+  int64_t number = 0, damaged = 0, first_damaged = 0;
+  for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    end = text.find('\n', begin);
+    if (end == text.npos) break;
+    ++number;
+    const std::string line = text.substr(begin, end - begin);
+    const auto values = try_parse_json<nlohmann::json>(line);
+    if (values.is_object() && values.contains("step") && values["step"].is_number_integer())
+      use(line, values);
+    else if (++damaged == 1)
+      first_damaged = number;
+  }
+  if (damaged > 0 && warn)
+    warn(concat(path.string(), ": ", damaged, " of ", number, " lines damaged, the first is line ",
+                first_damaged, "; left out."));
+}
+
+Metrics::Metrics(std::filesystem::path path, int64_t step,
+                 const std::function<void(const std::string&)>& warn)
+    : path_(std::move(path)) {
   if (std::filesystem::exists(path_)) {
-    std::istringstream lines(read_file(path_));
-    std::string kept, line;
-    while (std::getline(lines, line)) {
-      // The last line of a killed run may be incomplete.
-      const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
-          object["step"].get<int64_t>() <= step)
-        kept += line + "\n";
-    }
+    std::string kept;
+    read_metrics(
+        path_,
+        [&](const std::string& line, const nlohmann::json& values) {
+          if (values["step"].get<int64_t>() <= step) kept += line + "\n";
+        },
+        warn);
     write_file(path_, kept);
   }
   descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

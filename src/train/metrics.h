@@ -7,13 +7,23 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <string>
 
 namespace hydramix {
 
+// Calls use(line, values) for every line of metrics.jsonl: an object with a whole number "step".
+// `warn` gets a message that names the damaged lines, which are left out. The last line may be
+// incomplete where a run was killed or is still writing; it is left out without a message.
+void read_metrics(const std::filesystem::path& path,
+                  const std::function<void(const std::string&, const nlohmann::json&)>& use,
+                  const std::function<void(const std::string&)>& warn);
+
 class Metrics {
  public:
-  // Removes the lines of `path` with a "step" above `step`.
-  Metrics(std::filesystem::path path, int64_t step);
+  // Removes the lines of `path` with a "step" above `step`; `warn` as above.
+  Metrics(std::filesystem::path path, int64_t step,
+          const std::function<void(const std::string&)>& warn);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/atomic_file.h"
+#include "base/json_reader.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
@@ -80,7 +81,7 @@ void RunFolder::keep(const Json& config, const RunRules& rules, const Json& data
 Json data_of_run(const std::filesystem::path& folder) {
   const auto path = folder / kData;
   if (!std::filesystem::exists(path)) return Json::object();
-  auto data = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  auto data = try_parse_json(read_file(path, kConfigFile));
   HYDRAMIX_CHECK(data.is_object(), path.string(),
                  ": holds no fingerprints of data. Choose another --out.");
   return data;
@@ -90,7 +91,7 @@ void check_same_run(const std::filesystem::path& folder, const Json& config, con
                     const Json& data) {
   const auto config_path = folder / kConfig;
   if (std::filesystem::exists(config_path)) {
-    auto before = Json::parse(read_file(config_path), nullptr, /*allow_exceptions=*/false);
+    auto before = try_parse_json(read_file(config_path, kConfigFile));
     HYDRAMIX_CHECK(before.is_object() && (before.contains("train") || before.contains("task")),
                    config_path.string(),
                    ": is not the configuration of a run. Choose another --out.");

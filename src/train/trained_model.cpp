@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "base/atomic_file.h"
+#include "base/json_reader.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
@@ -29,7 +29,7 @@ std::filesystem::path classifier_folder(const std::filesystem::path& path) {
   if (is_classifier(path)) return path;
   const auto config = path / "config.json";
   if (!std::filesystem::is_regular_file(config)) return {};
-  const auto run = nlohmann::json::parse(read_file(config), nullptr, false);
+  const auto run = try_parse_json(read_file(config, kConfigFile));
   if (!run.is_object() || !run.contains("task")) return {};
   HYDRAMIX_CHECK(std::filesystem::exists(path / "result.json"), path.string(),
                  ": is a run of fine-tuning on ", run["task"].dump(),
@@ -56,7 +56,7 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
     model = load_model(path);
   } else {
     const auto config = path / "config.json";
-    const auto json = nlohmann::json::parse(read_file(config), nullptr, false);
+    const auto json = try_parse_json(read_file(config, kConfigFile));
     HYDRAMIX_CHECK(json.is_object() && json.contains("model"), config.string(),
                    ": has no key 'model'; expected the configuration of a run.");
     BertOptions options;

@@ -122,7 +122,8 @@ void Trainer::resume() {
   saved_step_ = step_ > 0 ? step_ : -1;
   if (step_ > 0) say(concat("continuing after step ", step_));
   if (is_first()) {
-    metrics_ = std::make_unique<Metrics>(folder_ / "metrics.jsonl", step_);
+    metrics_ = std::make_unique<Metrics>(folder_ / "metrics.jsonl", step_,
+                                         [this](const std::string& message) { say(message); });
     if (options_.tensorboard) {
       tensorboard_ = std::make_unique<TensorBoardWriter>(folder_ / "tensorboard");
       tensorboard_->start(step_, wall_time());

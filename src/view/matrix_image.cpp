@@ -36,6 +36,13 @@ void check_picture(const MatrixPicture& picture) {
                  "matrix picture '", picture.title, "': ", picture.rows, " x ", picture.cols,
                  " entries do not match the ", count,
                  " values given. Pass every entry once, row by row.");
+  const auto check_labels = [&](const std::vector<std::string>& labels, int64_t entries) {
+    HYDRAMIX_CHECK(labels.empty() || static_cast<int64_t>(labels.size()) == entries,
+                   "matrix picture '", picture.title, "': ", labels.size(), " labels for ", entries,
+                   " rows or columns. Give one for each, or none.");
+  };
+  check_labels(picture.row_labels, picture.rows);
+  check_labels(picture.col_labels, picture.cols);
 }
 
 double largest_magnitude(const MatrixPicture& picture) {

@@ -18,9 +18,13 @@ struct MatrixPicture {
   int64_t rows = 0, cols = 0;
   std::vector<double> values;  // (rows, cols), row-major
   double scale = 0;            // m; larger entries get the end colours. 0: the largest magnitude
+  // Along the axes, in UTF-8: one for each row and column, such as the tokens of a text, or none.
+  std::vector<std::string> row_labels = {}, col_labels = {};
+
+  bool labelled() const { return !row_labels.empty() || !col_labels.empty(); }
 };
 
-// Throws unless the matrix has entries and rows * cols values.
+// Throws unless the matrix has entries, rows * cols values, and labels for all or none.
 void check_picture(const MatrixPicture& picture);
 
 // max |value| over the finite entries; 0 when there is none.

@@ -18,21 +18,68 @@ using namespace page_parts;
 
 constexpr Target kSingle{512, 1500};
 constexpr int64_t kSingleNarrowest = 300, kSingleBarShortest = 96, kSingleBarGap = 20;
+constexpr int64_t kLyingBarWidest = 240;
 
 constexpr Target kGallery{172, 400};
 constexpr int64_t kPixelGap = 8;  // between the pictures of a page of pixels
 constexpr int64_t kGalleryNarrowest = 180, kGalleryBar = 240, kGalleryHeadingGap = 12;
 constexpr int64_t kGalleryWidth = 1200, kGalleryColumns = 6;
 
-Page layout_single(const MatrixPicture& picture, const PageOptions& options) {
-  const Size size = measure(picture, kSingle, options.cell_pixels);
+// The image of a single picture with its labels and its bar, which stands at the right of the
+// image. Where there are labels, the bar lies below, so that the page fits a narrow column.
+struct SingleBody {
+  Size size;
+  LabelSpace labels;
+  bool lying_bar = false;
+  int64_t bar_width = 0, bar_height = 0;  // of the colours alone
+  int64_t width = 0, height = 0;          // of everything
+};
+
+SingleBody measure_single(const MatrixPicture& picture, const PageOptions& options) {
+  SingleBody body;
+  body.size = measure(picture, kSingle, options.cell_pixels);
+  body.labels = label_space(picture);
+  body.lying_bar = picture.labelled();
+  body.width = body.labels.left + body.size.width;
+  body.height = body.labels.top + body.size.height;
+  if (body.lying_bar) {
+    body.width = std::max(body.width, kSingleNarrowest);
+    body.bar_width = std::min(kLyingBarWidest, body.width - body.labels.left);
+    body.bar_height = kBarThickness;
+    body.height += kSingleBarGap + lying_bar_height();
+  } else {
+    std::size_t label = 0;
+    for (const Tick& tick : scale_ticks(colour_scale(picture)))
+      label = std::max(label, tick.label.size());
+    body.bar_width = kBarThickness;
+    body.bar_height = std::max<int64_t>(body.size.height, kSingleBarShortest);
+    body.width +=
+        kSingleBarGap + kBarThickness + 1 + kTick + kTickToLabel + text_width(label, kPlain);
+    body.width = std::max(body.width, kSingleNarrowest);
+    body.height = std::max(body.height, body.bar_height);
+  }
+  return body;
+}
+
+void add_single(Page& page, const MatrixPicture& picture, const SingleBody& body, int64_t top) {
   const double scale = colour_scale(picture);
-  const int64_t bar_height = std::max<int64_t>(size.height, kSingleBarShortest);
-  std::size_t label = 0;
-  for (const Tick& tick : scale_ticks(scale)) label = std::max(label, tick.label.size());
-  const int64_t bar_space =
-      kSingleBarGap + kBarThickness + 1 + kTick + kTickToLabel + text_width(label, kPlain);
-  const int64_t width = std::max(size.width + bar_space, kSingleNarrowest);
+  const Rect area{kMargin + body.labels.left, top + body.labels.top, body.size.width,
+                  body.size.height};
+  if (body.lying_bar)
+    add_lying_bar(page,
+                  {area.x, area.y + area.height + kSingleBarGap, body.bar_width, body.bar_height},
+                  scale_ticks(scale));
+  else
+    add_upright_bar(page,
+                    {area.x + area.width + kSingleBarGap, area.y, body.bar_width, body.bar_height},
+                    scale);
+  add_image(page, area, matrix_image(picture, scale, body.size.block));
+  add_labels(page, picture, body.size, area);
+}
+
+Page layout_single(const MatrixPicture& picture, const PageOptions& options) {
+  const SingleBody body = measure_single(picture, options);
+  const int64_t width = body.width;
 
   // A page title takes the heading; the picture's own then becomes the line below it.
   const std::string own = printable(picture.title), given = printable(options.title);
@@ -53,20 +100,18 @@ Page layout_single(const MatrixPicture& picture, const PageOptions& options) {
   }
   if (!page.texts.empty()) y += kTextToImage;
   page.width = width + 2 * kMargin;
-  page.height = y + bar_height + kImageToCaption + text_height(kPlain) + kMargin;
+  page.height = y + body.height + kImageToCaption + text_height(kPlain) + kMargin;
   check_page_size(page);
 
-  add_upright_bar(page, {kMargin + size.width + kSingleBarGap, y, kBarThickness, bar_height},
-                  scale);
-  add_image(page, {kMargin, y, size.width, size.height}, matrix_image(picture, scale, size.block));
-  // Below the bar, which may be the longer of the two.
-  add_text(page, kMargin, y + bar_height + kImageToCaption,
-           shorten(size_note(picture, size), width, kPlain), kPlain, kMuted);
+  add_single(page, picture, body, y);
+  add_text(page, kMargin, y + body.height + kImageToCaption,
+           shorten(size_note(picture, body.size), width, kPlain), kPlain, kMuted);
   return page;
 }
 
 struct Cell {
   Size size;
+  LabelSpace labels;
   double scale = 0;
   std::string title, caption;
   std::vector<std::string> subtitle;
@@ -82,9 +127,9 @@ std::vector<Cell> fit_cells(const std::vector<MatrixPicture>& pictures,
     // Where room is short, a size that is nothing special is the first to go.
     const bool special = sizes[i].block > 1 || count_not_finite(picture) > 0;
     if (!special && text_width(caption.size(), kPlain) > width) caption = scale_note(picture);
-    cells.push_back({sizes[i], scale, shorten(printable(picture.title), width, kStrong),
-                     shorten(caption, width, kPlain),
-                     wrap(printable(picture.subtitle), width, 2, kPlain)});
+    cells.push_back(
+        {sizes[i], label_space(picture), scale, shorten(printable(picture.title), width, kStrong),
+         shorten(caption, width, kPlain), wrap(printable(picture.subtitle), width, 2, kPlain)});
   }
   return cells;
 }
@@ -107,8 +152,9 @@ int64_t add_gallery_header(Page& page, int64_t width) {
   const bool fits = page.title.empty() || text_width(page.title.size(), kHeading) <= beside;
   add_text(page, kMargin, kMargin, shorten(page.title, width, kHeading), kHeading, kInk);
   const int64_t y = fits ? kMargin : kMargin + text_height(kHeading) + kGalleryHeadingGap;
-  add_lying_bar(page, {kMargin + width - bar, y, bar, kBarThickness});
-  return y + kBarThickness + 1 + kTick + kTickToLabel + text_height(kPlain);
+  add_lying_bar(page, {kMargin + width - bar, y, bar, kBarThickness},
+                {{0.0, "-scale"}, {0.5, "0"}, {1.0, "+scale"}});
+  return y + lying_bar_height();
 }
 
 Page layout_gallery(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
@@ -117,7 +163,7 @@ Page layout_gallery(const std::vector<MatrixPicture>& pictures, const PageOption
   std::vector<Size> sizes;
   for (const MatrixPicture& picture : pictures) {
     sizes.push_back(measure(picture, kGallery, options.cell_pixels));
-    cell_width = std::max(cell_width, sizes.back().width);
+    cell_width = std::max(cell_width, label_space(picture).left + sizes.back().width);
   }
   const std::vector<Cell> cells = fit_cells(pictures, sizes, cell_width);
   const int64_t columns =
@@ -137,7 +183,7 @@ Page layout_gallery(const std::vector<MatrixPicture>& pictures, const PageOption
     for (int64_t i = first; i < std::min(count, first + columns); ++i) {
       const Cell& cell = cells[static_cast<std::size_t>(i)];
       lines = std::max(lines, cell.subtitle.size());
-      height = std::max(height, cell.size.height);
+      height = std::max(height, cell.labels.top + cell.size.height);
     }
     row_y.push_back(y);
     row_lines.push_back(lines);
@@ -157,9 +203,10 @@ Page layout_gallery(const std::vector<MatrixPicture>& pictures, const PageOption
       add_text(page, x, y + kLinePitch * static_cast<int64_t>(line + 1), cell.subtitle[line],
                kPlain, kMuted);
     y += kLinePitch * static_cast<int64_t>(1 + row_lines[row]) + kTextToImage;
-    add_image(page, {x, y, cell.size.width, cell.size.height},
-              matrix_image(pictures[i], cell.scale, cell.size.block));
-    add_text(page, x, y + cell.size.height + kImageToCaption, cell.caption, kPlain, kMuted);
+    const Rect area{x + cell.labels.left, y + cell.labels.top, cell.size.width, cell.size.height};
+    add_image(page, area, matrix_image(pictures[i], cell.scale, cell.size.block));
+    add_labels(page, pictures[i], cell.size, area);
+    add_text(page, x, area.y + area.height + kImageToCaption, cell.caption, kPlain, kMuted);
   }
   return page;
 }
@@ -177,6 +224,11 @@ void check_request(const std::vector<MatrixPicture>& pictures, const PageOptions
 }
 
 }  // namespace
+
+Rect PageText::area() const {
+  const int64_t length = text_width(text_columns(text), style), thickness = text_height(style);
+  return upwards ? Rect{x, y, thickness, length} : Rect{x, y, length, thickness};
+}
 
 Page layout_pixels(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
   check_request(pictures, options);

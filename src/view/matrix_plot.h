@@ -4,8 +4,9 @@
 //
 // A labelled page (SVG) shows one picture with a colour bar at its right, or a gallery: a grid in
 // which each picture has its own scale, written under it, and one colour bar serves all. Texts are
-// shortened or wrapped to their cell. A page of pixels (PNG) has the pictures alone, in the same
-// order.
+// shortened or wrapped to their cell. Labels of rows stand at the left of a matrix, those of
+// columns above it, turned to read upwards; where entries are too small for a line of text, only
+// every n-th label is shown. A page of pixels (PNG) has the pictures alone, in the same order.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +36,13 @@ struct PageImage {
   Canvas image;
 };
 struct PageText {
-  int64_t x = 0, y = 0;  // top left corner of the first capital
-  std::string text;      // printable ASCII
+  int64_t x = 0, y = 0;  // top left corner of the area that the text takes on the page
+  std::string text;      // printable ASCII; labels: UTF-8
   TextStyle style;
   Rgb colour;
+  bool upwards = false;  // turned by 90 degrees to the left
+
+  Rect area() const;
 };
 
 struct Page {

@@ -13,7 +13,9 @@
 namespace hydramix::page_parts {
 namespace {
 
-constexpr int64_t kSliver = 24;  // pixels; a single row or column would be too thin to see
+constexpr int64_t kSliver = 24;       // pixels; a single row or column would be too thin to see
+constexpr int64_t kLabelPitch = 12;   // pixels between labels, at least
+constexpr int64_t kMostLabels = 128;  // more entries per side are drawn smaller than their labels
 
 // The colours along a bar; all neutral when the scale has no extent.
 Canvas bar_image(int64_t length, bool upright, bool neutral) {
@@ -38,10 +40,46 @@ Size measure(const MatrixPicture& picture, const Target& target, int64_t cell_pi
   const int64_t rows = divide_up(picture.rows, size.block);
   const int64_t cols = divide_up(picture.cols, size.block);
   const int64_t entries = std::max(rows, cols);
-  const int64_t pixels = std::max<int64_t>(1, (target.side + entries / 2) / entries);
+  const int64_t fewest = picture.labelled() && entries <= kMostLabels ? kLabelPitch : 1;
+  const int64_t pixels = std::max(fewest, (target.side + entries / 2) / entries);
   size.width = cols * std::max(pixels, divide_up(kSliver, cols));
   size.height = rows * std::max(pixels, divide_up(kSliver, rows));
   return size;
+}
+
+LabelSpace label_space(const MatrixPicture& picture) {
+  const auto longest = [](const std::vector<std::string>& labels) {
+    std::size_t columns = 0;
+    for (const std::string& label : labels)
+      columns = std::max(columns, text_columns(label_text(label, kLabelColumns)));
+    return columns == 0 ? 0 : text_width(columns, kPlain) + kLabelToImage;
+  };
+  return {longest(picture.row_labels), longest(picture.col_labels)};
+}
+
+void add_labels(Page& page, const MatrixPicture& picture, const Size& size, const Rect& area) {
+  // Adds the labels of one axis; `pixels` is the length of that side of the image.
+  const auto add_axis = [&](const std::vector<std::string>& labels, int64_t pixels, auto add) {
+    const auto entries = divide_up(static_cast<int64_t>(labels.size()), size.block);
+    if (entries == 0) return;
+    const int64_t pitch = pixels / entries, step = divide_up(kLabelPitch, pitch);
+    for (int64_t entry = 0; entry < entries; entry += step) {
+      const auto& label = labels[static_cast<std::size_t>(entry * size.block)];
+      // A line of text is as high above its baseline as an entry's middle allows.
+      add(label_text(label, kLabelColumns),
+          entry * pitch + (std::max(pitch, kLabelPitch) - text_height(kPlain)) / 2);
+    }
+  };
+  const auto width = [](const std::string& label) {
+    return text_width(text_columns(label), kPlain);
+  };
+  add_axis(picture.row_labels, area.height, [&](const std::string& label, int64_t at) {
+    add_text(page, area.x - kLabelToImage - width(label), area.y + at, label, kPlain, kInk);
+  });
+  add_axis(picture.col_labels, area.width, [&](const std::string& label, int64_t at) {
+    add_text(page, area.x + at, area.y - kLabelToImage - width(label), label, kPlain, kInk);
+    if (!label.empty()) page.texts.back().upwards = true;
+  });
 }
 
 std::string size_note(const MatrixPicture& picture, const Size& size) {
@@ -92,9 +130,12 @@ void add_upright_bar(Page& page, const Rect& area, double scale) {
   add_image(page, area, bar_image(area.height, /*upright=*/true, scale == 0));
 }
 
+int64_t lying_bar_height() {
+  return kBarThickness + 1 + kTick + kTickToLabel + text_height(kPlain);
+}
+
 // Labels stand below the bar, the outer ones flush with its ends so that it takes no more width.
-void add_lying_bar(Page& page, const Rect& area) {
-  const std::vector<Tick> ticks{{0.0, "-scale"}, {0.5, "0"}, {1.0, "+scale"}};
+void add_lying_bar(Page& page, const Rect& area, const std::vector<Tick>& ticks) {
   for (const Tick& tick : ticks) {
     const int64_t x = area.x + std::llround(tick.place * static_cast<double>(area.width - 1));
     const int64_t y = area.y + area.height + 1;
@@ -103,7 +144,7 @@ void add_lying_bar(Page& page, const Rect& area) {
     add_text(page, x - std::llround(tick.place * static_cast<double>(width)),
              y + kTick + kTickToLabel, tick.label, kPlain, kInk);
   }
-  add_image(page, area, bar_image(area.width, /*upright=*/false, /*neutral=*/false));
+  add_image(page, area, bar_image(area.width, /*upright=*/false, /*neutral=*/ticks.size() == 1));
 }
 
 }  // namespace hydramix::page_parts

@@ -17,6 +17,8 @@ inline constexpr int64_t kMargin = 24, kGapX = 20, kGapY = 26;
 inline constexpr int64_t kLinePitch = 14;  // between lines of plain text
 inline constexpr int64_t kTextToImage = 6, kImageToCaption = 8;
 inline constexpr int64_t kBarThickness = 16, kTick = 4, kTickToLabel = 4;
+inline constexpr int64_t kLabelToImage = 5;
+inline constexpr std::size_t kLabelColumns = 14;  // the longest label
 
 inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -31,7 +33,17 @@ struct Size {
   int64_t width = 0, height = 0;  // pixels on the page
 };
 
+// Entries of a labelled matrix take at least a line of text, unless there are very many.
 Size measure(const MatrixPicture& picture, const Target& target, int64_t cell_pixels);
+
+// The pixels that labels take at the left of a matrix and above it.
+struct LabelSpace {
+  int64_t left = 0, top = 0;
+};
+
+LabelSpace label_space(const MatrixPicture& picture);
+// `area` is the image's.
+void add_labels(Page& page, const MatrixPicture& picture, const Size& size, const Rect& area);
 
 // "64 x 64", with a remark on averaging and on entries that are not finite.
 std::string size_note(const MatrixPicture& picture, const Size& size);
@@ -53,9 +65,10 @@ struct Tick {
 // -scale, 0, +scale to three digits; only 0 when the scale is 0.
 std::vector<Tick> scale_ticks(double scale);
 
-// A single picture's bar has its labels at the right. A gallery's lies, with the labels -scale, 0,
-// +scale below it.
+// A single picture's bar stands, with its labels at the right. A gallery's and that of a picture
+// with labels lies, with its labels below.
 void add_upright_bar(Page& page, const Rect& area, double scale);
-void add_lying_bar(Page& page, const Rect& area);
+void add_lying_bar(Page& page, const Rect& area, const std::vector<Tick>& ticks);
+int64_t lying_bar_height();  // with its labels
 
 }  // namespace hydramix::page_parts

@@ -47,12 +47,19 @@ std::string image_element(const PageImage& image) {
 }
 
 std::string text_element(const PageText& text) {
+  const int64_t length = text_width(text_columns(text.text), text.style);
+  int64_t x = text.x, y = text.y + text_ascent(text.style);  // where the baseline begins
+  std::string turned;
+  if (text.upwards) {
+    x = text.x + text_ascent(text.style);
+    y = text.y + length;
+    turned = fmt::format(" transform=\"rotate(-90 {} {})\"", x, y);
+  }
   return fmt::format(
-      "<text x=\"{}\" y=\"{}\" font-size=\"{}\"{} fill=\"{}\" textLength=\"{}\" "
+      "<text x=\"{}\" y=\"{}\"{} font-size=\"{}\"{} fill=\"{}\" textLength=\"{}\" "
       "lengthAdjust=\"spacingAndGlyphs\" xml:space=\"preserve\">{}</text>\n",
-      text.x, text.y + text_ascent(text.style), text.style.size,
-      text.style.bold ? " font-weight=\"bold\"" : "", hex(text.colour),
-      text_width(text.text.size(), text.style), xml_escaped(text.text));
+      x, y, turned, text.style.size, text.style.bold ? " font-weight=\"bold\"" : "",
+      hex(text.colour), length, xml_escaped(text.text));
 }
 
 }  // namespace

@@ -17,13 +17,20 @@ struct TextStyle {
   bool operator==(const TextStyle&) const = default;
 };
 
-int64_t text_width(std::size_t characters, TextStyle style);  // pixels, rounded up
+// Columns of a monospaced font: wide characters, such as Chinese ones, take two.
+std::size_t text_columns(std::string_view text);
+
+int64_t text_width(std::size_t columns, TextStyle style);  // pixels, rounded up
 int64_t text_height(TextStyle style);  // pixels from the top of a capital to a descender's bottom
 int64_t text_ascent(TextStyle style);  // pixels from the top of a capital to the baseline
 
 // Printable ASCII: white space becomes a blank, every other character a '?', however many bytes it
 // takes in UTF-8.
 std::string printable(std::string_view text);
+
+// UTF-8 that XML may hold: white space becomes a blank; other control characters and malformed
+// bytes become a '?'. At most `columns` columns; a longer text ends in "...".
+std::string label_text(std::string_view text, std::size_t columns);
 
 // The text if it is at most `width` pixels wide, otherwise its beginning and "...". Empty if not
 // even the dots fit.

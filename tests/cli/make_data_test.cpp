@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "cli/commands.h"
 #include "hydramix/tokenizer.h"
 #include "language/glue.h"

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "cli/commands.h"
 #include "data/token_shards.h"
 #include "hydramix/error.h"

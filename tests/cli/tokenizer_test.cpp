@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "support/expect.h"

@@ -62,7 +62,7 @@ TEST_F(RowReaderTest, FaultsNameTheLine) {
   EXPECT_THROW_WITH(open("a.tsv", "a\tb\n1\t2\t3\n")->next(), Error,
                     "line 2: has 3 cells; the header names 2. Separate cells by single tabs");
   EXPECT_THROW_WITH(open("a.jsonl", "[1]\n")->next(), Error, "line 1: is no JSON object");
-  EXPECT_THROW_WITH(open("a.jsonl", "{\"a\": \n")->next(), Error, "line 1: is no JSON object");
+  EXPECT_THROW_WITH(open("a.jsonl", "{\"a\": \n")->next(), Error, "line 1: is not JSON");
 }
 
 }  // namespace

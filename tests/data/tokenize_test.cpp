@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "data/token_shards.h"
 #include "hydramix/error.h"
 #include "support/archives.h"

@@ -14,7 +14,7 @@
 #include <map>
 #include <thread>
 
-#include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "dist/process_group.h"
 #include "hydramix/error.h"
 #include "support/expect.h"

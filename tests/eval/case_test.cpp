@@ -152,7 +152,7 @@ TEST(Case, FilesThatAreNotCasesAreExplained) {
   EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "headdim");
   broken.metadata["constructor"] =
       R"({"d_model": )" + std::string(1000, '[') + std::string(1000, ']') + "}";
-  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "nested deeper than 8 levels");
+  EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "nested deeper than 64 levels");
   broken.metadata["constructor"] = R"({"d_model": )" + std::string(100000, '1') + "}";
   EXPECT_THROW_WITH(run_case(broken, 1e-9), Error, "at most 65536 are read");
   broken.metadata["constructor"] = R"({"d_model": 60000, "headdim": 60000})";

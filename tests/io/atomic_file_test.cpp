@@ -2,6 +2,7 @@
 // AtomicFile writes completely or not at all, and a failed write leaves neither a damaged target
 // nor a temporary file.
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 
 #include <sys/stat.h>
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "hydramix/tensor_file.h"
 #include "support/expect.h"

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 

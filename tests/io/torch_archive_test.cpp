@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "io/stored_weights.h"
 #include "io/zip_archive.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "support/expect.h"
 
 namespace hydramix::test {

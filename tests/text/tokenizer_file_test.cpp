@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "hydramix/tokenizer.h"
 #include "support/expect.h"
@@ -142,7 +143,7 @@ TEST_F(TokenizerFile, NamesTheKeyThatIsNotBerts) {
   expect_refused([](json& f) { f["added_tokens"][4]["id"] = 5; }, "added_tokens[4].id is ");
   expect_refused([](json& f) { f["added_tokens"][0]["content"] = ""; }, "added_tokens[0].content");
   EXPECT_THROW_WITH(Tokenizer::load(write("broken.json", "{\"model\": ")), Error,
-                    "broken.json: not JSON, though it begins with '{'");
+                    "broken.json: is not JSON at byte");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 #include "text/tokenizer_reference.h"

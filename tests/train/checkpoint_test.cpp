@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 

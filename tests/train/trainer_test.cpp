@@ -4,8 +4,8 @@
 
 #include <csignal>
 
-#include "base/atomic_file.h"
 #include "base/random.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 #include "support/tensors.h"

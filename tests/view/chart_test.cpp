@@ -7,7 +7,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 #include "view/xml_reader.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 

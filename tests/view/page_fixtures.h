@@ -35,6 +35,24 @@ inline std::vector<MatrixPicture> gallery_pictures(int64_t count, int64_t side) 
   return out;
 }
 
+// With tokens along both axes, of all lengths, a few beyond ASCII.
+inline MatrixPicture labelled_picture(int64_t rows, int64_t cols) {
+  MatrixPicture picture = wave_picture(rows, cols, "labelled");
+  const std::vector<std::string> tokens{"[CLS]",
+                                        "the",
+                                        "##s",
+                                        "<&>",
+                                        "counterrevolutionary",
+                                        "na\xc3\xafve",
+                                        ".",
+                                        "\xe6\xb0\xb4\xe6\xb1\xa7"};
+  for (int64_t i = 0; i < rows; ++i)
+    picture.row_labels.push_back(tokens[static_cast<std::size_t>(i) % tokens.size()]);
+  for (int64_t j = 0; j < cols; ++j)
+    picture.col_labels.push_back(tokens[static_cast<std::size_t>(j) % tokens.size()]);
+  return picture;
+}
+
 inline Canvas read_png(const std::filesystem::path& path) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 #include "view/page_fixtures.h"
@@ -113,6 +114,26 @@ TEST(MatrixSvg, ShowsPixelForPixelTheImagesOfTheLayout) {
     for (int64_t y = 0; y < embedded.height(); ++y)
       for (int64_t x = 0; x < embedded.width(); ++x)
         ASSERT_EQ(embedded.at(x, y), page.at(integer(image, "x") + x, integer(image, "y") + y));
+  }
+}
+
+TEST(MatrixSvg, LabelsKeepTheirLettersAndColumnsReadUpwards) {
+  const auto texts = named(svg_of({labelled_picture(8, 8)}), "text");
+  for (const std::string label : {"<&>", "na\xc3\xafve", "\xe6\xb0\xb4\xe6\xb1\xa7"}) {
+    int64_t level = 0, turned = 0;
+    for (const XmlElement& text : texts) {
+      if (text.text != label) continue;
+      const auto turn = text.attributes.find("transform");
+      if (turn == text.attributes.end()) {
+        ++level;
+        continue;
+      }
+      ++turned;
+      EXPECT_EQ(turn->second,
+                concat("rotate(-90 ", integer(text, "x"), " ", integer(text, "y"), ")"));
+    }
+    EXPECT_EQ(level, 1) << label;
+    EXPECT_EQ(turned, 1) << label;
   }
 }
 

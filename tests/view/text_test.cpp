@@ -42,5 +42,23 @@ TEST(Text, WrapsBetweenWordsAndEndsInDots) {
   EXPECT_EQ(wrap("incomprehensibilities abound", ten, 2, kPlain), (Lines{"incompr...", "abound"}));
 }
 
+TEST(Text, LabelsKeepLettersOfAllScriptsAndNothingThatXmlForbids) {
+  const std::string water = "\xe6\xb0\xb4";  // one character, two columns
+  EXPECT_EQ(label_text("na\xc3\xafve", 5), "na\xc3\xafve");
+  EXPECT_EQ(label_text("na\xc3\xafve", 4), "n...");
+  EXPECT_EQ(text_columns("na\xc3\xafve"), 5u);
+  EXPECT_EQ(text_columns(water + water), 4u);
+  EXPECT_EQ(label_text(water + water, 4), water + water);
+  EXPECT_EQ(label_text(water + water + water, 5), water + "...");
+  EXPECT_EQ(label_text("abcd", 2), "");
+  EXPECT_EQ(label_text(std::string_view("a\tb\0\x1f\x7f", 6), 9), "a b???");
+  // Malformed: a lone continuation, cut short, overlong, a surrogate, U+FFFF.
+  EXPECT_EQ(label_text("\x80", 9), "?");
+  EXPECT_EQ(label_text("\xe6\xb0", 9), "??");
+  EXPECT_EQ(label_text("\xc0\xaf", 9), "??");
+  EXPECT_EQ(label_text("\xed\xa0\x80", 9), "???");
+  EXPECT_EQ(label_text("\xef\xbf\xbf", 9), "?");
+}
+
 }  // namespace
 }  // namespace hydramix

@@ -157,10 +157,6 @@ TEST(MatrixPage, HugeAndTinyValuesKeepTheirColours) {
   }
 }
 
-Rect ink(const PageText& text) {
-  return {text.x, text.y, text_width(text.text.size(), text.style), text_height(text.style)};
-}
-
 TEST(MatrixPage, TextsKeepClearOfEachOtherOfThePicturesAndOfTheEdge) {
   const std::string long_title(200, 'W');
   std::vector<std::pair<std::vector<MatrixPicture>, PageOptions>> pages;
@@ -171,19 +167,26 @@ TEST(MatrixPage, TextsKeepClearOfEachOtherOfThePicturesAndOfTheEdge) {
           pages.push_back({gallery_pictures(count, side), {title, count == 7 ? 1 : 0, cell}});
   pages.push_back({gallery_pictures(3, 401), {}});  // averaged, so with a longer note
   pages.push_back({{wave_picture(2, 900, long_title), wave_picture(900, 2)}, {}});
+  for (const int64_t cell : {0, 3, 13})
+    for (const auto& [rows, cols] :
+         {std::pair<int64_t, int64_t>{1, 1}, {9, 9}, {2, 40}, {150, 7}}) {
+      pages.push_back({{labelled_picture(rows, cols)}, {"", 0, cell}});
+      pages.push_back({{labelled_picture(rows, cols), wave_picture(9, 9), labelled_picture(9, 9)},
+                       {"Words", 2, cell}});
+    }
   for (const auto& [pictures, options] : pages) {
     SCOPED_TRACE(concat(pictures.size(), " pictures of ", pictures[0].cols, ", ",
                         options.cell_pixels, " pixels, title '", options.title, "'"));
     const Page page = layout_page(pictures, options);
     for (std::size_t a = 0; a < page.texts.size(); ++a) {
-      const Rect box = ink(page.texts[a]);
+      const Rect box = page.texts[a].area();
       EXPECT_TRUE(box.x >= 10 && box.y >= 10 && box.x + box.width <= page.width - 10 &&
                   box.y + box.height <= page.height - 10)
           << page.texts[a].text;
       for (const PageImage& image : page.images)
         EXPECT_TRUE(apart(box, image.area)) << page.texts[a].text;
       for (std::size_t b = 0; b < a; ++b)
-        EXPECT_TRUE(apart(box, ink(page.texts[b])))
+        EXPECT_TRUE(apart(box, page.texts[b].area()))
             << page.texts[a].text << " and " << page.texts[b].text;
     }
   }
@@ -220,6 +223,45 @@ TEST(MatrixPage, ColumnsAndPixelsCanBeChosen) {
   EXPECT_EQ(page.images[1].area.y, page.images[2].area.y);
   EXPECT_LT(page.images[2].area.y, page.images[3].area.y);
   EXPECT_EQ(page.images[1].area.x, page.images[3].area.x);
+}
+
+// Labels of rows end at the left of the image, those of columns above it, each at its entry.
+TEST(MatrixPage, LabelsStandAtTheirRowsAndColumns) {
+  for (const int64_t cell : {0, 13, 3}) {
+    const MatrixPicture picture = labelled_picture(8, 8);
+    const Page page = layout_page({picture}, {"", 0, cell});
+    const Rect image = page.images[1].area;
+    const int64_t pitch = image.width / 8;
+    EXPECT_EQ(image.height, image.width);
+    int64_t rows = 0, cols = 0;
+    for (const PageText& text : page.texts) {
+      const auto found = std::find(picture.row_labels.begin(), picture.row_labels.end(), text.text);
+      if (found == picture.row_labels.end()) continue;
+      const int64_t middle = (found - picture.row_labels.begin()) * pitch + pitch / 2;
+      const Rect area = text.area();
+      if (text.upwards) {
+        ++cols;
+        EXPECT_LT(area.y + area.height, image.y) << text.text;
+        EXPECT_NEAR(area.x + area.width / 2, image.x + middle, 6) << text.text;
+      } else {
+        ++rows;
+        EXPECT_LT(area.x + area.width, image.x) << text.text;
+        EXPECT_NEAR(area.y + area.height / 2, image.y + middle, 6) << text.text;
+      }
+    }
+    // One of the eight labels is too long to be shown in full. Entries of three pixels leave room
+    // for every fourth label: the first, and the long one.
+    EXPECT_EQ(rows, cell == 3 ? 1 : 7);
+    EXPECT_EQ(cols, rows);
+    EXPECT_TRUE(shows(page, "counterrevo..."));
+  }
+}
+
+TEST(MatrixPage, LabelsForSomeRowsOnlyAreRefused) {
+  MatrixPicture picture = labelled_picture(4, 5);
+  picture.col_labels.pop_back();
+  EXPECT_THROW_WITH(layout_page({picture}, {}), Error,
+                    "'labelled': 4 labels for 5 rows or columns");
 }
 
 TEST(MatrixPage, ThePageTitleTakesTheHeadingOfASinglePicture) {

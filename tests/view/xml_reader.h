@@ -74,7 +74,7 @@ class XmlReader {
         at_ = end + 1;
       } else {
         const auto byte = static_cast<unsigned char>(peek());
-        if (byte != '\n' && (byte < ' ' || byte > '~')) fail("raw byte");
+        if (byte != '\n' && (byte < ' ' || byte == 0x7F)) fail("raw byte");
         out += xml_[at_++];
       }
     }

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "glue/sentence_task.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 

@@ -2,6 +2,7 @@
 // Fine-tuning on a user's own files, one test for each kind of label, in the built-in language.
 #include <csignal>
 
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/glue.h"
 #include "train/finetune.h"

@@ -49,6 +49,12 @@ class SequenceClassifierImpl : public torch::nn::Module {
   // are all zero. In training mode (train(), eval()) with any dropout > 0 the key is needed.
   torch::Tensor forward(const torch::Tensor& ids, const torch::Tensor& type_ids,
                         const Layout& layout = {}, const DropoutKey& dropout = {}) const;
+  // As BertEncoderImpl::encode().
+  torch::Tensor encode(const torch::Tensor& ids, const torch::Tensor& type_ids,
+                       const Layout& layout = {}, const DropoutKey& dropout = {},
+                       const std::function<void(const torch::Tensor&)>& observe = {}) const {
+    return bert->encode(ids, type_ids, layout, dropout, observe);
+  }
   // Throws unless ids and type_ids (or undefined) can be encoded; see BertEncoderImpl.
   void check_ids(const torch::Tensor& ids, const torch::Tensor& type_ids) const {
     bert->check_ids(ids, type_ids);
@@ -68,8 +74,6 @@ class SequenceClassifierImpl : public torch::nn::Module {
   const ClassifierOptions& options() const { return options_; }
 
  private:
-  // hidden (B, L, d_model) -> (S, d_model), or (n, d_model) for tokens
-  torch::Tensor rows_to_pool(const torch::Tensor& hidden, const Layout& layout) const;
   // x (S, d_model) or (n, d_model) -> the same shape, some channels zero
   torch::Tensor dropped(const torch::Tensor& x, const Sequences& sequences,
                         const DropoutKey& key) const;

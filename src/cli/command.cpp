@@ -141,7 +141,9 @@ class Parser {
         return true;
       }
       if (flag != flag_of(field)) continue;
-      const bool bare = is_bool(field) && equals == std::string::npos;
+      // After a bare flag only true and false are its value; any other word is an argument.
+      const bool bare = is_bool(field) && equals == std::string::npos &&
+                        (word + 1 == end || (word[1] != "true" && word[1] != "false"));
       values_[field.path].push_back(bare ? "true" : value());
       return true;
     }
@@ -199,6 +201,9 @@ int run_one(const Command& command, const Words& words, std::ostream& out) {
   Fields fields = leaves(invocation.fields);
   for (Field& field : fields) field.path = spelled(field);
 
+  HYDRAMIX_CHECK_USAGE(!words.empty() || !command.needs_words, command.name,
+                       ": nothing is given.\n", command_usage(command), "\nRun 'hydramix help ",
+                       command.name, "' for all options.");
   Parser parser(command, fields);
   parser.parse(words);
   if (parser.wants_help()) {

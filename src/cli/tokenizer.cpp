@@ -49,7 +49,7 @@ struct TokenizerCommandOptions {
     v("cased", self.cased, "keep case and accents; for a vocab.txt");
     v("jsonl", self.jsonl,
       "file of JSON lines, - for stdin: encode reads a text or a list of two, a pair; decode reads "
-      "a list of ids");
+      "a list of ids, or what encode prints");
     v("max_length", self.max_length, Range{0, 1 << 30},
       "encode: cut to this many tokens with [CLS] and [SEP]; 0: do not cut");
     v("keep_special", self.keep_special, "decode: show [CLS] and other special tokens");
@@ -131,12 +131,19 @@ int encode(const Options& o) {
   return 0;
 }
 
-// [7592, 2088] or 7592 2088 or 7592,2088
+// [7592, 2088] or 7592 2088 or 7592,2088 or what encode prints: {"ids": [7592, 2088], ...}
 std::vector<int32_t> parse_ids(const std::string& line) {
-  constexpr const char* kExpected = "ids, as [7592, 2088] or 7592 2088";
+  constexpr const char* kExpected = "ids, as [7592, 2088] or 7592 2088 or {\"ids\": [7592, 2088]}";
   std::vector<int32_t> ids;
-  if (const auto at = line.find_first_not_of(" \t"); at != line.npos && line[at] == '[') {
-    for (const auto& value : parse_line(line, kExpected)) {
+  const auto start = line.find_first_not_of(" \t");
+  if (start != line.npos && (line[start] == '[' || line[start] == '{')) {
+    auto list = parse_line(line, kExpected);
+    if (list.is_object()) {
+      HYDRAMIX_CHECK(list.contains("ids") && list["ids"].is_array(), in_quotes(line),
+                     " has no list \"ids\"; expected ", kExpected, ".");
+      list = ordered_json(list["ids"]);
+    }
+    for (const auto& value : list) {
       HYDRAMIX_CHECK(value.is_number_integer() && value >= 0 && value <= 0x7FFFFFFF,
                      in_quotes(value.dump()), " is no id; expected ", kExpected, ".");
       ids.push_back(value.get<int32_t>());

@@ -14,12 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The extension of the format, without .gz or .zst.
-std::string format_ending(fs::path path) {
-  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
-  return path.extension().string();
-}
-
 bool is_one_of(const std::string& ending, std::initializer_list<const char*> known) {
   return std::find(known.begin(), known.end(), ending) != known.end();
 }
@@ -66,7 +60,8 @@ void add_folder(const fs::path& folder, const fs::path& out, InputFiles& found) 
   collect(folder, out, paths);
   std::sort(paths.begin(), paths.end());
   for (const fs::path& path : paths)
-    if (holds_json_lines(path.string()) || is_one_of(format_ending(path), {".txt", ".text"}))
+    if (holds_json_lines(path.string()) ||
+        is_one_of(format_ending(path.string()), {".txt", ".text"}))
       found.files.push_back(checked_input(path));
     else
       found.skipped.push_back(path.string());
@@ -78,6 +73,12 @@ int64_t InputFiles::bytes() const {
   int64_t sum = 0;
   for (const InputFile& file : files) sum += file.bytes;
   return sum;
+}
+
+std::string format_ending(const std::string& name) {
+  fs::path path = name;
+  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
+  return path.extension().string();
 }
 
 bool holds_json_lines(const std::string& path) {

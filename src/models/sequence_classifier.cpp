@@ -7,6 +7,7 @@
 #include "hydramix/error.h"
 #include "hydramix/weights.h"
 #include "models/bert_parts.h"
+#include "models/pooling.h"
 #include "ops/dropout.h"
 #include "ops/projection.h"
 
@@ -68,22 +69,6 @@ SequenceClassifierImpl::SequenceClassifierImpl(const BertOptions& encoder,
   initialize_as_bert(*this, encoder);
 }
 
-torch::Tensor SequenceClassifierImpl::rows_to_pool(const torch::Tensor& hidden,
-                                                   const Layout& layout) const {
-  if (options_.pooling == kTokens) return layout.to_tokens(hidden).flatten(0, 1);
-  const auto sequences = layout.sequences(hidden.size(0), hidden.size(1));
-  const int64_t count = sequences.count();
-  const auto bounds = torch::tensor(sequences.offsets(), torch::kInt64);
-  const auto first = bounds.narrow(0, 0, count);
-  if (options_.pooling == "cls")
-    return layout.to_tokens(hidden).flatten(0, 1).index_select(
-        0, first.to(hidden.device(), /*non_blocking=*/true));
-  // Sums over padded rows. Atomic additions would not be deterministic, and differences of prefix
-  // sums would be inexact.
-  const auto lengths = (bounds.narrow(0, 1, count) - first).to(hidden.options());
-  return layout.to_rows(hidden).narrow(0, 0, count).sum(1) / lengths.unsqueeze(1);
-}
-
 torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const Sequences& sequences,
                                               const DropoutKey& key) const {
   if (!is_training() || options_.dropout == 0) return x;
@@ -105,7 +90,9 @@ torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const Sequ
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& ids,
                                               const torch::Tensor& type_ids, const Layout& layout,
                                               const DropoutKey& dropout) const {
-  auto rows = rows_to_pool(bert->encode(ids, type_ids, layout, dropout), layout);
+  const auto hidden = bert->encode(ids, type_ids, layout, dropout);
+  auto rows = options_.pooling == kTokens ? layout.to_tokens(hidden).flatten(0, 1)
+                                          : pooled(hidden, layout, options_.pooling);
   // The last layers are always in float32: one row per sequence costs little, and a bfloat16 score
   // would have two digits.
   if (!encoder_options().pooler && rows.scalar_type() == torch::kBFloat16)

@@ -3,6 +3,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -158,6 +159,11 @@ void append_utf8(char32_t c, std::string& out) {
 
 void check_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) next_character(text, at);
+}
+
+std::size_t column_width(char32_t c) {
+  return static_cast<std::size_t>(
+      std::max(0, utf8proc_charwidth(static_cast<utf8proc_int32_t>(c))));
 }
 
 }  // namespace hydramix::unicode

@@ -46,4 +46,7 @@ char32_t next_character(std::string_view text, std::size_t& at);
 void append_utf8(char32_t c, std::string& out);
 void check_utf8(std::string_view text);
 
+// Columns of a terminal that the character takes: 0, 1 or 2.
+std::size_t column_width(char32_t c);
+
 }  // namespace hydramix::unicode

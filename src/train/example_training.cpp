@@ -7,7 +7,6 @@
 #include "data/shuffle.h"
 #include "hydramix/error.h"
 #include "models/packed_ids.h"
-#include "train/device.h"
 
 namespace hydramix {
 

@@ -143,6 +143,8 @@ std::optional<Totals> Trainer::accumulate() {
     // Weights change only at the end of a step, so an interrupted step can be repeated. With
     // several ranks the step is finished, since others wait for this rank's gradients.
     if (Interrupt::signal() != 0 && communicator_.size() == 1) return std::nullopt;
+    if (is_first() && events_.micro_batch)
+      events_.micro_batch({step_, options_.steps, done, share});
     const Slice slice{first + done, std::min(options_.micro_batch, share - done)};
     const bool last = done + slice.count == share;
     std::optional<Slice> next;

@@ -80,8 +80,15 @@ struct StepReport {
   int64_t skipped = 0;
 };
 
+// Reported before each micro-batch of rank 0: a step of a large model may take minutes.
+struct MicroBatchReport {
+  int64_t step = 0, steps = 0;      // done, total
+  int64_t done = 0, sequences = 0;  // of this step, on this rank
+};
+
 struct TrainEvents {
   std::function<void(int64_t step)> started;  // with the steps already done
+  std::function<void(const MicroBatchReport&)> micro_batch;
   std::function<void(const StepReport&)> step;
   std::function<void(int64_t step, const nlohmann::ordered_json&)> evaluation;
   std::function<void(const std::string&)> message;  // rank 0 only

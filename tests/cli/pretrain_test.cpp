@@ -213,6 +213,24 @@ TEST(Pretrain, WhatCannotWorkIsSaidBeforeAnyWork) {
   }
 }
 
+TEST(Pretrain, WithoutArgumentsShowsItsUsage) {
+  TemporaryFolder folder;
+  const auto r = run("pretrain");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_EQ(r.out, "");
+  EXPECT_TRUE(contains(r.err, "usage: hydramix pretrain [options] [RECIPE]")) << r.err;
+  EXPECT_TRUE(contains(r.err, "hydramix pretrain recipes/tiny.yaml")) << r.err;
+}
+
+TEST(Pretrain, ALongStepShowsThatItHasBegun) {
+  TemporaryFolder folder;
+  // One step of more sequences than a few seconds allow; it is stopped in the middle.
+  const auto r =
+      run(tiny(folder / "run") + " --train.steps 1 --train.batch 65536", "timeout --signal=INT 6");
+  EXPECT_TRUE(contains(r.err, "building hydra: ")) << r.err;
+  EXPECT_TRUE(contains(r.err, "0/1 steps  sequence ")) << r.err;
+}
+
 TEST(Pretrain, ARunWithOtherOptionsIsNotWrittenOver) {
   TemporaryFolder folder;
   const auto out = folder / "run";
@@ -258,7 +276,7 @@ TEST(Trained, CanBeEvaluatedAskedAndUsedForVectors) {
   const auto bad = run("embed " + (folder / "bad.txt").string() + " --model " + out + " --out " +
                        (folder / "b.npy").string());
   EXPECT_EQ(bad.code, 1);
-  EXPECT_TRUE(contains(bad.err, "bad.txt, line 2")) << bad.err;
+  EXPECT_TRUE(contains(bad.err, "bad.txt: line 2")) << bad.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "b.npy"));
 }
 

@@ -83,7 +83,6 @@ int embed(const EmbedOptions& options) {
         }
         results.flush();
       });
-  HYDRAMIX_CHECK(count > 0, "embed: ", options.files.front(), ": no texts in it.");
   if (format == "npy") results.replace_beginning(npy_header_of_rows(count, width));
   results.commit();
   notes.print(embedder.max_length());

@@ -84,21 +84,19 @@ int fill_mask(const FillMaskOptions& options) {
   TextNotes notes;
   if (format == "tsv") results.write("text\tmask\ttoken\tprobability\n");
   int64_t number = 0;  // of the text
-  const int64_t count = for_each_text_batch(
-      "fill-mask", rows, results, options.job, [&](std::span<const TextRow> some) {
-        std::vector<std::string> batch;
-        for (const auto& row : some) batch.push_back(row.first);
-        const auto answers = model.fill(batch, options.top);
-        for (std::size_t i = 0; i < some.size(); ++i) {
-          notes.add(some[i], answers[i].tokens);
-          ++number;
-          results.write(format == "text"    ? as_text(some[i], answers[i])
-                        : format == "jsonl" ? as_json(some[i], answers[i])
-                                            : as_rows(number, answers[i]));
-        }
-        results.flush();
-      });
-  HYDRAMIX_CHECK(count > 0, "fill-mask: ", files.front(), ": no texts in it.");
+  for_each_text_batch("fill-mask", rows, results, options.job, [&](std::span<const TextRow> some) {
+    std::vector<std::string> batch;
+    for (const auto& row : some) batch.push_back(row.first);
+    const auto answers = model.fill(batch, options.top);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      notes.add(some[i], answers[i].tokens);
+      ++number;
+      results.write(format == "text"    ? as_text(some[i], answers[i])
+                    : format == "jsonl" ? as_json(some[i], answers[i])
+                                        : as_rows(number, answers[i]));
+    }
+    results.flush();
+  });
   results.commit();
   notes.print(model.max_length());
   return 0;

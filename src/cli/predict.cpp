@@ -182,23 +182,21 @@ int predict_texts(const PredictOptions& options, const TextClassifier& classifie
   const auto& labels = classifier.labels();
   TextNotes notes;
   if (format == "tsv") results.write(table_head(labels));
-  const int64_t count = for_each_text_batch(
-      "predict", rows, results, options.job, [&](std::span<const TextRow> some) {
-        std::vector<TextClassifier::Text> texts;
-        for (const auto& row : some) {
-          check_row(row, classifier);
-          texts.push_back({row.first, row.second});
-        }
-        const auto answers = classifier.classify(texts);
-        for (std::size_t i = 0; i < some.size(); ++i) {
-          notes.add(some[i], answers[i].tokens);
-          results.write(format == "text"    ? as_text(some[i], answers[i])
-                        : format == "jsonl" ? as_json(some[i], answers[i], labels)
-                                            : as_row(answers[i]));
-        }
-        results.flush();
-      });
-  HYDRAMIX_CHECK(count > 0, "predict: ", options.files.front(), ": no texts in it.");
+  for_each_text_batch("predict", rows, results, options.job, [&](std::span<const TextRow> some) {
+    std::vector<TextClassifier::Text> texts;
+    for (const auto& row : some) {
+      check_row(row, classifier);
+      texts.push_back({row.first, row.second});
+    }
+    const auto answers = classifier.classify(texts);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      notes.add(some[i], answers[i].tokens);
+      results.write(format == "text"    ? as_text(some[i], answers[i])
+                    : format == "jsonl" ? as_json(some[i], answers[i], labels)
+                                        : as_row(answers[i]));
+    }
+    results.flush();
+  });
   results.commit();
   notes.print(classifier.max_length());
   return 0;

@@ -136,6 +136,8 @@ int64_t for_each_text_batch(const std::string& command, TextRows& rows, const Re
     count += std::ssize(batch);
     if (progress) progress->advance_to(rows.consumed());
   }
+  HYDRAMIX_CHECK(count > 0 || results.closed(), command,
+                 ": the input is empty; expected texts. Check the file and --format.");
   return count;
 }
 

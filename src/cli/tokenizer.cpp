@@ -260,7 +260,6 @@ int train(const Options& o) {
   options.max_alphabet = o.max_alphabet;
   if (!o.lowercase) options.tokenizer = TokenizerOptions::cased();
 
-  constexpr uintmax_t kMiB = 1 << 20;
   uintmax_t total = 0;
   for (const auto& path : o.input) {
     std::error_code error;
@@ -269,14 +268,14 @@ int train(const Options& o) {
   }
   WordCounter words(options.tokenizer);
   {
-    Progress progress("reading", static_cast<int64_t>(total / kMiB), "MiB");
-    uintmax_t read = 0;
+    const auto bytes = static_cast<int64_t>(total);
+    Progress progress("reading", bytes, byte_unit(bytes));
+    int64_t read = 0;
     for (const auto& path : o.input)
       for_each_line(path, [&](const std::string& line) {
         words.add(line);
-        const uintmax_t before = read / kMiB;
-        read += line.size() + 1;
-        for (uintmax_t k = before; k < std::min(read, total) / kMiB; ++k) progress.advance();
+        read += std::ssize(line) + 1;
+        progress.advance_to(std::min(read, bytes));  // a packed file holds more than its size
       });
   }
   HYDRAMIX_CHECK(!words.counts().empty(), o.input[0], o.input.size() > 1 ? " and the others" : "",

@@ -25,9 +25,9 @@ struct TextRow {
 };
 
 struct TextRowOptions {
-  std::string format = "auto";  // "text", "jsonl", "tsv"; "auto": by the file's name, else text
-  std::string field = "text";   // of a JSON object, or the column of a table
-  std::string second_field;     // of the second text of a pair; empty: there is none
+  std::string format = "auto";    // "text", "jsonl", "tsv"; "auto": by the file's name, else text
+  std::string field = "text";     // of a JSON object, or the column of a table
+  std::string second_field = "";  // of the second text of a pair; empty: there is none
 };
 
 class TextRows {

@@ -145,7 +145,7 @@ TEST_F(TextCommands, WhatCannotWorkIsSaidBeforeTheWork) {
       {"embed " + file + model() + " --to tsv --out " + file, 2, "is an input"},
       {"embed " + file + model() + " --out " + at("nowhere/v.npy"), 1, "nowhere"},
       {"embed " + at("absent.txt") + model(), 1, "absent.txt"},
-      {"embed " + write("empty.txt", "") + model(), 1, "no texts in it"},
+      {"embed " + write("empty.txt", "") + model(), 1, "the input is empty"},
       {"embed " + write("bad.txt", "good\n\xff\xfe\n") + model() + " --out " + at("b.npy"), 1,
        "bad.txt: line 2: "},
       {"fill-mask" + model(), 2, "no texts"},

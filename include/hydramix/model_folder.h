@@ -52,6 +52,9 @@ void save_classifier(const std::filesystem::path& folder, const SequenceClassifi
 // As load_model().
 ClassifierFolder load_classifier(const std::filesystem::path& folder);
 
+// What a classifier's folder says of it, without its weights. Throws as load_classifier() does.
+ClassifierTask load_classifier_task(const std::filesystem::path& folder);
+
 // Whether the folder's config.json is a classifier's; false where there is none.
 bool is_classifier(const std::filesystem::path& folder);
 

@@ -19,7 +19,7 @@ constexpr std::size_t kLongestRow = 16 << 20;
 CsvReader::CsvReader(const std::filesystem::path& path)
     : path_(path),
       hash_(kFnvStart),
-      stream_(std::make_unique<HashedStream>(open_bytes(path), hash_)),
+      stream_(std::make_unique<HashedStream>(open_text(path), hash_)),
       buffer_(256 << 10) {
   peek();
   const std::size_t mark = kByteOrderMark.size();

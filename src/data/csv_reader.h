@@ -16,6 +16,7 @@ namespace hydramix {
 
 class CsvReader {
  public:
+  // "-" is stdin.
   explicit CsvReader(const std::filesystem::path& path);
   // The stream points to the hash.
   CsvReader(const CsvReader&) = delete;
@@ -27,6 +28,7 @@ class CsvReader {
   int64_t line() const { return row_line_; }  // where the row begins, counted from 1
   std::string where() const;                  // "mine.csv: line 3"
   std::string fingerprint() const;            // as TableReader's
+  int64_t consumed() const { return stream_->consumed(); }
 
  private:
   static constexpr int kEnd = -1;

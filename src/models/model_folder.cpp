@@ -146,6 +146,15 @@ Config read_config(const std::filesystem::path& folder) {
   return result;
 }
 
+Config read_classifier_config(const std::filesystem::path& folder) {
+  auto config = read_config(folder);
+  HYDRAMIX_CHECK(config.classifier, config_path(folder).string(),
+                 ": has no key 'classifier': this is a masked-language model; expected a "
+                 "classifier. Make one of it with hydramix finetune, or open it with "
+                 "load_model().");
+  return config;
+}
+
 void save(const std::filesystem::path& folder, const torch::nn::Module& model, const Json& config) {
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
@@ -212,12 +221,12 @@ void save_classifier(const std::filesystem::path& folder, const SequenceClassifi
   save(folder, *model, config);
 }
 
+ClassifierTask load_classifier_task(const std::filesystem::path& folder) {
+  return read_classifier_config(folder).classifier->about;
+}
+
 ClassifierFolder load_classifier(const std::filesystem::path& folder) {
-  const auto config = read_config(folder);
-  HYDRAMIX_CHECK(config.classifier, config_path(folder).string(),
-                 ": has no key 'classifier': this is a masked-language model; expected a "
-                 "classifier. Make one of it with hydramix finetune, or open it with "
-                 "load_model().");
+  const auto config = read_classifier_config(folder);
   SequenceClassifier model(config.model, config.classifier->options);
   load(folder, config, *model);
   return {config.classifier->about, model};

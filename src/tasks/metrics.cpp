@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hydramix/error.h"
+#include "tasks/entities.h"
 
 namespace hydramix {
 namespace {
@@ -162,6 +163,23 @@ nlohmann::ordered_json scores(const TextTask& task, Values predicted, Values act
   nlohmann::ordered_json json;
   for (const auto& name : task.metrics) json[name] = metric(name, predicted, actual);
   return with_score(task, json);
+}
+
+nlohmann::ordered_json tag_scores(const TextTask& task,
+                                  std::span<const std::vector<std::string>> predicted,
+                                  std::span<const std::vector<std::string>> actual) {
+  EntityCounts counts;
+  double right = 0, words = 0;
+  for (std::size_t s = 0; s < actual.size(); ++s) {
+    counts.add(predicted[s], actual[s]);
+    for (std::size_t w = 0; w < actual[s].size(); ++w)
+      right += predicted[s][w] == actual[s][w] ? 1 : 0;
+    words += static_cast<double>(actual[s].size());
+  }
+  return with_score(task, {{"precision", counts.precision()},
+                           {"recall", counts.recall()},
+                           {"f1", counts.f1()},
+                           {"accuracy", words > 0 ? right / words : 0.0}});
 }
 
 nlohmann::ordered_json with_score(const TextTask& task, const nlohmann::ordered_json& metrics) {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -40,6 +42,12 @@ nlohmann::ordered_json scores(const TextTask& task, std::span<const double> pred
 
 // The metrics by name in the order of the task's list, then "score". `metrics` must have them all.
 nlohmann::ordered_json with_score(const TextTask& task, const nlohmann::ordered_json& metrics);
+
+// Of tags of words, sentence by sentence: precision, recall and F1 of entities (tasks/entities.h)
+// and the accuracy of tags, as far as the task has them, and "score".
+nlohmann::ordered_json tag_scores(const TextTask& task,
+                                  std::span<const std::vector<std::string>> predicted,
+                                  std::span<const std::vector<std::string>> actual);
 
 // Whether people read it in percent: all but "loss" and "rmse".
 bool is_share(std::string_view metric);

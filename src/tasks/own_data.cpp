@@ -133,45 +133,11 @@ Names found_tags(const RawFile& file) {
   return tags;
 }
 
-TextTask described(LabelKind kind, const OwnColumns& columns, const RawFile& file) {
-  TextTask task;
-  task.name = kind_name(kind);
-  task.kind = kind;
-  task.pairs = !columns.pair.empty();
-  switch (kind) {
-    case LabelKind::kClasses:
-      task.labels = found_classes(file, columns);
-      task.metrics = {"accuracy", "macro_f1"};
-      task.scored = {"accuracy"};
-      break;
-    case LabelKind::kScore:
-      task.metrics = {"pearson", "spearman", "rmse"};
-      task.scored = {"spearman"};
-      break;
-    case LabelKind::kLabels:
-      task.labels = found_labels(file, columns);
-      task.metrics = {"micro_f1", "macro_f1", "exact"};
-      task.scored = {"micro_f1"};
-      break;
-    case LabelKind::kTokens:
-      task.labels = found_tags(file);
-      if (std::all_of(task.labels.begin(), task.labels.end(), is_entity_tag)) {
-        task.metrics = {"precision", "recall", "f1", "accuracy"};
-        task.scored = {"f1"};
-      } else {
-        task.metrics = {"accuracy"};
-      }
-      break;
-    case LabelKind::kPairs:
-      if (columns.label.empty()) {
-        task.metrics = {"recall@1", "recall@10", "mrr"};
-        task.scored = {"mrr"};
-      } else {
-        task.metrics = {"pearson", "spearman", "recall@1", "recall@10", "mrr"};
-        task.scored = {"spearman"};
-      }
-  }
-  return task;
+Names found_names(LabelKind kind, const OwnColumns& columns, const RawFile& file) {
+  if (kind == LabelKind::kClasses) return found_classes(file, columns);
+  if (kind == LabelKind::kLabels) return found_labels(file, columns);
+  if (kind == LabelKind::kTokens) return found_tags(file);
+  return {};
 }
 
 double score_in(const RawFile& file, const RawRow& row, const OwnColumns& columns) {
@@ -250,6 +216,45 @@ void hold_out(OwnData& data, const OwnDataOptions& options) {
 
 }  // namespace
 
+TextTask own_task(LabelKind kind, const OwnColumns& columns, Names labels) {
+  TextTask task;
+  task.name = kind_name(kind);
+  task.kind = kind;
+  task.pairs = !columns.pair.empty();
+  task.labels = std::move(labels);
+  switch (kind) {
+    case LabelKind::kClasses:
+      task.metrics = {"accuracy", "macro_f1"};
+      task.scored = {"accuracy"};
+      break;
+    case LabelKind::kScore:
+      task.metrics = {"pearson", "spearman", "rmse"};
+      task.scored = {"spearman"};
+      break;
+    case LabelKind::kLabels:
+      task.metrics = {"micro_f1", "macro_f1", "exact"};
+      task.scored = {"micro_f1"};
+      break;
+    case LabelKind::kTokens:
+      if (std::all_of(task.labels.begin(), task.labels.end(), is_entity_tag)) {
+        task.metrics = {"precision", "recall", "f1", "accuracy"};
+        task.scored = {"f1"};
+      } else {
+        task.metrics = {"accuracy"};
+      }
+      break;
+    case LabelKind::kPairs:
+      if (columns.label.empty()) {
+        task.metrics = {"recall@1", "recall@10", "mrr"};
+        task.scored = {"mrr"};
+      } else {
+        task.metrics = {"pearson", "spearman", "recall@1", "recall@10", "mrr"};
+        task.scored = {"spearman"};
+      }
+  }
+  return task;
+}
+
 OwnData read_own_data(const OwnDataOptions& options) {
   const bool known = !options.kind.empty();
   LabelKind kind = known ? label_kind(options.kind) : LabelKind::kClasses;
@@ -257,7 +262,7 @@ OwnData read_own_data(const OwnDataOptions& options) {
   data.columns = complete_columns(options.columns, kind);
   auto file = read_raw_rows(options.data, options.format, kind, data.columns, RawLabels::kNeeded);
   if (!known) kind = found_kind(file);
-  data.task = described(kind, data.columns, file);
+  data.task = own_task(kind, data.columns, found_names(kind, data.columns, file));
   data.train = interpreted(file, data.task, data.columns);
   data.train_fingerprint = file.fingerprint;
   if (data.task.is_regression() || (kind == LabelKind::kPairs && !data.columns.label.empty()))

@@ -36,6 +36,9 @@ struct OwnData {
   std::string origin;                              // of dev, for messages
 };
 
+// A task on own files: its metrics follow from the rest.
+TextTask own_task(LabelKind kind, const OwnColumns& columns, std::vector<std::string> labels);
+
 OwnData read_own_data(const OwnDataOptions& options);
 
 // Examples for a model that exists, with targets where the file has them and `needs_labels` is

@@ -3,25 +3,18 @@
 
 #include <cmath>
 
-#include "hydramix/error.h"
+#include "models/word_pieces.h"
 
 namespace hydramix {
 namespace {
 
 EncodedExample encoded_words(const std::vector<std::string>& words, const Tokenizer& tokenizer,
                              int64_t max_length) {
+  auto pieces = word_pieces(words, tokenizer, max_length);
   EncodedExample one;
-  one.ids = {tokenizer.special().cls};
-  bool full = false;  // no word after the first that does not fit
-  for (const auto& word : words) {
-    const auto before = one.ids.size();
-    if (!full) tokenizer.append_ids(word, one.ids);
-    full = full || (max_length > 0 && std::ssize(one.ids) >= max_length);
-    if (full) one.ids.resize(before);
-    one.places.push_back(one.ids.size() > before ? static_cast<int64_t>(before) : -1);
-  }
-  one.ids.push_back(tokenizer.special().sep);
+  one.ids = std::move(pieces.ids);
   one.type_ids.assign(one.ids.size(), 0);
+  one.places = std::move(pieces.places);
   return one;
 }
 

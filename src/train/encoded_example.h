@@ -15,8 +15,7 @@ struct EncodedExample {
   std::vector<double> targets;            // as in Example; empty if unknown
   int64_t line = 0;                       // of the file
   std::vector<int32_t> partner_ids = {};  // kPairs: the second text, a sequence of its own
-  // kTokens: the place of each word's first piece among the ids; -1 where it was cut off, or has no
-  // piece.
+  // kTokens: of WordPieces.
   std::vector<int64_t> places = {};
 };
 

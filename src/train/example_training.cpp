@@ -6,7 +6,6 @@
 
 #include "data/shuffle.h"
 #include "hydramix/error.h"
-#include "models/packed_ids.h"
 
 namespace hydramix {
 
@@ -50,16 +49,8 @@ ExampleBatch ExampleTraining::upload(const std::vector<const EncodedExample*>& e
       packed.add(example->partner_ids, std::vector<int32_t>(example->partner_ids.size()));
     targets.insert(targets.end(), example->targets.begin(), example->targets.end());
   }
-  const bool typed = task_.pairs && objective_->sequences() == 1;
-  const auto ids = packed.ids();
-  const auto type_ids = typed ? packed.type_ids() : torch::Tensor();  // undefined: all zero
-  model_->check_ids(ids, type_ids);
-  return {examples,
-          ids.to(settings_.device),
-          type_ids.defined() ? type_ids.to(settings_.device) : type_ids,
-          packed.layout(),
-          torch::tensor(targets, torch::kFloat64).to(settings_.device),
-          packed.tokens()};
+  return {packed.batch(*model_, settings_.device), examples,
+          torch::tensor(targets, torch::kFloat64).to(settings_.device)};
 }
 
 torch::Tensor ExampleTraining::output(const ExampleBatch& batch, const DropoutKey& dropout) const {

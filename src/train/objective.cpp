@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "hydramix/error.h"
-#include "tasks/entities.h"
 #include "tasks/label_thresholds.h"
 #include "tasks/metrics.h"
 
@@ -154,23 +153,15 @@ class TokensObjective : public Objective {
   }
   int64_t width(const EncodedExample& example) const override { return std::ssize(example.places); }
   Json metrics(const Examples& examples, std::span<const double> values) const override {
-    EntityCounts counts;
-    double right = 0;
-    std::size_t first = 0;
-    for (const auto& example : examples) {
-      std::vector<std::string> said, is;
-      for (std::size_t w = 0; w < example.targets.size(); ++w) {
-        const double tag = values[first + w];
-        said.push_back(tag < 0 ? "O" : task_.labels[static_cast<std::size_t>(tag)]);
-        is.push_back(task_.labels[static_cast<std::size_t>(example.targets[w])]);
-        right += said.back() == is.back() ? 1 : 0;
+    std::vector<std::vector<std::string>> said(examples.size()), is(examples.size());
+    std::size_t value = 0;
+    for (std::size_t i = 0; i < examples.size(); ++i)
+      for (const double target : examples[i].targets) {
+        const double tag = values[value++];
+        said[i].push_back(tag < 0 ? "O" : task_.labels[static_cast<std::size_t>(tag)]);
+        is[i].push_back(task_.labels[static_cast<std::size_t>(target)]);
       }
-      counts.add(said, is);
-      first += example.targets.size();
-    }
-    Json json{{"precision", counts.precision()}, {"recall", counts.recall()}, {"f1", counts.f1()}};
-    json["accuracy"] = first > 0 ? right / static_cast<double>(first) : 0.0;
-    return with_score(task_, json);
+    return tag_scores(task_, said, is);
   }
 
  private:

@@ -7,17 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "hydramix/layout.h"
+#include "models/packed_ids.h"
 #include "train/encoded_example.h"
 
 namespace hydramix {
 
-struct ExampleBatch {
+struct ExampleBatch : PackedBatch {
   std::vector<const EncodedExample*> examples;
-  torch::Tensor ids, type_ids;  // (1, n); type_ids is undefined where all are zero
-  Layout layout;                // packed
-  torch::Tensor targets;        // those of all examples, one after another: float64
-  int64_t tokens;
+  torch::Tensor targets;  // those of all examples, one after another: float64
 };
 
 struct ObjectiveSettings {

@@ -26,7 +26,7 @@ void save_model(const std::filesystem::path& folder, const BertForMaskedLM& mode
 // Loads the same model, bit for bit, to the CPU. Every failure is an Error that names file and key.
 BertForMaskedLM load_model(const std::filesystem::path& folder);
 
-// What a classifier was trained for, as far as its answers depend on it.
+// The task of a classifier, as far as its answers depend on it.
 struct ClassifierTask {
   std::string task;                 // its name
   std::vector<std::string> labels;  // in the order of the outputs; empty: a score, or vectors
@@ -52,7 +52,7 @@ void save_classifier(const std::filesystem::path& folder, const SequenceClassifi
 // As load_model().
 ClassifierFolder load_classifier(const std::filesystem::path& folder);
 
-// What a classifier's folder says of it, without its weights. Throws as load_classifier() does.
+// The task of a classifier's folder, without loading weights. Throws as load_classifier() does.
 ClassifierTask load_classifier_task(const std::filesystem::path& folder);
 
 // Whether the folder's config.json is a classifier's; false where there is none.

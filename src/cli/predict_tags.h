@@ -10,7 +10,7 @@
 
 namespace hydramix {
 
-// `files` hold sentences: CoNLL (a word a line, a blank line between sentences), JSON lines with a
+// `files` hold sentences: CoNLL (one word per line, blank lines between sentences), JSON lines with a
 // list of words, or text, whose words are separated by blanks. `text` is such a text. Writes CoNLL
 // ("text", the default) or JSON lines with tags and entities; prints metrics where the files have
 // tags.

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "base/read_file.h"
 #include "data/hashed_stream.h"
-#include "data/line_reader.h"
 #include "text/unicode.h"
 
 namespace hydramix {

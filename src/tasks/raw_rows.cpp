@@ -89,7 +89,7 @@ Names conll_cells(const std::string& line) {
   return cells;
 }
 
-// A word a line, blank lines between sentences; the tag is the last of its columns.
+// One word per line, blank lines between sentences; the tag is the last column.
 void read_conll(RawFile& file, const OwnColumns& columns, RawLabels labels) {
   const auto word_at = column_number(columns.text, "--text").value_or(0);
   const auto tag_at = column_number(columns.label, "--label");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model learns from labelled text: the kind of its labels, their names and its metrics. The
+// A task on labelled text: the kind of its labels, their names and its metrics. The
 // tasks of GLUE are instances (glue/sentence_task.h); others are found in a user's own files
 // (tasks/own_data.h).
 #pragma once

@@ -67,7 +67,7 @@ TaskFiles read_files(const SentenceTask& task, const fs::path& data) {
   return files;
 }
 
-// What a run learns, of GLUE or of a user's own files.
+// The examples that a run learns from, of GLUE or of a user's own files.
 struct Lesson {
   TextTask task;
   OwnColumns columns;  // of own files
@@ -309,6 +309,9 @@ bool is_glue(const FinetuneOptions& options) {
   HYDRAMIX_CHECK_USAGE(!fs::is_directory(options.data), "finetune: ", options.data,
                        " is a folder, as of GLUE. Which of its tasks? Give --task, as MRPC; for "
                        "your own data give a file.");
+  HYDRAMIX_CHECK_USAGE(options.data != FinetuneOptions{}.data,
+                       "finetune: learn from what? Give "
+                       "--data, your own file, or --task, a task of GLUE.");
   return false;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/read_file.h"
 #include "support/command.h"
 
@@ -50,27 +51,26 @@ struct OwnFilesCommand : ::testing::Test {
 // must find what finetune measured.
 TEST_F(OwnFilesCommand, PredictFindsWhatFinetuneMeasuredForEveryKind) {
   struct Case {
-    std::string file, options, metric;
+    std::string file, options, metric, out;
   };
-  for (const auto& [file, options, metric] :
-       std::vector<Case>{{"reviews.tsv", "--text review --label verdict", "accuracy"},
-                         {"questions.csv", "--text first --pair second --label same", "accuracy"},
-                         {"similar.jsonl", "--text first --pair second --label score", "spearman"},
-                         {"purchases.jsonl", "--task labels --label goods", "micro_f1"},
-                         {"people.conll", "--task tokens", "accuracy"},
-                         {"similar.jsonl", "--task pairs --text first --pair second --label score",
-                          "spearman"}}) {
+  for (const auto& [file, options, metric, out] : std::vector<Case>{
+           {"reviews.tsv", "--text review --label verdict", "accuracy", "classes"},
+           {"questions.csv", "--text first --pair second --label same", "accuracy", "two"},
+           {"similar.jsonl", "--text first --pair second --label score", "spearman", "score"},
+           {"purchases.jsonl", "--task labels --label goods", "micro_f1", "labels"},
+           {"people.conll", "--task tokens", "accuracy", "tags"},
+           {"similar.jsonl", "--task pairs --text first --pair second --label score", "spearman",
+            "vectors"}}) {
     const auto trained =
-        run(finetune(file, options + " --dev " + at("data/" + file), file + metric));
+        run(finetune(file, options + " --dev " + at("data/" + file), "each-" + out));
     ASSERT_EQ(trained.code, 0) << trained.err;
-    const double expected = metrics(file + metric).at(metric).get<double>();
+    const double expected = metrics("each-" + out).at(metric).get<double>();
     EXPECT_TRUE(contains(trained.out, shown(metric, expected))) << trained.out;
-    const auto predicted = run("predict " + at(file + metric) + " " + at("data/" + file) +
+    const auto predicted = run("predict " + at("each-" + out) + " " + at("data/" + file) +
                                " --device cpu --to jsonl --out " + at("p.jsonl"));
     ASSERT_EQ(predicted.code, 0) << predicted.err;
     EXPECT_TRUE(contains(predicted.err, shown(metric, expected))) << file << "\n" << predicted.err;
     EXPECT_EQ(lines(read_file(folder() / "p.jsonl")), 40) << file;
-    std::filesystem::remove_all(folder() / (file + metric));
   }
 }
 

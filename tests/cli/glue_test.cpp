@@ -63,9 +63,9 @@ TEST_F(GlueCommand, PredictsWhatFinetuningMeasured) {
   const auto predicted = run("predict " + at("MRPC") + " " + at("glue/MRPC/dev.tsv"));
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   EXPECT_EQ(std::count(predicted.out.begin(), predicted.out.end(), '\n'), 13);
-  char accuracy[64];
-  std::snprintf(accuracy, sizeof accuracy, "accuracy     %8.4f",
-                result.at("metrics").at("accuracy").get<double>());
+  char accuracy[64];  // in percent, as finetune shows it
+  std::snprintf(accuracy, sizeof accuracy, "accuracy     %8.2f %%",
+                100 * result.at("metrics").at("accuracy").get<double>());
   EXPECT_TRUE(contains(predicted.err, accuracy)) << predicted.err << accuracy;
   // The answers for the test file are those that fine-tuning wrote.
   ASSERT_EQ(

@@ -3,12 +3,9 @@
 
 #include <fmt/format.h>
 
-<<<<<<< HEAD
-#include "data/hashed_stream.h"
-=======
 #include "base/fnv.h"
 #include "base/read_file.h"
->>>>>>> 5534c817719315653a8d9e893ed808a966204c50
+#include "data/hashed_stream.h"
 #include "text/unicode.h"
 
 namespace hydramix {

@@ -4,6 +4,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "support/command.h"
 #include "support/ports.h"
 

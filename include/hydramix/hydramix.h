@@ -24,5 +24,6 @@
 #include "hydramix/text_classifier.h"
 #include "hydramix/text_embedder.h"
 #include "hydramix/text_model.h"
+#include "hydramix/text_tagger.h"
 #include "hydramix/tokenizer.h"
 #include "hydramix/weights.h"

@@ -25,9 +25,11 @@ class TextClassifier {
     std::optional<std::string> second = {};  // of a pair
   };
   struct Answer {
-    std::string label;                  // of the most probable class; empty for a score
-    double value = 0;                   // the class, counted from 0, or the score
-    std::vector<double> probabilities;  // of all classes; empty for a score
+    std::string label;                  // of the most probable class; else empty
+    double value = 0;                   // the class, counted from 0, or the score; of a model for
+                                        // pairs the cosine of both texts; the number of labels
+    std::vector<double> probabilities;  // of all labels; empty for a score
+    std::vector<std::string> labels;    // of several: those that apply
     TextTokens tokens;
   };
 
@@ -43,12 +45,23 @@ class TextClassifier {
   Answer classify(const Text& text) const;
 
   const std::string& task() const;
+  // "classes", "score", "labels" (several may apply) or "pairs" (how similar two texts are). Models
+  // of the kind "tokens" are a TextTagger's.
+  const std::string& kind() const;
+  bool takes_pairs() const;  // whether it was trained on pairs; unknown, so false, before that was
+                             // recorded
+  // The columns of the user's own training file; empty for GLUE.
+  struct Columns {
+    std::string text, pair, label, separator;
+  };
+  Columns columns() const;
   const std::vector<std::string>& labels() const;  // empty for a score
   int64_t max_length() const;
 
   explicit TextClassifier(std::shared_ptr<const TextModel> model);  // internal
 
  private:
+  std::vector<Answer> similarities(std::span<const Text> texts) const;
   std::shared_ptr<const TextModel> model_;
 };
 

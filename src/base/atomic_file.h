@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a file atomically: under a temporary name in the target's folder, then fsync, rename, and
 // fsync of the folder. If the writer throws, or the object is destroyed before commit(), the
-// temporary file is removed and the target stays as it was.
+// temporary file is removed and the target stays as it was. The temporary file of a process that
+// was killed is removed by the next one that writes into the folder.
 #pragma once
 
 #include <cstddef>

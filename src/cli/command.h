@@ -50,4 +50,8 @@ Command make_command(std::string name, std::string summary, std::function<int(co
 int run_command_line(const std::vector<Command>& commands, int argc, const char* const* argv,
                      std::ostream& out, std::ostream& err);
 
+inline constexpr const char* kOutOfMemory =
+    "out of memory. Use smaller sizes, or a machine with more memory.";
+bool is_out_of_memory(const std::exception& error);
+
 }  // namespace hydramix

@@ -9,6 +9,7 @@
 #include "base/formatted.h"
 #include "base/quotes.h"
 #include "cli/commands.h"
+#include "cli/output_path.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
@@ -154,6 +155,7 @@ int convert(const ConvertOptions& o) {
   const auto checkpoint = open_weights(o.in, o.everything ? torch_archive::Selection::kEverything
                                                           : torch_archive::Selection::kWeights);
   print_notes(checkpoint, checkpoint.notes);
+  check_not_an_input("convert: OUT", o.out, {o.in, checkpoint.path});
   std::vector<torch::Tensor> keep;
   const auto views = converted(checkpoint, o, keep);
   if (o.list) print_table(views);

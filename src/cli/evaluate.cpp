@@ -34,7 +34,7 @@ struct EvaluateOptions {
       "folder of token shards, or: language, validation documents of the built-in one");
     v("documents", self.documents, Range{0, 1LL << 40},
       "maximum documents; 0: all, or 2000 of the built-in language");
-    v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked");
+    v("mask", self.mask, Range{0.001, 1.0}, "share of the tokens masked");
     v("max_length", self.max_length, Range{3, 1 << 24},
       "tokens of a sequence with [CLS] and [SEP]");
     v("long_documents", self.long_documents, Choices{"truncate", "join"},

@@ -10,12 +10,16 @@
 #include "base/formatted.h"
 #include "base/spelling.h"
 #include "cli/commands.h"
+#include "cli/metrics_table.h"
+#include "cli/own_metrics.h"
+#include "cli/predict_tags.h"
 #include "cli/text_job.h"
-#include "glue/metrics.h"
 #include "glue/sentences.h"
 #include "glue/submission.h"
 #include "hydramix/error.h"
+#include "hydramix/model_folder.h"
 #include "hydramix/text_classifier.h"
+#include "tasks/metrics.h"
 #include "train/trained_model.h"
 
 namespace hydramix {
@@ -115,73 +119,100 @@ int predict_glue_file(const PredictOptions& options, const TextClassifier& class
   results.commit();
   if (actual.size() == predicted.size()) {
     const auto metrics = scores(task, predicted, actual);
-    for (const auto& [name, value] : metrics.items())
-      std::fprintf(stderr, "%-12s %8.4f\n", name.c_str(), value.get<double>());
+    std::fputs(metrics_table(metrics).c_str(), stderr);
   }
   return 0;
 }
 
 // ---- any texts ----
 
-std::string as_text(const TextRow& row, const TextClassifier::Answer& answer) {
+// `several`: any number of labels may apply.
+std::string as_text(const TextRow& row, const TextClassifier::Answer& answer, bool several) {
   const auto text = row.first + (row.second ? "\t" + *row.second : "") + "\n";
   if (answer.probabilities.empty()) return formatted("%10.4f  ", answer.value) + text;
+  if (several)
+    return formatted("%-24s  ", answer.labels.empty() ? "-" : join(answer.labels)) + text;
   const double share = answer.probabilities[static_cast<std::size_t>(answer.value)];
   return formatted("%-16s %6.2f %%  ", answer.label, 100 * share) + text;
 }
 
 std::string as_json(const TextRow& row, const TextClassifier::Answer& answer,
-                    const std::vector<std::string>& labels) {
+                    const std::vector<std::string>& labels, bool several) {
   nlohmann::ordered_json line{{"text", row.first}};
   if (row.second) line["second"] = *row.second;
   if (labels.empty()) {
     line["score"] = answer.value;
   } else {
-    line["label"] = answer.label;
+    if (several)
+      line["labels"] = answer.labels;
+    else
+      line["label"] = answer.label;
     for (std::size_t k = 0; k < labels.size(); ++k)
       line["probabilities"][labels[k]] = answer.probabilities[k];
   }
   return line.dump() + "\n";
 }
 
-std::string table_head(const std::vector<std::string>& labels) {
+std::string table_head(const std::vector<std::string>& labels, bool several) {
   if (labels.empty()) return "score\n";
-  std::string head = "label";
+  std::string head = several ? "labels" : "label";
   for (const auto& label : labels) head += "\t" + table_cell(label);
   return head + "\n";
 }
 
-std::string as_row(const TextClassifier::Answer& answer) {
+std::string as_row(const TextClassifier::Answer& answer, bool several) {
   if (answer.probabilities.empty()) return json_number(answer.value) + "\n";
-  std::string row = table_cell(answer.label);
+  std::string row = table_cell(several ? join(answer.labels, ",") : answer.label);
   for (const double share : answer.probabilities) row += "\t" + json_number(share);
   return row + "\n";
 }
 
-// A classifier of pairs needs pairs. Only GLUE's tasks say what they have.
+// A classifier of pairs needs pairs. Models of GLUE's tasks and of own files say what they have.
 void check_row(const TextRow& row, const TextClassifier& classifier) {
-  if (!is_glue_task(classifier.task())) return;
-  const auto& task = sentence_task(classifier.task());
-  HYDRAMIX_CHECK_USAGE(task.pairs == row.second.has_value(), "predict: ", row.where, ": is a ",
+  const bool of_glue = is_glue_task(classifier.task());
+  if (!of_glue && classifier.columns().text.empty()) return;
+  const bool pairs = of_glue ? sentence_task(classifier.task()).pairs : classifier.takes_pairs();
+  HYDRAMIX_CHECK_USAGE(pairs == row.second.has_value(), "predict: ", row.where, ": is a ",
                        row.second ? "pair" : "single text", "; the model was trained for ",
-                       task.name, ", which has ",
-                       task.pairs ? "pairs. Give --second, or --second-field for a file."
-                                  : "single sentences. Give one text.");
+                       classifier.task(), ", which has ",
+                       pairs ? "pairs. Give --second, or --second-field for a file."
+                             : "single sentences. Give one text.");
 }
 
-int predict_texts(const PredictOptions& options, const TextClassifier& classifier) {
+// The columns of a model's own training file are the usual ones.
+TextRowOptions row_options(const PredictOptions& options, const TextClassifier& classifier) {
+  TextRowOptions rows{.format = options.job.format,
+                      .field = options.job.field,
+                      .second_field = options.second_field};
+  const auto columns = classifier.columns();
+  if (columns.text.empty() || rows.field != TextJobOptions{}.field) return rows;
+  rows.field = columns.text;
+  if (rows.second_field.empty()) rows.second_field = columns.pair;
+  return rows;
+}
+
+// The file whose labels may be compared with the answers; empty if there is none.
+std::string table_of(const PredictOptions& options) {
+  const bool one = options.files.size() == 1 && options.text.empty() && options.files[0] != "-";
+  const bool table = one && options.job.format == "auto" &&
+                     options.job.field == TextJobOptions{}.field &&
+                     text_format_of(options.files[0]) != "text";
+  return table ? options.files[0] : "";
+}
+
+int predict_texts(const PredictOptions& options, const TextClassifier& classifier,
+                  const std::filesystem::path& folder) {
   ResultFile results("predict", options.job, {"text", "jsonl", "tsv"}, options.files);
   auto given = given_texts(options.text.empty() ? std::vector<std::string>{}
                                                 : std::vector<std::string>{options.text});
   if (!options.second.empty()) given.at(0).second = options.second;
-  TextRows rows(std::move(given), options.files,
-                {.format = options.job.format,
-                 .field = options.job.field,
-                 .second_field = options.second_field});
+  TextRows rows(std::move(given), options.files, row_options(options, classifier));
+  OwnMetrics metrics(classifier, folder, table_of(options));
   const auto& format = results.format();
   const auto& labels = classifier.labels();
+  const bool several = classifier.kind() == kind_name(LabelKind::kLabels);
   TextNotes notes;
-  if (format == "tsv") results.write(table_head(labels));
+  if (format == "tsv") results.write(table_head(labels, several));
   for_each_text_batch("predict", rows, results, options.job, [&](std::span<const TextRow> some) {
     std::vector<TextClassifier::Text> texts;
     for (const auto& row : some) {
@@ -191,14 +222,16 @@ int predict_texts(const PredictOptions& options, const TextClassifier& classifie
     const auto answers = classifier.classify(texts);
     for (std::size_t i = 0; i < some.size(); ++i) {
       notes.add(some[i], answers[i].tokens);
-      results.write(format == "text"    ? as_text(some[i], answers[i])
-                    : format == "jsonl" ? as_json(some[i], answers[i], labels)
-                                        : as_row(answers[i]));
+      metrics.add(answers[i]);
+      results.write(format == "text"    ? as_text(some[i], answers[i], several)
+                    : format == "jsonl" ? as_json(some[i], answers[i], labels, several)
+                                        : as_row(answers[i], several));
     }
     results.flush();
   });
   results.commit();
   notes.print(classifier.max_length());
+  metrics.print();
   return 0;
 }
 
@@ -207,11 +240,13 @@ int predict(const PredictOptions& options) {
                        "predict: --second is given without --text, the first text of the pair.");
   HYDRAMIX_CHECK_USAGE(!options.files.empty() || !options.text.empty(),
                        "predict: no texts. Name files, - for stdin, or give --text.");
-  const auto folder = classifier_folder(options.model);
-  const auto classifier = TextClassifier::open(
-      folder.empty() ? std::filesystem::path(options.model) : folder, options.job.model_options());
+  const auto found = classifier_folder(options.model);
+  const auto folder = found.empty() ? std::filesystem::path(options.model) : found;
+  if (load_classifier_task(folder).kind == kind_name(LabelKind::kTokens))
+    return predict_tags(folder, options.text, options.files, options.job);
+  const auto classifier = TextClassifier::open(folder, options.job.model_options());
   return is_glue_file(options, classifier.task()) ? predict_glue_file(options, classifier)
-                                                  : predict_texts(options, classifier);
+                                                  : predict_texts(options, classifier, folder);
 }
 
 }  // namespace
@@ -228,7 +263,10 @@ Command predict_command() {
       "table "
       "of label and probabilities (tsv). For a file of a GLUE task it writes 'index' and "
       "'prediction', in the format of GLUE's site; if the file has labels, it prints the metrics "
-      "too.");
+      "too. A model of hydramix finetune on your own file finds its columns by itself, prints "
+      "metrics "
+      "where they hold labels, and writes the labels that apply, the tags of words, or how similar "
+      "the texts of a pair are.");
 }
 
 }  // namespace hydramix

@@ -32,7 +32,8 @@ struct TokenizeOptions {
   static void fields(Self& self, Visitor& v) {
     constexpr int64_t kMany = int64_t{1} << 40;
     v("inputs", self.inputs, Positional{},
-      "text or JSON lines (.json, .jsonl), plain, .gz or .zst; a folder stands for all such files "
+      "text or JSON lines (.json, .jsonl), plain, .gz, .zst or .xz; a folder stands for all such "
+      "files "
       "in it");
     v("vocab", self.vocab, "vocab.txt or tokenizer.json of the tokenizer");
     v("out", self.out, "folder to write the shards to");

@@ -13,6 +13,7 @@
 #include "base/json_reader.h"
 #include "base/quotes.h"
 #include "cli/commands.h"
+#include "cli/output_path.h"
 #include "cli/progress.h"
 #include "data/line_reader.h"
 #include "hydramix/error.h"
@@ -254,6 +255,7 @@ int train(const Options& o) {
                        "--out, the vocabulary to write.");
   HYDRAMIX_CHECK_USAGE(o.text.empty(), "tokenizer train: ", in_quotes(o.text[0]),
                        " is not expected here. Give text files with --input.");
+  check_not_an_input("--out", o.out, {o.input.begin(), o.input.end()});
   TrainerOptions options;
   options.size = o.size;
   options.min_frequency = o.min_frequency;

@@ -18,6 +18,7 @@ bool is_one_of(const std::string& ending, std::initializer_list<const char*> kno
   return std::find(known.begin(), known.end(), ending) != known.end();
 }
 
+// The extension of the format, without that of the archive.
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
 InputFile checked_input(const fs::path& path) {
@@ -77,7 +78,7 @@ int64_t InputFiles::bytes() const {
 
 std::string format_ending(const std::string& name) {
   fs::path path = name;
-  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
+  if (is_one_of(path.extension().string(), {".gz", ".zst", ".xz"})) path.replace_extension();
   return path.extension().string();
 }
 
@@ -94,7 +95,7 @@ InputFiles find_input_files(const std::vector<std::string>& inputs, const fs::pa
       found.files.push_back(checked_input(input));
   HYDRAMIX_CHECK(!found.files.empty(), inputs.empty() ? "the inputs" : inputs.front(),
                  ": no text in it. Expected files ending in .txt, .text, .json, .jsonl or .ndjson, "
-                 "also packed as .gz or .zst; a file of another name must be named itself.");
+                 "also packed as .gz, .zst or .xz; a file of another name must be named itself.");
   std::map<fs::path, std::string> seen;
   for (const InputFile& file : found.files) {
     const auto [first, is_new] = seen.emplace(fs::canonical(file.path), file.path);

@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
 
-std::vector<std::string_view> split_cells(std::string_view line) {
-  std::vector<std::string_view> cells;
+std::vector<std::string> split_cells(std::string_view line) {
+  std::vector<std::string> cells;
   for (std::size_t end; (end = line.find('\t')) != line.npos; line.remove_prefix(end + 1))
-    cells.push_back(line.substr(0, end));
-  cells.push_back(line);
+    cells.emplace_back(line.substr(0, end));
+  cells.emplace_back(line);
   return cells;
 }
 
@@ -39,7 +39,8 @@ std::string string_of(const nlohmann::ordered_json& object, const std::string& f
 
 std::string text_format_of(const std::string& path) {
   if (holds_json_lines(path)) return "jsonl";
-  return format_ending(path) == ".tsv" ? "tsv" : "text";
+  const auto ending = format_ending(path);
+  return ending == ".tsv" ? "tsv" : ending == ".csv" ? "csv" : "text";
 }
 
 TextRows::TextRows(std::vector<TextRow> given, std::vector<std::string> files,
@@ -49,7 +50,9 @@ TextRows::TextRows(std::vector<TextRow> given, std::vector<std::string> files,
                        "stdin (-) is given twice; it can be read once.");
 }
 
-int64_t TextRows::consumed() const { return consumed_before_ + (lines_ ? lines_->consumed() : 0); }
+int64_t TextRows::consumed() const {
+  return consumed_before_ + (lines_ ? lines_->consumed() : csv_ ? csv_->consumed() : 0);
+}
 
 int64_t TextRows::total() const {
   int64_t bytes = 0;
@@ -64,14 +67,17 @@ int64_t TextRows::total() const {
 
 std::string TextRows::where() const {
   const auto& file = files_[next_file_ - 1];
-  return concat(file == "-" ? "stdin" : file, ": line ", lines_->number());
+  return concat(file == "-" ? "stdin" : file, ": line ", csv_ ? csv_->line() : lines_->number());
 }
 
 bool TextRows::open_next_file() {
   if (next_file_ == files_.size()) return false;
   const std::string& file = files_[next_file_++];
-  lines_ = std::make_unique<LineReader>(open_text(file), kLongestTextLine);
   format_ = options_.format == "auto" ? text_format_of(file) : options_.format;
+  if (format_ == "csv")
+    csv_ = std::make_unique<CsvReader>(file);
+  else
+    lines_ = std::make_unique<LineReader>(open_text(file), kLongestTextLine);
   columns_.clear();
   return true;
 }
@@ -82,13 +88,14 @@ bool TextRows::next(TextRow& row) {
     return true;
   }
   while (true) {
-    if (!lines_ && !open_next_file()) return false;
-    if (!lines_->next()) {
-      consumed_before_ += lines_->consumed();
+    if (!lines_ && !csv_ && !open_next_file()) return false;
+    if (!(csv_ ? csv_->next() : lines_->next())) {
+      consumed_before_ += csv_ ? csv_->consumed() : lines_->consumed();
       lines_.reset();
+      csv_.reset();
       continue;
     }
-    check_line_length(*lines_, files_[next_file_ - 1]);
+    if (lines_) check_line_length(*lines_, files_[next_file_ - 1]);
     row.where = where();
     row.is_argument = false;
     row.second.reset();
@@ -101,6 +108,7 @@ bool TextRows::next(TextRow& row) {
 }
 
 bool TextRows::read_line(TextRow& row) {
+  if (csv_) return read_cells(csv_->cells(), row);
   std::string_view line = lines_->text();
   if (lines_->number() == 1) line = without_byte_order_mark(line);
   if (format_ == "text") {
@@ -113,12 +121,17 @@ bool TextRows::read_line(TextRow& row) {
     return true;
   }
   unicode::check_utf8(line);
-  if (columns_.empty()) {
-    read_header(line);
-    return false;
-  }
-  take_cells(line, row);
-  return true;
+  return read_cells(split_cells(line), row);
+}
+
+// The first row of a table is its header.
+bool TextRows::read_cells(const std::vector<std::string>& cells, TextRow& row) {
+  const bool is_header = columns_.empty();
+  if (is_header)
+    read_header(cells);
+  else
+    take_cells(cells, row);
+  return !is_header;
 }
 
 void TextRows::parse_json_line(std::string_view line, TextRow& row) const {
@@ -141,8 +154,8 @@ void TextRows::parse_json_line(std::string_view line, TextRow& row) const {
   }
 }
 
-void TextRows::read_header(std::string_view line) {
-  for (const auto cell : split_cells(line)) columns_.emplace_back(cell);
+void TextRows::read_header(std::vector<std::string> columns) {
+  columns_ = std::move(columns);
   for (const auto& field : {options_.field, options_.second_field})
     HYDRAMIX_CHECK(
         field.empty() || std::find(columns_.begin(), columns_.end(), field) != columns_.end(),
@@ -152,13 +165,12 @@ void TextRows::read_header(std::string_view line) {
         " Name the column with --field, or give --format text for lines of plain text.");
 }
 
-void TextRows::take_cells(std::string_view line, TextRow& row) const {
-  const auto cells = split_cells(line);
+void TextRows::take_cells(const std::vector<std::string>& cells, TextRow& row) const {
   HYDRAMIX_CHECK(cells.size() == columns_.size(), "has ", cells.size(), " cells, the first line ",
                  columns_.size(), ". Repair the row.");
   const auto cell = [&](const std::string& column) {
     const auto at = std::find(columns_.begin(), columns_.end(), column) - columns_.begin();
-    return std::string(cells[static_cast<std::size_t>(at)]);
+    return cells[static_cast<std::size_t>(at)];
   };
   row.first = cell(options_.field);
   if (!options_.second_field.empty()) row.second = cell(options_.second_field);

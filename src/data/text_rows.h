@@ -5,6 +5,7 @@
 //   text    every line is a text, an empty one too
 //   jsonl   every line that is not blank: "a text", ["a", "pair"], or an object with the field
 //   tsv     the first line names the columns; cells are separated by tabs, quotes are characters
+//   csv     the same with commas, and quotes around cells (data/csv_reader)
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "data/csv_reader.h"
 #include "data/line_reader.h"
 
 namespace hydramix {
@@ -25,7 +27,8 @@ struct TextRow {
 };
 
 struct TextRowOptions {
-  std::string format = "auto";    // "text", "jsonl", "tsv"; "auto": by the file's name, else text
+  // "text", "jsonl", "tsv", "csv"; "auto": by the file's name, else text
+  std::string format = "auto";
   std::string field = "text";     // of a JSON object, or the column of a table
   std::string second_field = "";  // of the second text of a pair; empty: there is none
 };
@@ -46,8 +49,9 @@ class TextRows {
   bool open_next_file();
   bool read_line(TextRow& row);  // false: the line holds no text
   void parse_json_line(std::string_view line, TextRow& row) const;
-  void read_header(std::string_view line);
-  void take_cells(std::string_view line, TextRow& row) const;
+  bool read_cells(const std::vector<std::string>& cells, TextRow& row);
+  void read_header(std::vector<std::string> columns);
+  void take_cells(const std::vector<std::string>& cells, TextRow& row) const;
   std::string where() const;
 
   std::vector<TextRow> given_;
@@ -56,11 +60,12 @@ class TextRows {
   std::size_t next_given_ = 0, next_file_ = 0;
   int64_t consumed_before_ = 0;  // by the files before this one
   std::unique_ptr<LineReader> lines_;
+  std::unique_ptr<CsvReader> csv_;    // in place of lines_
   std::string format_;                // of this file
   std::vector<std::string> columns_;  // of this table
 };
 
-// "text", "jsonl" or "tsv", by the ending of the name before .gz and the like.
+// "text", "jsonl", "tsv" or "csv", by the ending of the name before .gz and the like.
 std::string text_format_of(const std::string& path);
 
 }  // namespace hydramix

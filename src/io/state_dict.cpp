@@ -10,6 +10,7 @@
 #include "base/quotes.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
+#include "io/torch_types.h"
 
 namespace hydramix::torch_archive {
 namespace {
@@ -20,7 +21,6 @@ using pickle::Value;
 
 constexpr int kMaxNesting = 32;
 constexpr std::size_t kMaxSteps = std::size_t{1} << 20;
-constexpr std::size_t kMaxTensors = 200'000;
 constexpr std::size_t kLongestName = 1000;
 constexpr std::size_t kShown = 5;
 

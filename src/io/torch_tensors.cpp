@@ -21,7 +21,6 @@ constexpr std::string_view kUtils = "torch._utils";
 constexpr std::string_view kDamaged =
     " The file is damaged or was not written by torch.save: save it again.";
 constexpr int kMaxWrappers = 8;
-constexpr std::size_t kMaxDimensions = 64;
 
 struct Layout {
   std::vector<std::int64_t> shape, strides;  // in elements

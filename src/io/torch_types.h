@@ -2,11 +2,17 @@
 // PyTorch's names of the element types in pickles.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "hydramix/safetensors.h"
 
 namespace hydramix::torch_archive {
+
+// Limits of the reader, so that a hostile file cannot take memory without end. The writer keeps to
+// them too.
+inline constexpr std::size_t kMaxDimensions = 64;
+inline constexpr std::size_t kMaxTensors = 200'000;
 
 struct TypeNames {
   safetensors::DType dtype;

@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/quotes.h"
 #include "hydramix/error.h"
+#include "io/pickle.h"
 #include "io/safetensors_header.h"
 #include "io/torch_archive.h"
 #include "io/torch_types.h"
@@ -90,11 +91,17 @@ void write_tensor(PickleWriter& out, const TensorView& tensor, const std::string
 }
 
 void check(const std::vector<TensorView>& tensors, const std::string& origin) {
+  HYDRAMIX_CHECK(tensors.size() <= kMaxTensors, origin, ": ", tensors.size(),
+                 " tensors; a file of PyTorch with more than ", kMaxTensors,
+                 " cannot be read again. Write a .safetensors file.");
   std::set<std::string_view> seen;
   for (const auto& tensor : tensors) {
     const auto prefix = [&] { return concat(origin, ": tensor ", in_quotes(tensor.name)); };
     HYDRAMIX_CHECK(seen.insert(tensor.name).second, prefix(),
                    " is given twice; names must be unique. Rename one of them.");
+    HYDRAMIX_CHECK(tensor.shape.size() <= kMaxDimensions, prefix(), " has ", tensor.shape.size(),
+                   " dimensions; a file of PyTorch with more than ", kMaxDimensions,
+                   " cannot be read again. Write a .safetensors file.");
     HYDRAMIX_CHECK(tensor.name.size() <= std::numeric_limits<std::uint32_t>::max(), prefix(),
                    ": the name is over 4 GiB long. Shorten it.");
     const auto size = safetensors::byte_size(tensor.dtype, tensor.shape);
@@ -107,6 +114,17 @@ void check(const std::vector<TensorView>& tensors, const std::string& origin) {
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span<const char>(text));
+}
+
+// The reader limits the number of values, of which a tensor takes about twenty.
+void check_readable(std::string_view pickle, const std::string& origin) {
+  try {
+    pickle::Document::parse(bytes_of(pickle), origin);
+  } catch (const Error& error) {
+    throw Error(concat(error.what(),
+                       " It could not be read again, so it is not written: write a "
+                       ".safetensors file, or split the tensors over several."));
+  }
 }
 
 }  // namespace
@@ -126,6 +144,7 @@ void write(const std::filesystem::path& path, const std::vector<TensorView>& ten
     write_tensor(pickle, tensor, at->second);
   }
   pickle.opcodes("u.");
+  check_readable(pickle.bytes(), path.string());
 
   AtomicFile file(path);
   ZipWriter zip(file);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hydramix/text_embedder.h"
 #include "models/text_model.h"
 
 namespace hydramix {
@@ -13,10 +14,22 @@ constexpr int64_t kUsualClassifierLength =
     256;  // for a classifier that does not state its training length
 
 // row (outputs) float64 -> the answer; its value is not finite if the row is not.
-TextClassifier::Answer answer_of(const torch::Tensor& row, const std::vector<std::string>& labels) {
+TextClassifier::Answer answer_of(const torch::Tensor& row, const ClassifierTask& task) {
+  const auto& labels = task.labels;
   TextClassifier::Answer answer;
   if (labels.empty()) {
     answer.value = row.item<double>();
+    return answer;
+  }
+  if (task.kind == "labels") {
+    const auto shares = row.sigmoid();
+    for (std::size_t k = 0; k < labels.size(); ++k) {
+      const double share = shares[static_cast<int64_t>(k)].item<double>();
+      answer.probabilities.push_back(share);
+      if (share >= task.thresholds[k]) answer.labels.push_back(labels[k]);
+      answer.value = std::isfinite(share) ? static_cast<double>(answer.labels.size()) : share;
+      if (!std::isfinite(share)) break;
+    }
     return answer;
   }
   const auto shares = row.softmax(0);
@@ -40,10 +53,15 @@ TextClassifier TextClassifier::open(const std::filesystem::path& folder, int64_t
 TextClassifier TextClassifier::open(const std::filesystem::path& folder,
                                     const TextModelOptions& options) {
   if (!is_classifier(folder)) load_classifier(folder);  // throws, naming what the folder is
-  return TextClassifier(TextModel::open(folder, options, kUsualClassifierLength));
+  TextClassifier opened(TextModel::open(folder, options, kUsualClassifierLength));
+  HYDRAMIX_CHECK(opened.kind() != "tokens", folder.string(),
+                 ": tags the words of a text and has no answer for the whole. Open it as a "
+                 "TextTagger.");
+  return opened;
 }
 
 std::vector<TextClassifier::Answer> TextClassifier::classify(std::span<const Text> texts) const {
+  if (kind() == "pairs") return similarities(texts);
   const torch::NoGradGuard no_grad;
   const bool takes_pairs = model_->encoder_options().type_vocab > 1;
   const auto encode_one = [&](std::size_t i, int64_t max_length) {
@@ -64,7 +82,7 @@ std::vector<TextClassifier::Answer> TextClassifier::classify(std::span<const Tex
                             .contiguous();
     for (std::size_t k = 0; k < some.size(); ++k) {
       const std::size_t i = some[k];
-      answers[i] = answer_of(logits[static_cast<int64_t>(k)], labels());
+      answers[i] = answer_of(logits[static_cast<int64_t>(k)], model_->classifier());
       answers[i].tokens = model_->tokens_of(
           encodings[i], [&](int64_t max_length) { return encode_one(i, max_length); });
       if (!std::isfinite(answers[i].value))
@@ -76,6 +94,32 @@ std::vector<TextClassifier::Answer> TextClassifier::classify(std::span<const Tex
   return answers;
 }
 
+std::vector<TextClassifier::Answer> TextClassifier::similarities(
+    std::span<const Text> texts) const {
+  std::vector<std::string> sides[2];
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[i].second)
+      throw TextError(
+          i, texts.size(),
+          "it is a single text, but the model compares two. Give pairs, or use hydramix "
+          "embed or a TextEmbedder for vectors.");
+    sides[0].push_back(texts[i].first);
+    sides[1].push_back(*texts[i].second);
+  }
+  const TextEmbedder embedder(model_, {.normalize = true});
+  const auto first = embedder.embed(sides[0]), second = embedder.embed(sides[1]);
+  std::vector<Answer> answers(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    for (std::size_t c = 0; c < first[i].vector.size(); ++c)
+      answers[i].value += static_cast<double>(first[i].vector[c]) * second[i].vector[c];
+    answers[i].tokens = first[i].tokens;
+    answers[i].tokens.count += second[i].tokens.count;
+    answers[i].tokens.unknown += second[i].tokens.unknown;
+    answers[i].tokens.cut = first[i].tokens.cut || second[i].tokens.cut;
+  }
+  return answers;
+}
+
 TextClassifier::Answer TextClassifier::classify(const Text& text) const {
   return classify(std::span(&text, 1)).front();
 }
@@ -83,6 +127,12 @@ TextClassifier::Answer TextClassifier::classify(const Text& text) const {
 const std::string& TextClassifier::task() const { return model_->classifier().task; }
 const std::vector<std::string>& TextClassifier::labels() const {
   return model_->classifier().labels;
+}
+const std::string& TextClassifier::kind() const { return model_->classifier().kind; }
+bool TextClassifier::takes_pairs() const { return model_->classifier().pairs || kind() == "pairs"; }
+TextClassifier::Columns TextClassifier::columns() const {
+  const auto& about = model_->classifier();
+  return {about.text, about.pair, about.label, about.separator};
 }
 int64_t TextClassifier::max_length() const { return model_->max_length(); }
 

@@ -24,9 +24,9 @@ bool finish(std::vector<float>& vector, bool normalize) {
 
 TextEmbedder::TextEmbedder(std::shared_ptr<const TextModel> model, const Options& options)
     : model_(std::move(model)), options_(options) {
-  if (options_.pooling.empty())
-    options_.pooling =
-        model_->classifier().model ? model_->classifier().model->options().pooling : "mean";
+  const auto& classifier = model_->classifier().model;
+  if (options_.pooling.empty())  // a tagger has none
+    options_.pooling = classifier && classifier->options().pooling == "cls" ? "cls" : "mean";
   HYDRAMIX_CHECK_USAGE(options_.pooling == "cls" || options_.pooling == "mean", "pooling is '",
                        options_.pooling, "'; expected 'cls' or 'mean'.");
 }

@@ -133,8 +133,8 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     MaskedLm task(
         model, training_batches, *validation, validation_batches,
         {options.train.micro_batch, options.data.evaluation_documents, options.train.seed, device,
-         /*graphs=*/has_cuda_kernels() && precision == torch::kBFloat16 &&
-             communicator.size() == 1 && can_be_captured(options.model.block),
+         /*graphs=*/has_cuda_kernels() && precision == torch::kBFloat16 && communicator.alone() &&
+             can_be_captured(options.model.block),
          communicator.rank() == 0 ? events.message : nullptr});
 
     PretrainResult result;

@@ -32,7 +32,7 @@ class RunFolder {
 
  private:
   std::filesystem::path path_;
-  int descriptor_;
+  int folder_, file_;  // both locked
 };
 
 // The fingerprints in data.json; an empty object if the file does not exist.

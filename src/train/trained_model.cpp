@@ -7,6 +7,7 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
+#include "models/size_check.h"
 #include "models/text_model.h"
 #include "train/checkpoint.h"
 
@@ -62,7 +63,6 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
                    ": has no key 'model'; expected the configuration of a run.");
     BertOptions options;
     parse_yaml(options, json["model"].dump(), config.string());
-    model = BertForMaskedLM(options);
     const CheckpointFolder checkpoints(path / "checkpoints", 1 << 20);
     const auto warn = [](const std::string& m) { std::fprintf(stderr, "%s\n", m.c_str()); };
     std::optional<Checkpoint> checkpoint;
@@ -74,6 +74,11 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
       checkpoint = checkpoints.newest(warn);
     }
     HYDRAMIX_CHECK(checkpoint, origin.string(), ": holds no sound checkpoint yet.");
+    double held = 0;
+    for (const auto& [name, tensor] : checkpoint->tensors)
+      held += static_cast<double>(tensor.numel());
+    check_size(options, held, config.string());
+    model = BertForMaskedLM(options);
     take_weights(model, *checkpoint, which == "average" ? "average." : "weights.", origin);
   }
   HYDRAMIX_CHECK(tokenizer.size() <= model->options().vocab, tokenizer_file.string(), ": has ",

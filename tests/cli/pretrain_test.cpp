@@ -108,6 +108,8 @@ TEST(Pretrain, KilledWhileItWritesItContinuesToTheSameBits) {
 
 TEST(Pretrain, ASignalSavesAndLeavesAndTheSameCommandGoesOn) {
   TemporaryFolder folder;
+  EXPECT_EQ(signalled(folder, "step-0000000003.safetensors:renamed", SIGHUP), 128 + SIGHUP)
+      << read_file(folder / "log");
   const int code = signalled(folder, "step-0000000005.safetensors:renamed", SIGTERM);
   EXPECT_EQ(code, 128 + SIGTERM) << read_file(folder / "log");
   EXPECT_TRUE(contains(read_file(folder / "log"), "The same command continues."));

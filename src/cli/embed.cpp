@@ -100,7 +100,7 @@ Command embed_command() {
       "Examples:\n"
       "  hydramix embed lines.txt --model runs/tiny --out vectors.npy\n"
       "  zcat c4.json.gz | hydramix embed - --format jsonl --model runs/tiny --normalize\n"
-      "Writes, in the order of the texts, a JSON array a line (jsonl, the default on stdout), "
+      "Writes, in the order of the texts, a JSON array per line (jsonl, the default on stdout), "
       "numbers separated by tabs (tsv), or an array (texts, d_model) of float32 (npy). Memory does "
       "not grow with the number of texts.");
 }

@@ -32,7 +32,7 @@ struct TextJobOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("format", self.format, Choices{"auto", "text", "jsonl", "tsv", "csv"},
-      "of the input: a text a line, JSON lines, or a table whose first line names its columns; "
+      "of the input: a text per line, JSON lines, or a table whose first line names its columns; "
       "auto: by the file's name, else text");
     v("field", self.field, "field of a JSON line, or column of a table, that holds the text");
     v("out", self.out, "file to write, which appears when all is done; by default stdout");

@@ -131,6 +131,12 @@ void AtomicFile::write(const void* data, std::size_t size) {
   }
 }
 
+void AtomicFile::replace_beginning(std::string_view text) {
+  if (lseek(descriptor_, 0, SEEK_SET) != 0) fail("cannot be written");
+  write(text);
+  if (lseek(descriptor_, 0, SEEK_END) < 0) fail("cannot be written");
+}
+
 void AtomicFile::commit() {
   signal_if_asked(target_, "written");
   if (fsync(descriptor_) != 0) fail("cannot be flushed to disk");

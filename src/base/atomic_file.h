@@ -20,6 +20,8 @@ class AtomicFile {
 
   void write(const void* data, std::size_t size);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  // Replaces bytes at the beginning, which were written before.
+  void replace_beginning(std::string_view text);
   // Makes the file appear under its name. Nothing may be written afterwards.
   void commit();
 

@@ -3,6 +3,7 @@
 #include "cli/command.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <new>
 #include <ostream>
@@ -58,11 +59,10 @@ class Parser {
       : command_(command), fields_(fields), help_command_("hydramix help " + command.name) {
     known_ = {"--help", "--print-config", "--config", "--set"};
     for (const Field& field : fields_) {
-      if (field.positional) continue;
-      HYDRAMIX_CHECK(std::find(known_.begin(), known_.end(), field.path) == known_.end(),
-                     command.name, ": the option ", field.path,
+      HYDRAMIX_CHECK(std::find(known_.begin(), known_.end(), flag_of(field)) == known_.end(),
+                     command.name, ": the option ", flag_of(field),
                      " is declared twice, or is one that every command has. Rename the field.");
-      known_.push_back(field.path);
+      known_.push_back(flag_of(field));
       if (is_bool(field)) known_.push_back(negated(field));
     }
   }
@@ -98,14 +98,21 @@ class Parser {
     for (const std::string& path : config_files_) load_yaml(sections, path);
     for (const std::string& assignment : assignments_) set(sections, assignment);
     for (std::size_t i = 0; i < fields_.size(); ++i)
-      if (fields_[i].positional)
-        assign_arguments(fields_[i], arguments_[i]);
-      else if (const auto found = values_.find(fields_[i].path); found != values_.end())
+      if (const auto found = values_.find(fields_[i].path); found != values_.end())
         assign_flag(fields_[i], found->second);
+      else if (fields_[i].positional)
+        assign_arguments(fields_[i], arguments_[i]);
   }
 
  private:
   static bool is_bool(const Field& field) { return std::holds_alternative<bool*>(field.storage); }
+  // An argument may also be given as a flag of its name: MODEL or --model.
+  static std::string flag_of(const Field& field) {
+    if (!field.positional) return field.path;
+    std::string flag = "--" + field.path;
+    for (char& c : flag) c = c == '_' ? '-' : static_cast<char>(std::tolower(c));
+    return flag;
+  }
   static std::string negated(const Field& field) { return "--no-" + field.path.substr(2); }
 
   // Reads the option at `word`, and its value: after '=', or the next word whatever it looks like.
@@ -131,14 +138,15 @@ class Parser {
       return true;
     }
     for (const Field& field : fields_) {
-      if (field.positional) continue;
       if (is_bool(field) && flag == negated(field)) {
         check_no_value();
         values_[field.path].push_back("false");
         return true;
       }
-      if (flag != field.path) continue;
-      const bool bare = is_bool(field) && equals == std::string::npos;
+      if (flag != flag_of(field)) continue;
+      // After a bare flag only true and false are its value; any other word is an argument.
+      const bool bare = is_bool(field) && equals == std::string::npos &&
+                        (word + 1 == end || (word[1] != "true" && word[1] != "false"));
       values_[field.path].push_back(bare ? "true" : value());
       return true;
     }
@@ -156,6 +164,7 @@ class Parser {
     auto next = arguments.begin();
     for (const Field& field : fields_) {
       Words& mine = arguments_.emplace_back();
+      if (values_.contains(field.path)) continue;  // given as a flag
       while (field.positional && next != arguments.end() && (mine.empty() || field.is_list()))
         mine.push_back(*next++);
     }
@@ -195,6 +204,9 @@ int run_one(const Command& command, const Words& words, std::ostream& out) {
   Fields fields = leaves(invocation.fields);
   for (Field& field : fields) field.path = spelled(field);
 
+  HYDRAMIX_CHECK_USAGE(!words.empty() || !command.needs_words, command.name,
+                       ": nothing is given.\n", command_usage(command), "\nRun 'hydramix help ",
+                       command.name, "' for all options.");
   Parser parser(command, fields);
   parser.parse(words);
   if (parser.wants_help()) {

@@ -82,7 +82,8 @@ std::string synopsis(const Field& field) {
 
 std::string help_text(const Field& field) {
   std::vector<std::string> notes;
-  if (field.required) notes.push_back("required");
+  // A default satisfies what is required.
+  if (field.required && is_empty(field)) notes.push_back("required");
   const std::string allowed = allowed_text(field);
   if (!allowed.empty()) notes.push_back((field.choices ? "one of: " : "") + allowed);
   if (!is_empty(field)) notes.push_back("default: " + value_text(field));
@@ -129,12 +130,18 @@ std::string program_help(const std::vector<Command>& commands) {
          row("--version", "print the version");
 }
 
+std::string command_usage(const Command& command) {
+  const Invocation invocation = command.prepare();
+  std::string out = "usage: " + wrapped(usage(command, leaves(invocation.fields)), 7, 9) + "\n\n" +
+                    wrapped(command.summary, 0, 0) + "\n";
+  if (!command.details.empty()) out += "\n" + wrapped(command.details, 0, 0) + "\n";
+  return out;
+}
+
 std::string command_help(const Command& command) {
   const Invocation invocation = command.prepare();
   const Fields fields = leaves(invocation.fields);
-  std::string out = "usage: " + wrapped(usage(command, fields), 7, 9) + "\n\n" +
-                    wrapped(command.summary, 0, 0) + "\n";
-  if (!command.details.empty()) out += "\n" + wrapped(command.details, 0, 0) + "\n";
+  std::string out = command_usage(command);
 
   std::string arguments, options;
   if (!command.config_argument.empty())
@@ -173,8 +180,8 @@ std::string markdown_help(const std::vector<Command>& commands) {
     for (const Field& field : fields)
       out << "| `" << (is_bool(field) ? synopsis(field) : spelled(field)) << "` | "
           << type_text(field) << " | "
-          << (field.required ? "required" : cell(code(value_text(field)))) << " | "
-          << cell(allowed_text(field)) << " | " << cell(field.help) << " |\n";
+          << (field.required && is_empty(field) ? "required" : cell(code(value_text(field))))
+          << " | " << cell(allowed_text(field)) << " | " << cell(field.help) << " |\n";
   }
   return out.str();
 }

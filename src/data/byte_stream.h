@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams the contents of a file in constant memory, decompressing gzip and zstd. Archives of
-// several members or frames read as one.
+// Streams the contents of a file in constant memory, decompressing gzip, zstd and xz. Archives
+// of several members, frames or streams read as one.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ class ByteStream {
 };
 
 // Starts at byte `offset` of the contents, which are read and discarded up to there. A file named
-// .gz or .zst must be such an archive; otherwise its first bytes decide. Adds every byte that is
-// read from the disk to `crc`, a CRC-32, which must outlive the stream.
+// .gz, .zst or .xz must be such an archive; otherwise its first bytes decide. Adds every byte that
+// is read from the disk to `crc`, a CRC-32, which must outlive the stream.
 std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_t offset = 0,
                                        uint32_t* crc = nullptr);
 

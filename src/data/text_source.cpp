@@ -1,41 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/text_source.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
-#include <cstring>
 
 #include "base/quotes.h"
 #include "base/read_file.h"
 #include "data/json_field.h"
+#include "text/unicode.h"
 
 namespace hydramix {
-namespace {
-
-// The first byte that is not UTF-8, or the size.
-std::size_t valid_utf8_prefix(std::string_view text) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    uint64_t eight;  // most text is ASCII: check eight bytes at once
-    if (at + sizeof eight <= text.size()) {
-      std::memcpy(&eight, text.data() + at, sizeof eight);
-      if ((eight & 0x8080808080808080U) == 0) {
-        at += sizeof eight;
-        continue;
-      }
-    }
-    utf8proc_int32_t character;
-    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at);
-    const auto count =
-        utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(text.size() - at), &character);
-    if (count <= 0) return at;
-    at += static_cast<std::size_t>(count);
-  }
-  return at;
-}
-
-}  // namespace
 
 TextSource::TextSource(std::vector<InputFile> files, TextOptions options, TextPosition start)
     : files_(std::move(files)), options_(std::move(options)), position_(start) {
@@ -150,7 +123,7 @@ std::optional<Defect> extract_text(RawDocument& document, const TextOptions& opt
   const auto defect = [&](Cause cause, std::string detail) {
     return Defect{cause, document.file, document.line, std::move(detail)};
   };
-  const std::size_t valid = valid_utf8_prefix(document.bytes);
+  const std::size_t valid = unicode::valid_utf8_prefix(document.bytes);
   if (valid < document.bytes.size()) {
     Defect found = defect(Cause::not_utf8, "");
     const auto begin = document.bytes.begin();

@@ -32,16 +32,34 @@ std::filesystem::path weights_path(const std::filesystem::path& folder) {
 // The part of a classifier's config that is not encoder options.
 struct ClassifierSection {
   ClassifierOptions options;
-  std::string task;
-  std::vector<std::string> labels;
+  ClassifierTask about;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     ClassifierOptions::fields(self.options, v);
-    v("task", self.task, "name of the task");
-    v("labels", self.labels, "names of the classes; none: a score");
+    auto& about = self.about;
+    v("task", about.task, "name of the task");
+    v("labels", about.labels, "names of the outputs; none: a score, or vectors");
+    v("kind", about.kind, Choices{"classes", "score", "labels", "tokens", "pairs"},
+      "what the outputs mean");
+    v("thresholds", about.thresholds, Range{0.0, 1.0}, "probabilities from which labels apply");
+    v("text", about.text, "column of the texts");
+    v("pair", about.pair, "column of the second texts");
+    v("label", about.label, "column of the labels");
+    v("separator", about.separator, "text between several labels");
+    v("pairs", about.pairs, "whether two texts are read together");
   }
 };
+
+// The keys that folders of version 1 did not have at first, with the values that they implied.
+void add_later_keys(Json& section) {
+  if (!section.is_object() || section.contains("kind")) return;
+  const bool labelled = section.contains("labels") && !section["labels"].empty();
+  section["kind"] = labelled ? "classes" : "score";
+  section["thresholds"] = Json::array();
+  for (const char* key : {"text", "pair", "label", "separator"}) section[key] = "";
+  section["pairs"] = false;
+}
 
 Json base_config(const BertOptions& options) {
   return {{"format", kModelFormat}, {"version", kVersion}, {"model", to_json(options)}};
@@ -74,13 +92,20 @@ Options parse_section(const Json& config, const char* key, const std::filesystem
 }
 
 // `origin` is the start of the error message.
-void check_labels(const std::string& origin, int64_t outputs,
-                  const std::vector<std::string>& labels) {
+void check_labels(const std::string& origin, int64_t outputs, const ClassifierTask& task) {
+  const auto& labels = task.labels;
+  HYDRAMIX_CHECK((task.kind == "pairs") == (outputs == 0), origin, ": ", outputs,
+                 " outputs for the kind \"", task.kind,
+                 "\"; expected none for pairs, whose vectors are the answer, and some otherwise.");
+  HYDRAMIX_CHECK(
+      task.kind == "labels" ? task.thresholds.size() == labels.size() : task.thresholds.empty(),
+      origin, ": ", task.thresholds.size(), " thresholds for ", labels.size(), " labels of kind \"",
+      task.kind, "\"; expected one for each of several labels, and none otherwise.");
   const auto count = static_cast<int64_t>(labels.size());
   HYDRAMIX_CHECK(count == outputs || (count == 0 && outputs == 1), origin, ": ", count,
                  " labels for ", outputs,
                  " outputs; expected as many, or none for a single output, a score.");
-  HYDRAMIX_CHECK(count != 1, origin, ": one label ", in_quotes(labels[0]),
+  HYDRAMIX_CHECK(count != 1 || task.kind == "labels", origin, ": one label ", in_quotes(labels[0]),
                  " for one output; a class needs another to be told from. Give no label for a "
                  "score.");
   for (std::size_t k = 0; k < labels.size(); ++k)
@@ -113,11 +138,22 @@ Config read_config(const std::filesystem::path& folder) {
                  ". Use the program that wrote it, or save the model again.");
   Config result{text, parse_section<BertOptions>(config, "model", path), std::nullopt};
   if (config.contains("classifier")) {
-    result.classifier = parse_section<ClassifierSection>(config, "classifier", path);
+    auto complete = config;
+    add_later_keys(complete["classifier"]);
+    result.classifier = parse_section<ClassifierSection>(complete, "classifier", path);
     check_labels(path.string() + ": classifier.labels", result.classifier->options.outputs,
-                 result.classifier->labels);
+                 result.classifier->about);
   }
   return result;
+}
+
+Config read_classifier_config(const std::filesystem::path& folder) {
+  auto config = read_config(folder);
+  HYDRAMIX_CHECK(config.classifier, config_path(folder).string(),
+                 ": has no key 'classifier': this is a masked-language model; expected a "
+                 "classifier. Make one of it with hydramix finetune, or open it with "
+                 "load_model().");
+  return config;
 }
 
 void save(const std::filesystem::path& folder, const torch::nn::Module& model, const Json& config) {
@@ -171,7 +207,7 @@ void save_model(const std::filesystem::path& folder, const BertForMaskedLM& mode
 BertForMaskedLM load_model(const std::filesystem::path& folder) {
   const auto config = read_config(folder);
   HYDRAMIX_CHECK(!config.classifier, config_path(folder).string(),
-                 ": this is a classifier for the task ", in_quotes(config.classifier->task),
+                 ": this is a classifier for the task ", in_quotes(config.classifier->about.task),
                  "; expected a masked-language model. Open it with load_classifier() or hydramix "
                  "predict, or give the model that it was fine-tuned from.");
   check_memory(folder, config);
@@ -182,22 +218,29 @@ BertForMaskedLM load_model(const std::filesystem::path& folder) {
 
 void save_classifier(const std::filesystem::path& folder, const SequenceClassifier& model,
                      const std::string& task, const std::vector<std::string>& labels) {
-  check_labels("save_classifier: " + folder.string(), model->options().outputs, labels);
+  save_classifier(folder, model, ClassifierTask{task, labels});
+}
+
+void save_classifier(const std::filesystem::path& folder, const SequenceClassifier& model,
+                     const ClassifierTask& task) {
+  ClassifierSection section{model->options(), task};
+  if (section.about.kind.empty()) section.about.kind = task.labels.empty() ? "score" : "classes";
+  check_labels("save_classifier: " + folder.string(), model->options().outputs, section.about);
   auto config = base_config(model->encoder_options());
-  config["classifier"] = to_json(ClassifierSection{model->options(), task, labels});
+  config["classifier"] = to_json(section);
   save(folder, *model, config);
 }
 
+ClassifierTask load_classifier_task(const std::filesystem::path& folder) {
+  return read_classifier_config(folder).classifier->about;
+}
+
 ClassifierFolder load_classifier(const std::filesystem::path& folder) {
-  const auto config = read_config(folder);
-  HYDRAMIX_CHECK(config.classifier, config_path(folder).string(),
-                 ": has no key 'classifier': this is a masked-language model; expected a "
-                 "classifier. Make one of it with hydramix finetune, or open it with "
-                 "load_model().");
+  const auto config = read_classifier_config(folder);
   check_memory(folder, config);
   SequenceClassifier model(config.model, config.classifier->options);
   load(folder, config, *model);
-  return {model, config.classifier->task, config.classifier->labels};
+  return {config.classifier->about, model};
 }
 
 bool is_classifier(const std::filesystem::path& folder) {

@@ -20,6 +20,10 @@ class LargePages final : public CpuAllocator {
  public:
   explicit LargePages(c10::Allocator* small) : small_(small) {}
 
+  // Operations that use oneDNN allocate and free raw memory, so both kinds need one deleter. The
+  // CPU allocator's calls free().
+  c10::DeleterFnPtr raw_deleter() const override { return small_->raw_deleter(); }
+
  private:
   c10::DataPtr reserve(std::size_t bytes) const override {
     if (bytes < kSmallest) return small_->allocate(bytes);
@@ -28,7 +32,7 @@ class LargePages final : public CpuAllocator {
     // The allocator below reports failure in LibTorch's words.
     if (memory == nullptr) return small_->allocate(bytes);
     madvise(memory, whole, MADV_HUGEPAGE);  // advice: without large pages nothing changes
-    return {memory, memory, &std::free, c10::Device(c10::DeviceType::CPU)};
+    return {memory, memory, raw_deleter(), c10::Device(c10::DeviceType::CPU)};
   }
 
   c10::Allocator* small_;

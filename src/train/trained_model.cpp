@@ -8,6 +8,7 @@
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
 #include "models/size_check.h"
+#include "models/text_model.h"
 #include "train/checkpoint.h"
 
 namespace hydramix {
@@ -85,6 +86,22 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
                  ". They do not belong together.");
   model->eval();
   return {model, tokenizer, origin};
+}
+
+std::shared_ptr<const TextModel> open_text_model(const std::filesystem::path& path,
+                                                 const std::string& which, Wanted wanted,
+                                                 const TextModelOptions& options,
+                                                 int64_t usual_length) {
+  if (wanted == Wanted::kAny) {
+    if (const auto classifier = classifier_folder(path); !classifier.empty()) {
+      HYDRAMIX_CHECK_USAGE(which == "last", path.string(), ": is a classifier, which has no '",
+                           which, "' weights; runs of pretraining do.");
+      return TextModel::open(classifier, options, usual_length);
+    }
+  }
+  auto trained = open_trained_model(path, which);
+  return std::make_shared<const TextModel>(std::move(trained.model), std::move(trained.tokenizer),
+                                           options, usual_length);
 }
 
 }  // namespace hydramix

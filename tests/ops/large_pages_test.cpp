@@ -44,6 +44,16 @@ TEST(LargePages, LeaveSmallAndEmptyTensorsAlone) {
   EXPECT_LT(aligned, 8);
 }
 
+// GELU on the CPU is oneDNN's, which allocates and frees raw memory.
+TEST(LargePages, ServeOperationsThatFreeRawMemory) {
+  use_large_pages();
+  for (const int64_t rows : {8, 4096})
+    EXPECT_TRUE(torch::gelu(torch::zeros({rows, 512})).eq(0).all().item<bool>());
+  auto* allocator = c10::GetCPUAllocator();
+  for (const int64_t size : {int64_t{100}, 8 * kMiB})
+    allocator->raw_deallocate(allocator->raw_allocate(static_cast<std::size_t>(size)));
+}
+
 TEST(LargePages, ReportARequestThatCannotBeMet) {
   use_large_pages();
   EXPECT_THROW(bytes(int64_t{1} << 60), c10::Error);

@@ -3,6 +3,7 @@
 // and an interrupted run continues to the same bits.
 #include <csignal>
 
+#include "base/read_file.h"
 #include "support/glue.h"
 #include "support/gpu.h"
 #include "train/finetune.h"

@@ -2,13 +2,14 @@
 // Scores against fixed values, to 1e-12. The values were computed from the definitions that
 // scikit-learn and SciPy document, in rational arithmetic: precision and recall for F1, covariances
 // of indicator vectors for Matthews, sums over the exact values of the doubles for correlations.
-#include "glue/metrics.h"
+#include "tasks/metrics.h"
 
 #include <cmath>
 #include <limits>
 
 #include <nlohmann/json.hpp>
 
+#include "glue/sentence_task.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 
@@ -164,6 +165,19 @@ TEST(Metrics, LengthsAndNumbersAreChecked) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THROW_WITH(pearson_correlation(Values{1, nan}, two), Error, "prediction 1 is nan");
   EXPECT_THROW_WITH(accuracy(two, Values{nan, 1}), Error, "label 0 is nan");
+}
+
+// Class 0: 1 hit of 2 predicted and 2 actual; class 1: 1 of 2 and 1; class 2: 0 of 0 and 1.
+TEST(Metrics, MacroF1IsTheMeanOverClassesThatOccur) {
+  EXPECT_NEAR(macro_f1_score(Values{0, 0, 1, 1}, Values{0, 2, 0, 1}), (0.5 + 2.0 / 3 + 0) / 3,
+              kTolerance);
+  EXPECT_EQ(macro_f1_score(Values{1, 1}, Values{1, 1}), 1);
+}
+
+TEST(Metrics, RootMeanSquareErrorIsInTheUnitOfTheScores) {
+  EXPECT_NEAR(root_mean_square_error(Values{1, 5}, Values{4, 1}), std::sqrt(12.5), kTolerance);
+  EXPECT_FALSE(is_share("rmse") || is_share("loss"));
+  EXPECT_TRUE(is_share("accuracy"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "glue/metrics.h"
+#include "tasks/metrics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hydramix/error.h"
+#include "tasks/entities.h"
 
 namespace hydramix {
 namespace {
@@ -69,11 +70,14 @@ std::vector<double> ranks(Values values) {
 double metric(const std::string& name, Values predicted, Values actual) {
   if (name == "accuracy") return accuracy(predicted, actual);
   if (name == "f1") return f1_score(predicted, actual);
+  if (name == "macro_f1") return macro_f1_score(predicted, actual);
+  if (name == "rmse") return root_mean_square_error(predicted, actual);
   if (name == "matthews") return matthews_correlation(predicted, actual);
   if (name == "pearson") return pearson_correlation(predicted, actual);
   if (name == "spearman") return spearman_correlation(predicted, actual);
-  throw Error("metrics: there is no '" + name +
-              "'; expected accuracy, f1, matthews, pearson or spearman. Correct the task.");
+  throw Error(
+      "metrics: there is no '" + name +
+      "'; expected accuracy, f1, macro_f1, matthews, pearson, spearman or rmse. Correct the task.");
 }
 
 }  // namespace
@@ -94,6 +98,27 @@ double f1_score(Values predicted, Values actual) {
     wrong += said != is ? 1 : 0;
   }
   return hits > 0 ? 2 * hits / (2 * hits + wrong) : 0;
+}
+
+double macro_f1_score(Values predicted, Values actual) {
+  check(predicted, actual);
+  std::map<double, std::pair<double, double>> classes;  // hits; predictions and labels together
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    if (predicted[i] == actual[i]) ++classes[actual[i]].first;
+    ++classes[actual[i]].second;
+    ++classes[predicted[i]].second;
+  }
+  double sum = 0;
+  for (const auto& [number, counts] : classes) sum += 2 * counts.first / counts.second;
+  return sum / static_cast<double>(classes.size());
+}
+
+double root_mean_square_error(Values predicted, Values actual) {
+  check(predicted, actual);
+  double sum = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i)
+    sum += (predicted[i] - actual[i]) * (predicted[i] - actual[i]);
+  return std::sqrt(sum / static_cast<double>(actual.size()));
 }
 
 double matthews_correlation(Values predicted, Values actual) {
@@ -132,21 +157,41 @@ double spearman_correlation(Values a, Values b) {
   return pearson_correlation(ranks(a), ranks(b));
 }
 
-nlohmann::ordered_json scores(const SentenceTask& task, Values predicted, Values actual) {
+bool is_share(std::string_view metric) { return metric != "loss" && metric != "rmse"; }
+
+nlohmann::ordered_json scores(const TextTask& task, Values predicted, Values actual) {
   nlohmann::ordered_json json;
   for (const auto& name : task.metrics) json[name] = metric(name, predicted, actual);
+  return with_score(task, json);
+}
+
+nlohmann::ordered_json tag_scores(const TextTask& task,
+                                  std::span<const std::vector<std::string>> predicted,
+                                  std::span<const std::vector<std::string>> actual) {
+  EntityCounts counts;
+  double right = 0, words = 0;
+  for (std::size_t s = 0; s < actual.size(); ++s) {
+    counts.add(predicted[s], actual[s]);
+    for (std::size_t w = 0; w < actual[s].size(); ++w)
+      right += predicted[s][w] == actual[s][w] ? 1 : 0;
+    words += static_cast<double>(actual[s].size());
+  }
+  return with_score(task, {{"precision", counts.precision()},
+                           {"recall", counts.recall()},
+                           {"f1", counts.f1()},
+                           {"accuracy", words > 0 ? right / words : 0.0}});
+}
+
+nlohmann::ordered_json with_score(const TextTask& task, const nlohmann::ordered_json& metrics) {
+  nlohmann::ordered_json json;
+  for (const auto& name : task.metrics) json[name] = metrics.at(name);
   const auto mean_of = [&](const std::vector<std::string>& names) {
     double sum = 0;
     for (const auto& name : names) sum += json[name].get<double>();
     return sum / static_cast<double>(names.size());
   };
-  const double mean_of_all = mean_of(task.metrics);
-  if (task.scored.empty()) {
-    json["score"] = mean_of_all;
-  } else {
-    json["mean"] = mean_of_all;
-    json["score"] = mean_of(task.scored);
-  }
+  if (task.shows_mean) json["mean"] = mean_of(task.metrics);
+  json["score"] = mean_of(task.scored.empty() ? task.metrics : task.scored);
   return json;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/device.h"
+#include "models/device.h"
 
 #include "hydramix/error.h"
 

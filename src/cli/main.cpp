@@ -24,6 +24,8 @@ bool reader_has_left() {
   return poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
 }
 
+std::terminate_handler usual_end = nullptr;
+
 // LibTorch and OpenMP allocate in functions that must not throw; without memory the process ends
 // there. It says so, like any other failure, and is not aborted.
 void end_process() {
@@ -36,7 +38,7 @@ void end_process() {
     } catch (...) {
     }
   }
-  if (!memory) std::abort();
+  if (!memory) usual_end();  // prints the exception and aborts
   for (const char* part : {"error: ", hydramix::kOutOfMemory, "\n"}) {
     [[maybe_unused]] const auto ignored = write(STDERR_FILENO, part, std::strlen(part));
   }
@@ -46,7 +48,7 @@ void end_process() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::set_terminate(end_process);
+  usual_end = std::set_terminate(end_process);
   hydramix::name_mapped_file_on_fault();
   // Without this a closed pipe would kill a training run before it has saved.
   std::signal(SIGPIPE, SIG_IGN);

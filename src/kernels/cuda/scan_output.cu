@@ -78,7 +78,7 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
   __syncthreads();  // all have read b: the stages overwrite it from here on
 
   // Thread i handles row i % 128 of direction i / 128. In the loop below numbers that follow from
-  // the thread's are computed again for each part, for want of registers.
+  // the number of the thread are computed again for each part, to save registers.
   const auto row_logs = [&] {
     const int i = thread_number();
     return RowLogs{i / kTile, i % kTile, a.shift, a.on[i / kTile] && redo.window.has(i % kTile), s};

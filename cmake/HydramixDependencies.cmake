@@ -44,12 +44,28 @@ function(hydramix_find_library name header library)
   endif()
 endfunction()
 hydramix_find_library(hwy hwy/highway.h hwy)
-hydramix_find_library(utf8proc utf8proc.h utf8proc)
 hydramix_find_library(zstd zstd.h zstd)
+hydramix_find_library(lzma lzma.h lzma)
 
 # c10d's process groups are part of LibTorch, but their headers include those of Gloo and NCCL. Only the headers are
 # needed. Without them, starting several ranks is an error.
 find_path(HYDRAMIX_GLOO_INCLUDE gloo/algorithm.h HINTS ${HYDRAMIX_DEPS}/include ${TORCH_INSTALL_PREFIX}/include)
+# Gloo is compiled into LibTorch, and its headers carry no version that says with which revision. Debian's fit Debian's
+# LibTorch; any others must be marked with the version of LibTorch that they belong to.
+if(HYDRAMIX_GLOO_INCLUDE AND NOT (HYDRAMIX_GLOO_INCLUDE STREQUAL "/usr/include" AND TORCH_INSTALL_PREFIX STREQUAL "/usr"))
+  set(gloo_mark ${HYDRAMIX_GLOO_INCLUDE}/gloo/LIBTORCH_VERSION)
+  set(gloo_for "")
+  if(EXISTS ${gloo_mark})
+    file(READ ${gloo_mark} gloo_for)
+    string(STRIP "${gloo_for}" gloo_for)
+  endif()
+  string(REGEX REPLACE "[+].*" "" torch_release "${Torch_VERSION}")  # without a wheel's +cu130
+  if(NOT gloo_for STREQUAL torch_release)
+    message(FATAL_ERROR "Gloo's headers in ${HYDRAMIX_GLOO_INCLUDE} are for LibTorch \"${gloo_for}\" (${gloo_mark}), but "
+      "LibTorch is ${torch_release}. Carry those of the revision in its third_party/gloo (scripts/carry_deps.sh), or "
+      "give -DHYDRAMIX_GLOO_INCLUDE=OFF to build without Gloo.")
+  endif()
+endif()
 if(TORCH_CUDA_LIBRARIES)
   find_path(HYDRAMIX_NCCL_INCLUDE nccl.h
             HINTS ${HYDRAMIX_DEPS}/include ${CUDA_INCLUDE_DIRS} ${TORCH_INSTALL_PREFIX}/../nvidia/nccl/include)

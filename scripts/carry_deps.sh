@@ -1,20 +1,35 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Copies the dependencies that GPU machines without a package registry lack (Google Highway, utf8proc, zstd) from this
+# Copies the dependencies that GPU machines without a package registry lack (Google Highway, zstd, liblzma) from this
 # Debian machine into .carry/, where the cuda preset looks for them. Debian ships Highway only as a shared library, so
 # that is copied; of the others the static library is copied.
+#   scripts/carry_deps.sh [--gloo CLONE REVISION LIBTORCH]
+# --gloo adds Gloo's headers, for several ranks on CPUs: from a clone of github.com/pytorch/gloo, of the revision that
+# LIBTORCH (2.11.0) has in third_party/gloo (3135b0b41b67dde590eef0938a0bf3d6238df5f7).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ $# -gt 0 ] && { [ "$1" != --gloo ] || [ $# -ne 4 ]; }; then
+  echo "error: unknown arguments $*; see the top of $0" >&2
+  exit 2
+fi
 lib=/usr/lib/$(uname -m)-linux-gnu
-for needed in /usr/include/hwy/highway.h /usr/include/utf8proc.h /usr/include/zstd.h "$lib/libhwy.so.1" \
-    "$lib/libutf8proc.a" "$lib/libzstd.a"; do
-  [ -e "$needed" ] || { echo "error: $needed is missing: apt-get install libhwy-dev libutf8proc-dev libzstd-dev" >&2; exit 1; }
+for needed in /usr/include/hwy/highway.h /usr/include/zstd.h /usr/include/lzma.h "$lib/libhwy.so.1" \
+    "$lib/libzstd.a" "$lib/liblzma.a"; do
+  [ -e "$needed" ] || { echo "error: $needed is missing: apt-get install libhwy-dev libzstd-dev liblzma-dev" >&2; exit 1; }
 done
 rm -rf .carry
 mkdir -p .carry/include .carry/lib
-cp -r /usr/include/hwy .carry/include/
-cp /usr/include/utf8proc.h /usr/include/zstd.h .carry/include/
-cp -L "$lib/libutf8proc.a" "$lib/libzstd.a" .carry/lib/
+cp -r /usr/include/hwy /usr/include/lzma .carry/include/
+cp /usr/include/zstd.h /usr/include/lzma.h .carry/include/
+cp -L "$lib/libzstd.a" "$lib/liblzma.a" .carry/lib/
 cp -L "$lib/libhwy.so.1" .carry/lib/libhwy.so.1
 cp -L "$lib/libhwy.so.1" .carry/lib/libhwy.so
+if [ $# -gt 0 ]; then
+  clone=$2 revision=$3 libtorch=$4
+  git -C "$clone" archive "$revision" gloo | tar -x -C .carry/include --wildcards '*.h' '*.h.in'
+  # Gloo's own build would write config.h. The headers that LibTorch includes need no option of it.
+  sed -e 's/@GLOO_VERSION_[A-Z]*@/0/; s/#cmakedefine01 \(.*\)/#define \1 0/' .carry/include/gloo/config.h.in \
+    >.carry/include/gloo/config.h
+  echo "$libtorch" >.carry/include/gloo/LIBTORCH_VERSION
+fi
 du -sh .carry

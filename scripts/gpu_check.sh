@@ -14,7 +14,7 @@
 #   --seconds  time limit: start nothing after it and stop what is running; default: no limit
 #   --whole    build and run every test of the project, not only those of the GPU
 #   --peers    options of gpu_peers.py
-# On a machine without Highway, utf8proc or zstd: run scripts/carry_deps.sh elsewhere first and copy .carry/.
+# On a machine without Highway, zstd or liblzma: run scripts/carry_deps.sh elsewhere first and copy .carry/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

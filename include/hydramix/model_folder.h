@@ -4,9 +4,9 @@
 //   config.json         {"format": "hydramix-model", "version": 1, "model": all of BertOptions}
 //   model.safetensors   the weights under their published names; the same config as metadata
 //
-// A classifier's config also has "classifier": all of ClassifierOptions, the name of its task and
-// the labels of its classes. A model saved with its tokenizer has tokenizer.json too, and the
-// config has "tokenizer": its fingerprint.
+// A classifier's config also has "classifier": all of ClassifierOptions and of ClassifierTask. A
+// model saved with its tokenizer has tokenizer.json too, and the config has "tokenizer": its
+// fingerprint.
 //
 // Each file is written atomically. The weights have checksums (safetensors.h), which are checked
 // when they are loaded. The copy of the config and the fingerprint detect damage, and files that do
@@ -31,13 +31,26 @@ void save_model(const std::filesystem::path& folder, const BertForMaskedLM& mode
 // Loads the same model, bit for bit, to the CPU. Every failure is an Error that names file and key.
 BertForMaskedLM load_model(const std::filesystem::path& folder);
 
-struct ClassifierFolder {
-  SequenceClassifier model{nullptr};
+// The task of a classifier, as far as its answers depend on it.
+struct ClassifierTask {
   std::string task;                 // its name
-  std::vector<std::string> labels;  // of the classes, in the order of the outputs; empty: a score
+  std::vector<std::string> labels;  // in the order of the outputs; empty: a score, or vectors
+  // "classes", "score", "labels" (any number of them for a text), "tokens" (a tag for each word) or
+  // "pairs" (vectors of texts); empty: classes, or a score without labels
+  std::string kind = {};
+  std::vector<double> thresholds = {};  // "labels": probabilities from which a label applies
+  // The columns of the training file. Empty: the file had none, or was GLUE's.
+  std::string text = {}, pair = {}, label = {}, separator = {};
+  bool pairs = false;  // reads two texts together
+};
+
+struct ClassifierFolder : ClassifierTask {
+  SequenceClassifier model{nullptr};
 };
 
 // As save_model(). Needs as many distinct labels as outputs, or none for one output.
+void save_classifier(const std::filesystem::path& folder, const SequenceClassifier& model,
+                     const ClassifierTask& task, const Tokenizer* tokenizer = nullptr);
 void save_classifier(const std::filesystem::path& folder, const SequenceClassifier& model,
                      const std::string& task, const std::vector<std::string>& labels,
                      const Tokenizer* tokenizer = nullptr);
@@ -45,6 +58,8 @@ void save_classifier(const std::filesystem::path& folder, const SequenceClassifi
 // As load_model().
 ClassifierFolder load_classifier(const std::filesystem::path& folder);
 
+// The task of a classifier's folder, without loading weights. Throws as load_classifier() does.
+ClassifierTask load_classifier_task(const std::filesystem::path& folder);
 // The folder's tokenizer.json. Throws an Error if it is missing, or not the one that the model was
 // saved with.
 Tokenizer load_model_tokenizer(const std::filesystem::path& folder);

@@ -2,6 +2,7 @@
 #include "base/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <regex>
+#include <set>
 #include <string>
 
 #include "hydramix/error.h"
@@ -32,6 +36,53 @@ void signal_if_asked(const std::filesystem::path& target, const char* point) {
   if (std::string_view(asked).starts_with(here)) kill(getpid(), std::atoi(asked + here.size()));
 }
 
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+// "model.safetensors.tmp.4711.0"
+bool is_temporary_name(const std::string& name) {
+  static const std::regex pattern(R"(.+\.tmp\.[0-9]+\.[0-9]+)");
+  return std::regex_match(name, pattern);
+}
+
+// Removes temporary files whose process is dead: a writer holds a lock on its file as long as it
+// lives, on this machine or another. Once for each folder, since others may be large.
+void sweep_once(const std::filesystem::path& folder) {
+  static std::mutex mutex;
+  static std::set<std::filesystem::path> swept;
+  {
+    const std::lock_guard lock(mutex);
+    if (!swept.insert(folder).second) return;
+  }
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry(folder, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    if (!is_temporary_name(entry->path().filename().string())) continue;
+    const int descriptor = open(entry->path().c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor < 0) continue;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) unlink(entry->path().c_str());
+    close(descriptor);
+  }
+}
+
+// Creates a file and locks it, unless another process takes it for one of the dead and removes it
+// between the two.
+int create_locked(const std::filesystem::path& path) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor < 0) return -1;
+  // Where there are no locks, nothing is removed either.
+  while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
+  struct stat status = {};
+  const bool examined = fstat(descriptor, &status) == 0;
+  if (examined && status.st_nlink > 0) return descriptor;
+  const int code = examined ? EEXIST : errno;  // EEXIST: try another name
+  close(descriptor);
+  if (!examined) unlink(path.c_str());
+  errno = code;
+  return -1;
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(const std::filesystem::path& target) : target_(resolved(target)) {
@@ -40,12 +91,13 @@ AtomicFile::AtomicFile(const std::filesystem::path& target) : target_(resolved(t
   // Renaming over a device or a pipe would replace it.
   HYDRAMIX_CHECK(!std::filesystem::exists(target_) || std::filesystem::is_regular_file(target_),
                  target_.string(), ": is a device or a pipe; name an ordinary file to write.");
+  sweep_once(folder_of(target_));
   // Not mkstemp: its files are readable by their owner only, and results are to be shared.
   static std::atomic<int> counter = 0;
   do {
     temporary_ = target_;
     temporary_ += concat(".tmp.", getpid(), ".", counter++);
-    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    descriptor_ = create_locked(temporary_);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) {
     temporary_.clear();
@@ -61,7 +113,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(const char* what) const {
   const int code = errno;
-  const auto folder = target_.has_parent_path() ? target_.parent_path().string() : std::string(".");
+  const auto folder = folder_of(target_).string();
   throw Error(concat(target_.string(), ": ", what, ": ", std::strerror(code), ". Check that ",
                      folder, " exists, is writable and has space left."));
 }
@@ -79,6 +131,12 @@ void AtomicFile::write(const void* data, std::size_t size) {
   }
 }
 
+void AtomicFile::replace_beginning(std::string_view text) {
+  if (lseek(descriptor_, 0, SEEK_SET) != 0) fail("cannot be written");
+  write(text);
+  if (lseek(descriptor_, 0, SEEK_END) < 0) fail("cannot be written");
+}
+
 void AtomicFile::commit() {
   signal_if_asked(target_, "written");
   if (fsync(descriptor_) != 0) fail("cannot be flushed to disk");
@@ -89,8 +147,7 @@ void AtomicFile::commit() {
   temporary_.clear();
   signal_if_asked(target_, "renamed");
   // The rename survives a crash only after the directory is on disk.
-  const auto folder =
-      target_.has_parent_path() ? target_.parent_path() : std::filesystem::path(".");
+  const auto folder = folder_of(target_);
   if (const int directory = open(folder.c_str(), O_RDONLY | O_DIRECTORY); directory >= 0) {
     fsync(directory);
     close(directory);

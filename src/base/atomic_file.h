@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a file atomically: under a temporary name in the target's folder, then fsync, rename, and
 // fsync of the folder. If the writer throws, or the object is destroyed before commit(), the
-// temporary file is removed and the target stays as it was.
+// temporary file is removed and the target stays as it was. The temporary file of a process that
+// was killed is removed by the next one that writes into the folder.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,8 @@ class AtomicFile {
 
   void write(const void* data, std::size_t size);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  // Replaces bytes at the beginning, which were written before.
+  void replace_beginning(std::string_view text);
   // Makes the file appear under its name. Nothing may be written afterwards.
   void commit();
 

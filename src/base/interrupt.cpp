@@ -2,12 +2,15 @@
 #include "base/interrupt.h"
 
 #include <csignal>
+#include <cstddef>
+#include <iterator>
 
 namespace hydramix {
 namespace {
 
 volatile std::sig_atomic_t received = 0;
-struct sigaction before_int, before_term;
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+struct sigaction before[std::size(kSignals)];
 int depth = 0;  // nesting of Interrupt objects
 
 }  // namespace
@@ -20,14 +23,17 @@ Interrupt::Interrupt() {
   // SA_RESETHAND: a second signal has its default action and ends the process. SA_RESTART: reads
   // and writes in progress continue.
   action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
-  sigaction(SIGINT, &action, &before_int);
-  sigaction(SIGTERM, &action, &before_term);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+    sigaction(kSignals[i], nullptr, &before[i]);
+    // nohup ignores SIGHUP, and the run is to go on.
+    const bool is_nohup = kSignals[i] == SIGHUP && before[i].sa_handler == SIG_IGN;
+    if (!is_nohup) sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 Interrupt::~Interrupt() {
   if (--depth > 0) return;
-  sigaction(SIGINT, &before_int, nullptr);
-  sigaction(SIGTERM, &before_term, nullptr);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before[i], nullptr);
 }
 
 int Interrupt::signal() { return received; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns Ctrl-C and SIGTERM into a flag that long work polls between its steps. A second signal ends
-// the process at once.
+// Turns Ctrl-C, SIGTERM and SIGHUP, the closed terminal, into a flag that long work polls between
+// its steps. A second signal ends the process at once. A run under nohup ignores SIGHUP.
 #pragma once
 
 namespace hydramix {

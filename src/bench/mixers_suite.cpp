@@ -9,9 +9,8 @@
 #include "base/formatted.h"
 #include "base/memory.h"
 #include "bench/mixer_function.h"
-#include "bench/slope.h"
+#include "bench/scaling_chart.h"
 #include "hydramix/error.h"
-#include "view/chart.h"
 
 namespace hydramix::bench {
 namespace {
@@ -62,7 +61,7 @@ class Growth {
 
 // The results over all lengths, for the table and the chart.
 struct Series {
-  std::map<std::string, Points> points;  // by pass: (length, ms)
+  PassTimes points;
   std::string skipped;
 };
 using Scaling = std::map<std::string, Series>;
@@ -147,29 +146,10 @@ void print_slopes(const Report& report, const Scaling& scaling) {
   }
 }
 
-// One panel per pass; one colour per class of matrices.
-void draw(const Scaling& scaling, const Options& options) {
-  std::vector<ChartPanel> panels;
-  for (const std::string pass : {"forward", "forward_backward"}) {
-    ChartPanel panel;
-    panel.title = pass == "forward" ? "forward" : "forward and backward";
-    panel.note_label = pass == "forward" ? "slope fwd" : "slope f+b";
-    for (const auto& [name, series] : scaling) {
-      const auto points = series.points.find(pass);
-      if (points == series.points.end()) continue;
-      panel.lines.push_back({.name = name,
-                             .group = mixer_info(name).matrix_class,
-                             .note = slope_text(series, pass),
-                             .points = points->second});
-    }
-    if (!panel.lines.empty()) panels.push_back(std::move(panel));
-  }
-  if (panels.empty()) return;
-  write_chart(options.svg.empty() ? "scaling.svg" : options.svg, panels,
-              {.title = "Time of mix() over the length",
-               .x_label = "length L",
-               .y_label = "ms",
-               .logarithmic = true});
+void draw(const Scaling& scaling, const std::string& path) {
+  std::map<std::string, PassTimes> mixers;
+  for (const auto& [name, series] : scaling) mixers[name] = series.points;
+  write_scaling_chart(path, mixers);
 }
 
 std::vector<Step> scaling_steps(const Options& options, const std::vector<std::string>& names) {
@@ -191,9 +171,9 @@ std::vector<Step> scaling_steps(const Options& options, const std::vector<std::s
                      }});
   steps.push_back({"slopes", [=](Bench& bench) {
                      print_slopes(bench.report, *scaling);
-                     draw(*scaling, options);
-                     bench.report.remark("wrote " +
-                                         (options.svg.empty() ? "scaling.svg" : options.svg));
+                     const std::string svg = options.svg.empty() ? "scaling.svg" : options.svg;
+                     draw(*scaling, svg);
+                     bench.report.remark("wrote " + svg);
                    }});
   return steps;
 }

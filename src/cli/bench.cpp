@@ -55,7 +55,7 @@ int run_bench(const bench::Options& options) {
     Progress progress(suite, static_cast<int64_t>(steps.size()), "steps");
     for (const auto& step : steps) {
       step.run(bench);
-      progress.advance(step.name);
+      progress.advance({step.name});
     }
   }
   if (json) json->commit();

@@ -6,6 +6,7 @@
 
 #include "base/quotes.h"
 #include "cli/commands.h"
+#include "cli/output_path.h"
 #include "eval/case.h"
 #include "hydramix/error.h"
 #include "kernels/cpu/isa.h"
@@ -42,6 +43,7 @@ void print(const CaseReport& report) {
 }
 
 int check(const CheckOptions& options) {
+  check_not_an_input("--write", options.write, {options.cases.begin(), options.cases.end()});
   HYDRAMIX_CHECK_USAGE(options.write.empty() || options.cases.size() == 1,
                        "--write takes the results of one case; got ", options.cases.size(),
                        " cases. Check them one by one.");

@@ -3,8 +3,12 @@
 #include "cli/command.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
+#include <new>
 #include <ostream>
+#include <string_view>
+#include <system_error>
 
 #include "base/spelling.h"
 #include "cli/help.h"
@@ -62,11 +66,10 @@ class Parser {
       : command_(command), fields_(fields), help_command_("hydramix help " + command.name) {
     known_ = {"--help", "--print-config", "--config", "--set"};
     for (const Field& field : fields_) {
-      if (field.positional) continue;
-      HYDRAMIX_CHECK(std::find(known_.begin(), known_.end(), field.path) == known_.end(),
-                     command.name, ": the option ", field.path,
+      HYDRAMIX_CHECK(std::find(known_.begin(), known_.end(), flag_of(field)) == known_.end(),
+                     command.name, ": the option ", flag_of(field),
                      " is declared twice, or is one that every command has. Rename the field.");
-      known_.push_back(field.path);
+      known_.push_back(flag_of(field));
       if (is_bool(field)) known_.push_back(negated(field));
     }
   }
@@ -103,14 +106,21 @@ class Parser {
     for (const std::string& assignment : assignments_) set(sections, assignment);
     const Fields targets = spelled_leaves(sections);
     for (std::size_t i = 0; i < targets.size(); ++i)
-      if (targets[i].positional)
-        assign_arguments(targets[i], arguments_[i]);
-      else if (const auto found = values_.find(targets[i].path); found != values_.end())
+      if (const auto found = values_.find(targets[i].path); found != values_.end())
         assign_flag(targets[i], found->second);
+      else if (targets[i].positional)
+        assign_arguments(targets[i], arguments_[i]);
   }
 
  private:
   static bool is_bool(const Field& field) { return std::holds_alternative<bool*>(field.storage); }
+  // An argument may also be given as a flag of its name: MODEL or --model.
+  static std::string flag_of(const Field& field) {
+    if (!field.positional) return field.path;
+    std::string flag = "--" + field.path;
+    for (char& c : flag) c = c == '_' ? '-' : static_cast<char>(std::tolower(c));
+    return flag;
+  }
   static std::string negated(const Field& field) { return "--no-" + field.path.substr(2); }
 
   // Reads the option at `word`, and its value: after '=', or the next word whatever it looks like.
@@ -136,14 +146,15 @@ class Parser {
       return true;
     }
     for (const Field& field : fields_) {
-      if (field.positional) continue;
       if (is_bool(field) && flag == negated(field)) {
         check_no_value();
         values_[field.path].push_back("false");
         return true;
       }
-      if (flag != field.path) continue;
-      const bool bare = is_bool(field) && equals == std::string::npos;
+      if (flag != flag_of(field)) continue;
+      // After a bare flag only true and false are its value; any other word is an argument.
+      const bool bare = is_bool(field) && equals == std::string::npos &&
+                        (word + 1 == end || (word[1] != "true" && word[1] != "false"));
       values_[field.path].push_back(bare ? "true" : value());
       return true;
     }
@@ -161,6 +172,7 @@ class Parser {
     auto next = arguments.begin();
     for (const Field& field : fields_) {
       Words& mine = arguments_.emplace_back();
+      if (values_.contains(field.path)) continue;  // given as a flag
       while (field.positional && next != arguments.end() && (mine.empty() || field.is_list()))
         mine.push_back(*next++);
     }
@@ -198,6 +210,9 @@ class Parser {
 int run_one(const Command& command, const Words& words, std::ostream& out) {
   const Invocation invocation = command.prepare();
   const Fields fields = spelled_leaves(invocation.fields);
+  HYDRAMIX_CHECK_USAGE(!words.empty() || !command.needs_words, command.name,
+                       ": nothing is given.\n", command_usage(command), "\nRun 'hydramix help ",
+                       command.name, "' for all options.");
   Parser parser(command, fields);
   parser.parse(words);
   if (parser.wants_help()) {
@@ -244,9 +259,6 @@ int dispatch(const std::vector<Command>& commands, Words words, std::ostream& ou
   return run_one(find_command(commands, first), words, out);
 }
 
-constexpr const char* kOutOfMemory =
-    "out of memory. Use smaller sizes, or a machine with more memory.";
-
 // LibTorch appends a stack trace to its messages. Users need the sentence before it.
 std::string first_part(const std::string& message) {
   return message.substr(
@@ -255,6 +267,20 @@ std::string first_part(const std::string& message) {
 
 }  // namespace
 
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  if (dynamic_cast<const Error*>(&error) != nullptr) return false;  // says itself what failed
+  // A thread cannot be started without memory for its stack; files and folders fail with ENOMEM.
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error))
+    return system->code() == std::errc::not_enough_memory ||
+           system->code() == std::errc::resource_unavailable_try_again;
+  // LibTorch's allocators throw their own errors.
+  const std::string_view message = error.what();
+  for (const char* part : {"allocate memory", "not enough memory", "out of memory"})
+    if (message.find(part) != message.npos) return true;
+  return false;
+}
+
 int run_command_line(const std::vector<Command>& commands, int argc, const char* const* argv,
                      std::ostream& out, std::ostream& err) {
   try {
@@ -262,15 +288,11 @@ int run_command_line(const std::vector<Command>& commands, int argc, const char*
   } catch (const UsageError& error) {
     err << "error: " << error.what() << std::endl;
     return 2;
-  } catch (const std::bad_alloc&) {
-    err << "error: " << kOutOfMemory << std::endl;
   } catch (const std::exception& error) {
-    // LibTorch's allocators throw their own errors.
-    const std::string message = first_part(error.what());
-    const bool memory = message.find("allocate memory") != std::string::npos ||
-                        message.find("not enough memory") != std::string::npos ||
-                        message.find("out of memory") != std::string::npos;
-    err << "error: " << (memory ? kOutOfMemory : message.c_str()) << std::endl;
+    if (is_out_of_memory(error))  // first: what follows allocates
+      err << "error: " << kOutOfMemory << std::endl;
+    else
+      err << "error: " << first_part(error.what()) << std::endl;
   } catch (...) {
     err << "error: an exception of unknown type" << std::endl;
   }

@@ -7,7 +7,8 @@
 //
 // Flags, --config, --set, --print-config, --help and docs/cli.md follow from the options. The field
 // d_state is the flag --d-state, in a section --mixer.d-state; a bool is --all, or --no-all to
-// switch it off; a list is --sizes 1,2,3 and may be repeated. Later sources win: defaults, then
+// switch it off, or --all true and --all=false; a list is --sizes 1,2,3 and may be repeated. Later
+// sources win: defaults, then
 // --config, then --set, then flags and arguments. A command with a `config_argument` takes a
 // --config file as its first argument; help shows it under that name.
 #pragma once
@@ -34,6 +35,7 @@ struct Invocation {
 struct Command {
   std::string name, summary, details, config_argument;
   std::function<Invocation()> prepare;
+  bool needs_words = false;  // without any, it prints its usage: the defaults alone mean long work
 };
 
 // Options may have a member std::function<void(Options&)> choose. It applies the command line to
@@ -51,12 +53,16 @@ Command make_command(std::string name, std::string summary, std::function<int(co
       };
     return invocation;
   };
-  return {std::move(name), std::move(summary), std::move(details), "", std::move(prepare)};
+  return {std::move(name), std::move(summary), std::move(details), "", std::move(prepare), false};
 }
 
 // Runs the command of argv and returns the exit code: 0 done, 1 failed, 2 wrong usage. Help goes to
 // `out`, errors to `err`; never throws.
 int run_command_line(const std::vector<Command>& commands, int argc, const char* const* argv,
                      std::ostream& out, std::ostream& err);
+
+inline constexpr const char* kOutOfMemory =
+    "out of memory. Use smaller sizes, or a machine with more memory.";
+bool is_out_of_memory(const std::exception& error);
 
 }  // namespace hydramix

@@ -12,6 +12,7 @@
 #include "base/quotes.h"
 #include "cli/commands.h"
 #include "cli/convert_input.h"
+#include "cli/output_path.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
@@ -233,6 +234,7 @@ int convert(const ConvertOptions& o) {
       o.in, o.which,
       o.everything ? torch_archive::Selection::kEverything : torch_archive::Selection::kWeights);
   print_notes(input.weights, input.weights.notes);
+  check_not_an_input("convert: OUT", o.out, {o.in, input.weights.path});
   std::vector<torch::Tensor> keep;
   const auto views = converted(input.weights, o, keep);
   if (o.list) print_table(views);

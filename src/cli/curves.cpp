@@ -2,10 +2,12 @@
 // hydramix curves: a chart of the metrics of runs.
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <set>
 
 #include "base/spelling.h"
 #include "cli/commands.h"
+#include "cli/output_path.h"
 #include "hydramix/error.h"
 #include "train/metrics.h"
 #include "view/chart.h"
@@ -17,6 +19,7 @@ struct CurvesOptions {
   std::vector<std::string> runs;
   std::string metric = "evaluation/loss", out = "curves.svg", title;
   int64_t from = 0;
+  bool seeds = false, log = false;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -25,6 +28,10 @@ struct CurvesOptions {
     v("out", self.out, "SVG file to write");
     v("title", self.title, "title of the chart; by default the metric");
     v("from", self.from, Range{0, 1LL << 40}, "first step to draw");
+    v("seeds", self.seeds,
+      "one curve, mean and range, for runs whose names differ only in a number after the last "
+      "hyphen: hydra-1, hydra-2");
+    v("log", self.log, "logarithmic axis for the metric");
   }
 };
 
@@ -72,14 +79,62 @@ ChartLine curve_of(const std::filesystem::path& run, const CurvesOptions& option
   return line;
 }
 
+// hydra-2 -> hydra; a name without a number stays as it is.
+std::string without_seed(const std::string& name) {
+  const auto last = name.find_last_not_of("0123456789");
+  return last != std::string::npos && last > 0 && last + 1 < name.size() && name[last] == '-'
+             ? name.substr(0, last)
+             : name;
+}
+
+// Runs that differ only in their seeds as one line: at each step that all of them have, their mean
+// and range.
+std::vector<ChartLine> mean_over_seeds(const std::vector<ChartLine>& runs) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<const ChartLine*>> groups;
+  for (const auto& run : runs) {
+    const auto name = without_seed(run.name);
+    if (groups[name].empty()) order.push_back(name);
+    groups[name].push_back(&run);
+  }
+  std::vector<ChartLine> lines;
+  for (const auto& name : order) {
+    const auto& members = groups[name];
+    std::map<double, std::vector<double>> steps;
+    for (const auto* run : members)
+      for (const auto& [step, value] : run->points) steps[step].push_back(value);
+    ChartLine line;
+    line.name = concat(name, ", ", members.size(), members.size() == 1 ? " seed" : " seeds");
+    for (const auto& [step, values] : steps) {
+      if (values.size() != members.size()) continue;
+      double sum = 0;
+      for (const double value : values) sum += value;
+      const auto [low, high] = std::minmax_element(values.begin(), values.end());
+      line.points.emplace_back(step, sum / static_cast<double>(values.size()));
+      line.range.emplace_back(*low, *high);
+    }
+    HYDRAMIX_CHECK(!line.points.empty(), "curves: the ", members.size(), " runs of ", name,
+                   " have no step in common. Draw them without --seeds.");
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 int curves(const CurvesOptions& options) {
+  for (const auto& run : options.runs)
+    check_not_an_input("--out", options.out, {std::filesystem::path(run) / "metrics.jsonl"});
   std::vector<ChartLine> lines;
   for (const auto& run : options.runs) lines.push_back(curve_of(run, options));
   const auto names = short_names(options.runs);
   for (std::size_t i = 0; i < lines.size(); ++i) lines[i].name = names[i];
+  if (options.seeds) lines = mean_over_seeds(lines);
   const std::string title = options.title.empty() ? options.metric : options.title;
-  write_chart(options.out, {{"", "", lines}},
-              {.title = title, .x_label = "step", .y_label = options.metric, .from_zero = false});
+  write_chart(options.out, {{"", lines}},
+              {.title = title,
+               .x_label = "step",
+               .y_label = options.metric,
+               .log_y = options.log,
+               .from_zero = false});
   std::printf("wrote %s: %zu curves\n", options.out.c_str(), lines.size());
   return 0;
 }
@@ -89,7 +144,7 @@ int curves(const CurvesOptions& options) {
 Command curves_command() {
   return make_command<CurvesOptions>(
       "curves", "draw losses and metrics of runs over their steps", curves,
-      "  hydramix curves runs/small/hydra runs/small/mamba --out curves.svg\n"
+      "  hydramix curves runs/small/hydra-* runs/small/mamba-* --seeds --out curves.svg\n"
       "  hydramix curves runs/mrpc --metric evaluation/score");
 }
 

@@ -116,6 +116,20 @@ const Language& language() {
 // A document that no model has seen.
 Document example(int64_t number) { return language().document(number, Split::kTest); }
 
+// Whole sentences at the beginning of a document, so few that their words can be read along the
+// axes of a matrix.
+Document short_example() {
+  constexpr std::size_t kMostWords = 20;
+  auto document = example(0);
+  auto& words = document.words;
+  std::size_t end = std::min(words.size(), kMostWords);
+  for (const int32_t begin : document.sentences)
+    if (begin > 0 && static_cast<std::size_t>(begin) <= kMostWords)
+      end = static_cast<std::size_t>(begin);
+  words.erase(words.begin() + static_cast<std::ptrdiff_t>(end), words.end());
+  return document;
+}
+
 torch::Tensor ids_of(const Document& document, const Tokenizer& tokenizer) {
   std::vector<int64_t> ids{tokenizer.special().cls};
   for (const auto& word : document.words) ids.push_back(word.id);
@@ -123,12 +137,15 @@ torch::Tensor ids_of(const Document& document, const Tokenizer& tokenizer) {
   return torch::tensor(ids, torch::kInt64).unsqueeze(0);
 }
 
-// The matrices of every layer and head for one document.
+// The matrices of every layer and head for one document, with its tokens along the axes.
 std::vector<MatrixPicture> matrices_of(const TrainedModel& trained, const Document& document) {
   torch::NoGradGuard no_grad;
+  const auto ids = ids_of(document, trained.tokenizer);
+  std::vector<std::string> tokens;
+  for (int64_t i = 0; i < ids.size(1); ++i)
+    tokens.push_back(trained.tokenizer.token(ids[0][i].item<int32_t>()));
   std::vector<torch::Tensor> inputs;  // of each layer
-  trained.model->encode(ids_of(document, trained.tokenizer), {}, {}, {},
-                        [&](const torch::Tensor& x) { inputs.push_back(x); });
+  trained.model->encode(ids, {}, {}, {}, [&](const torch::Tensor& x) { inputs.push_back(x); });
   std::vector<MatrixPicture> pictures;
   std::size_t layer = 0;
   for (const auto& module : trained.model->modules(/*include_self=*/false)) {
@@ -142,6 +159,7 @@ std::vector<MatrixPicture> matrices_of(const TrainedModel& trained, const Docume
       const auto M = heads[h].contiguous();
       picture.values.assign(M.data_ptr<double>(), M.data_ptr<double>() + M.numel());
       picture.scale = usual_magnitude(M);
+      picture.row_labels = picture.col_labels = tokens;
       pictures.push_back(std::move(picture));
     }
     ++layer;
@@ -212,7 +230,7 @@ void print_table(const std::vector<DemoModel>& models) {
                   100 * model.evaluation.at("kinds").at(kind).at("accuracy").get<double>());
     std::printf("\n");
   }
-  std::printf("  %-16s %10s %9s %6s", "best achievable", "", "", "");
+  std::printf("  %-16s %10s %9s %6s", "expected ceiling", "", "", "");
   for (const auto& [kind, head] : demo_columns())
     std::printf(
         " %12.1f %%",
@@ -238,7 +256,7 @@ int demo(const DemoOptions& options) {
   const Interrupt interrupt;  // covers everything, so that a signal between two runs is not lost
   DemoReport report;
   std::vector<TrainedModel> trained;
-  const auto document = example(0);
+  const auto document = short_example();
   for (const auto& contender : contenders()) {
     auto model = train(contender, options);
     if (model.parameters == 0 || Interrupt::signal() != 0) return stopped_by_signal(options.out);
@@ -248,7 +266,6 @@ int demo(const DemoOptions& options) {
     report.models.push_back(std::move(model));
   }
   report.fills = fill_masks(trained);
-  report.example = language().text(document);
   report.command = formatted("hydramix demo --steps %lld --batch %lld --seed %lld", options.steps,
                              options.batch, options.seed);
   print_table(report.models);

@@ -19,7 +19,7 @@ struct DemoModel {
   double tokens_per_second = 0;
   nlohmann::ordered_json evaluation;              // of the trained model (train/masked_lm.h)
   std::vector<std::pair<double, double>> losses;  // (step, loss) in training
-  std::vector<MatrixPicture> matrices;            // its matrices for the example
+  std::vector<MatrixPicture> matrices;            // of all heads, for one text, with its tokens
 };
 
 struct DemoFill {
@@ -33,7 +33,6 @@ struct DemoReport {
   std::vector<DemoModel> models;
   std::vector<DemoFill> fills;
   DemoTask task;        // on which the first model was fine-tuned
-  std::string example;  // the text whose matrices are shown
   std::string command;  // that made the report
 };
 

@@ -82,6 +82,7 @@ std::string synopsis(const Field& field) {
 
 std::string help_text(const Field& field) {
   std::vector<std::string> notes;
+  // A default satisfies what is required.
   if (field.required && is_empty(field)) notes.push_back("required");
   const std::string allowed = allowed_text(field);
   if (!allowed.empty()) notes.push_back((field.choices ? "one of: " : "") + allowed);
@@ -129,12 +130,18 @@ std::string program_help(const std::vector<Command>& commands) {
          row("--version", "print the version");
 }
 
+std::string command_usage(const Command& command) {
+  const Invocation invocation = command.prepare();
+  std::string out = "usage: " + wrapped(usage(command, leaves(invocation.fields)), 7, 9) + "\n\n" +
+                    wrapped(command.summary, 0, 0) + "\n";
+  if (!command.details.empty()) out += "\n" + wrapped(command.details, 0, 0) + "\n";
+  return out;
+}
+
 std::string command_help(const Command& command) {
   const Invocation invocation = command.prepare();
   const Fields fields = leaves(invocation.fields);
-  std::string out = "usage: " + wrapped(usage(command, fields), 7, 9) + "\n\n" +
-                    wrapped(command.summary, 0, 0) + "\n";
-  if (!command.details.empty()) out += "\n" + wrapped(command.details, 0, 0) + "\n";
+  std::string out = command_usage(command);
 
   std::string arguments, options;
   if (!command.config_argument.empty())

@@ -14,6 +14,7 @@ std::string spelled(const Field& field);
 
 std::string program_help(const std::vector<Command>& commands);
 std::string command_help(const Command& command);
+std::string command_usage(const Command& command);  // its first line and its details
 std::string markdown_help(const std::vector<Command>& commands);
 
 }  // namespace hydramix

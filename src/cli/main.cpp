@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <iostream>
 
@@ -13,6 +14,7 @@
 #include "cli/commands.h"
 #include "hydramix/large_pages.h"
 #include "hydramix/torch_compat.h"
+#include "io/mapped_file.h"
 
 namespace {
 
@@ -22,9 +24,32 @@ bool reader_has_left() {
   return poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
 }
 
+std::terminate_handler usual_end = nullptr;
+
+// LibTorch and OpenMP allocate in functions that must not throw; without memory the process ends
+// there. It says so, like any other failure, and is not aborted.
+void end_process() {
+  bool memory = false;
+  if (const auto error = std::current_exception()) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& thrown) {
+      memory = hydramix::is_out_of_memory(thrown);
+    } catch (...) {
+    }
+  }
+  if (!memory) usual_end();  // prints the exception and aborts
+  for (const char* part : {"error: ", hydramix::kOutOfMemory, "\n"}) {
+    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, part, std::strlen(part));
+  }
+  _exit(1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  usual_end = std::set_terminate(end_process);
+  hydramix::name_mapped_file_on_fault();
   // Without this a closed pipe would kill a training run before it has saved.
   std::signal(SIGPIPE, SIG_IGN);
   // LibTorch uses half of the hardware threads, whether or not they share cores.
@@ -36,7 +61,7 @@ int main(int argc, char** argv) {
     std::cout.flush();
     if (std::cout || reader_has_left()) return status;
     std::cerr << "error: the output could not be written. Is the disk full?" << std::endl;
-  } catch (const std::exception& error) {
+  } catch (const std::exception& error) {  // before the command ran
     std::cerr << "error: " << error.what() << std::endl;
   }
   return 1;

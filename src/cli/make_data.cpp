@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "data/gzip_file.h"
 #include "hydramix/error.h"
+#include "language/example_files.h"
 #include "language/glue.h"
 #include "language/language.h"
 
@@ -31,13 +32,14 @@ struct MakeDataOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("action", self.action, Positional{}, Required{}, Choices{"text", "c4", "glue"},
+    v("action", self.action, Positional{}, Required{}, Choices{"text", "c4", "glue", "examples"},
       "which files to make");
-    v("out", self.out, "folder to write to; by default data/text, data/c4 or data/glue");
+    v("out", self.out, "folder to write to; by default data/ and the action");
     v("documents", self.documents, Range{1, 1LL << 32}, "text, c4: documents for training");
     v("validation", self.validation, Range{1, 1LL << 32}, "text, c4: documents for validation");
     v("shards", self.shards, Range{1, 99999}, "c4: files that the training documents fill");
-    v("train", self.glue.train, Range{1, 1LL << 24}, "glue: rows for training, of each task");
+    v("train", self.glue.train, Range{1, 1LL << 24},
+      "glue, examples: rows for training, of each task or file");
     v("dev", self.glue.dev, Range{1, 1LL << 24}, "glue: rows for development, of each set");
     v("test", self.glue.test, Range{1, 1LL << 24}, "glue: rows without labels, of each set");
     v("overwrite", self.overwrite, "replace files of the same names");
@@ -161,11 +163,22 @@ Targets glue_targets(const MakeDataOptions& o) {
   return targets;
 }
 
+Targets example_targets(const MakeDataOptions& o) {
+  Targets targets;
+  for (auto& file : make_example_files(o.glue.train, o.language.seed))
+    targets.push_back({file.name, [file = std::move(file), rows = o.glue.train](const fs::path& p) {
+                         write_file(p, file.contents);
+                         return concat(rows, " examples");
+                       }});
+  return targets;
+}
+
 int make_data(const MakeDataOptions& o) {
   const Language language(o.language);
-  const Targets targets = o.action == "text" ? text_targets(o, language)
-                          : o.action == "c4" ? c4_targets(o, language)
-                                             : glue_targets(o);
+  const Targets targets = o.action == "text"   ? text_targets(o, language)
+                          : o.action == "c4"   ? c4_targets(o, language)
+                          : o.action == "glue" ? glue_targets(o)
+                                               : example_targets(o);
   const fs::path out = o.out.empty() ? fs::path("data") / o.action : fs::path(o.out);
   for (const auto& target : targets) {
     const fs::path path = out / target.path;
@@ -189,12 +202,12 @@ int make_data(const MakeDataOptions& o) {
 
 Command make_data_command() {
   return make_command<MakeDataOptions>(
-      "make-data", "write documents and GLUE tasks of the built-in language", make_data,
+      "make-data", "write documents and tasks of the built-in language", make_data,
       "text: train.txt and valid.txt (one document per line, with an empty line between "
       "documents), "
       "valid.kinds.jsonl (what each word depends on) and vocab.txt. c4: the same documents laid "
-      "out as C4. glue: eight tasks laid out as the official files. Equal options give equal "
-      "files.\n\n"
+      "out as C4. glue: eight tasks laid out as the official files. examples: a file for each task "
+      "of hydramix finetune. Equal options give equal files.\n\n"
       "  hydramix make-data text --out language --documents 5000\n"
       "  hydramix make-data glue --out glue --train 20000");
 }

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix matrix: the matrix of a mixer with random parameters, as a picture or as data.
+// hydramix matrix: the matrix of a mixer with random parameters, or those that a trained model
+// applies to a text; as a picture or as data.
 #include <cstdio>
 #include <filesystem>
 
+#include "base/formatted.h"
+#include "base/quotes.h"
 #include "base/spelling.h"
 #include "cli/commands.h"
 #include "cli/matrix_scale.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
 #include "hydramix/tensor_file.h"
+#include "models/layer_matrices.h"
+#include "models/text_model.h"
+#include "train/trained_model.h"
 #include "view/npy.h"
 #include "view/png.h"
 #include "view/svg.h"
@@ -20,6 +26,8 @@ struct MatrixOptions {
   std::string mixer;
   bool all = false;
   std::string out;
+  std::string model, which = "last", text;
+  int64_t layer = 0, head = 0, tokens = 64;
   int64_t length = 64;
   int64_t heads = 1;
   int64_t headdim = 8;
@@ -38,6 +46,16 @@ struct MatrixOptions {
     v("all", self.all, "draw every registered mixer on one page");
     v("out", self.out, Required{},
       "file to write: .svg with labels, .png of pixels alone, .npy or .safetensors");
+    v("model", self.model,
+      "draw the matrices of a trained model for --text: folder of a model, of a classifier, or of "
+      "a run");
+    v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
+    v("text", self.text, "text whose tokens the model mixes");
+    v("layer", self.layer, Range{0, 4096}, "draw all heads of this layer of the model, from 1");
+    v("head", self.head, Range{0, 4096},
+      "draw this head, from 1; by default the one of each layer that reads other places most");
+    v("tokens", self.tokens, Range{3, 512},
+      "tokens of the text with [CLS] and [SEP]; the rest is cut off");
     v("length", self.length, Range{1, 4096}, "length L of the sequence");
     v("heads", self.heads, Range{1, 256}, "number of heads; each is a matrix");
     v("headdim", self.headdim, Range{1, 4096}, "channels of a head");
@@ -89,15 +107,112 @@ void add_pictures(const std::string& name, const torch::Tensor& matrices, const 
   }
 }
 
+// ---- a trained model ----
+
+struct ModelMatrix {
+  int64_t layer, head;  // from 0
+  torch::Tensor M;      // (L, L) float64
+};
+
+// The share of |M| off the diagonal: how much a head reads other places.
+double share_of_others(const torch::Tensor& M) {
+  const double all = M.abs().sum().item<double>();
+  return all > 0 ? 1 - M.diagonal().abs().sum().item<double>() / all : 0;
+}
+
+std::vector<ModelMatrix> chosen(const std::vector<torch::Tensor>& layers, const MatrixOptions& o) {
+  const auto count = static_cast<int64_t>(layers.size());
+  HYDRAMIX_CHECK_USAGE(o.layer <= count, "matrix: --layer ", o.layer, ": the model has ", count,
+                       " layers.");
+  std::vector<ModelMatrix> matrices;
+  for (int64_t layer = 0; layer < count; ++layer) {
+    if (o.layer > 0 && layer != o.layer - 1) continue;
+    const auto& heads = layers[static_cast<std::size_t>(layer)];
+    HYDRAMIX_CHECK_USAGE(o.head <= heads.size(0), "matrix: --head ", o.head, ": layer ", layer + 1,
+                         " has ", heads.size(0), " matrices.");
+    int64_t best = 0;
+    for (int64_t h = 0; h < heads.size(0); ++h) {
+      if (o.head == 0 && o.layer > 0) matrices.push_back({layer, h, heads[h]});
+      if (share_of_others(heads[h]) > share_of_others(heads[best])) best = h;
+    }
+    if (o.head > 0) matrices.push_back({layer, o.head - 1, heads[o.head - 1]});
+    if (o.head == 0 && o.layer == 0) matrices.push_back({layer, best, heads[best]});
+  }
+  return matrices;
+}
+
+void save_model_matrices(const std::vector<ModelMatrix>& matrices,
+                         const std::vector<std::string>& tokens, const MatrixOptions& o) {
+  const auto extension = std::filesystem::path(o.out).extension().string();
+  if (extension == ".npy") {
+    std::vector<torch::Tensor> all;
+    for (const auto& matrix : matrices) all.push_back(matrix.M);
+    const auto M = torch::stack(all).contiguous();
+    write_npy(o.out, M.sizes().vec(), std::span<const double>(M.data_ptr<double>(), M.numel()));
+  } else if (extension == ".safetensors") {
+    std::map<std::string, torch::Tensor> all;
+    for (const auto& [layer, head, M] : matrices)
+      all.emplace(concat("layer.", layer + 1, ".head.", head + 1), M.contiguous());
+    save_tensors(o.out, all, {{"tokens", nlohmann::json(tokens).dump()}});
+  } else {
+    std::vector<MatrixPicture> page;
+    for (const auto& [layer, head, M] : matrices) {
+      MatrixPicture picture;
+      picture.title = concat("layer ", layer + 1, ", head ", head + 1);
+      picture.rows = picture.cols = M.size(0);
+      const auto values = M.contiguous();
+      picture.values.assign(values.data_ptr<double>(), values.data_ptr<double>() + M.numel());
+      picture.scale = o.scale > 0 ? o.scale : usual_magnitude(M);
+      picture.row_labels = picture.col_labels = tokens;
+      page.push_back(std::move(picture));
+    }
+    if (extension == ".png")
+      write_png(o.out, page, {});
+    else
+      write_svg(o.out, page, {.title = std::string(clipped(o.text, 120))});
+  }
+}
+
+int model_matrices(const MatrixOptions& o) {
+  HYDRAMIX_CHECK_USAGE(!o.text.empty(), "matrix: --model needs --text, whose tokens it mixes.");
+  const auto model =
+      open_text_model(o.model, o.which, Wanted::kAny, {.max_length = o.tokens}, o.tokens);
+  const auto encode_one = [&](int64_t n) { return model->tokenizer().encode(o.text, n); };
+  const auto encoding = encode_one(model->max_length());
+  if (model->tokens_of(encoding, encode_one).cut)
+    std::fprintf(stderr, "the text has %lld tokens; only the first %lld are drawn (--tokens)\n",
+                 static_cast<long long>(std::ssize(encode_one(0).ids)),
+                 static_cast<long long>(model->max_length()));
+  std::vector<std::string> tokens;
+  for (const auto id : encoding.ids) tokens.push_back(model->tokenizer().token(id));
+  std::vector<torch::Tensor> layers;
+  model->for_each_batch(std::span(&encoding, 1), [&](auto, const PackedBatch& batch) {
+    layers = layer_matrices(model->module(), model->encoder_options(),
+                            [&](const auto& observe) { model->hidden(batch, observe); });
+  });
+  const auto matrices = chosen(layers, o);
+  save_model_matrices(matrices, tokens, o);
+  std::string names;
+  for (const auto& [layer, head, M] : matrices)
+    names += concat(names.empty() ? "" : ", ", layer + 1, ".", head + 1);
+  std::printf("wrote %s: %lld x %lld, layer.head %s\n", o.out.c_str(),
+              static_cast<long long>(tokens.size()), static_cast<long long>(tokens.size()),
+              names.c_str());
+  return 0;
+}
+
 int matrix(const MatrixOptions& o) {
-  HYDRAMIX_CHECK_USAGE(o.all != !o.mixer.empty(),
-                       "matrix: name one mixer or give --all. Registered: ", join(mixer_names()),
-                       ".");
+  HYDRAMIX_CHECK_USAGE((o.all ? 1 : 0) + (o.mixer.empty() ? 0 : 1) + (o.model.empty() ? 0 : 1) == 1,
+                       "matrix: name one mixer, or give --all, or --model and --text. Registered: ",
+                       join(mixer_names()), ".");
+  HYDRAMIX_CHECK_USAGE(!o.model.empty() || (o.text.empty() && o.layer == 0 && o.head == 0),
+                       "matrix: --text, --layer and --head are for a trained model. Give --model.");
   const auto extension = std::filesystem::path(o.out).extension().string();
   const bool picture = extension == ".png" || extension == ".svg";
   HYDRAMIX_CHECK_USAGE(picture || extension == ".npy" || extension == ".safetensors",
                        "matrix: --out ", o.out, " ends in '", extension,
                        "'; expected .png, .svg, .npy or .safetensors.");
+  if (!o.model.empty()) return model_matrices(o);
   HYDRAMIX_CHECK_USAGE(!(o.all && extension == ".npy"),
                        "matrix: .npy holds one array; for --all use .safetensors.");
 
@@ -130,9 +245,14 @@ int matrix(const MatrixOptions& o) {
 
 Command matrix_command() {
   return make_command<MatrixOptions>(
-      "matrix", "draw or save the matrix of a mixer", matrix,
-      "The weights are as initialised and the parameters standard normal, both from "
-      "--seed, so that equal commands give equal files.");
+      "matrix", "draw or save the matrix of a mixer, or of a trained model for a text", matrix,
+      "Examples:\n"
+      "  hydramix matrix hydra --out hydra.svg\n"
+      "  hydramix matrix --model runs/tiny --text \"the map is green .\" --out map.svg\n"
+      "Of a mixer alone the weights are as initialised and the parameters standard normal, both "
+      "from --seed, so that equal commands give equal files. Of a trained model the page shows one "
+      "head of each layer, with the tokens along both axes: row i holds the weights with which "
+      "token i reads the others.");
 }
 
 }  // namespace hydramix

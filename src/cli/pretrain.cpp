@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/counted.h"
 #include "base/formatted.h"
 #include "base/memory.h"
 #include "cli/commands.h"
@@ -25,21 +26,28 @@ int run_pretrain(const PretrainOptions& options) {
     else
       std::fprintf(stderr, "%s\n", message.c_str());
   };
-  events.ready = [&](int64_t parameters, double rate) {
-    gemm = rate;
-    std::fprintf(stderr, "%s: %.1f M parameters, %lld steps of %lld sequences; %s\n",
+  events.building = [&](int64_t parameters) {
+    std::fprintf(stderr, "building %s: %.1f M parameters in %s of d_model %lld\n",
                  options.model.block.mixer.c_str(), static_cast<double>(parameters) / 1e6,
-                 static_cast<long long>(options.train.steps),
-                 static_cast<long long>(options.train.batch), options.out.c_str());
+                 counted(options.model.layers, "layer").c_str(),
+                 static_cast<long long>(options.model.block.d_model));
+  };
+  events.ready = [&](int64_t, double rate) {
+    gemm = rate;
+    std::fprintf(stderr, "%s of %s; %s\n", counted(options.train.steps, "step").c_str(),
+                 counted(options.train.batch, "sequence").c_str(), options.out.c_str());
   };
   events.started = [&](int64_t step) {
     progress = std::make_unique<Progress>("pretrain", options.train.steps, "steps", 1, step);
   };
+  events.micro_batch = [&](const MicroBatchReport& report) {
+    progress->within_step(micro_batch_note(report));
+  };
   events.step = [&](const StepReport& report) {
-    progress->advance(formatted(
-        "loss %.3f  %.0f tokens/s  %.0f %% of GEMM%s", report.loss, report.tokens_per_second,
-        100 * report.flops_per_second / std::max(gemm, 1.0),
-        report.skipped > 0 ? formatted("  %lld skipped", report.skipped) : std::string()));
+    auto notes = training_notes(report);
+    notes.push_back(
+        formatted("%.0f %% of GEMM", 100 * report.flops_per_second / std::max(gemm, 1.0)));
+    progress->advance(std::move(notes));
   };
   events.evaluation = [&](int64_t step, const nlohmann::ordered_json& evaluation) {
     progress->message(formatted("step %lld: evaluation loss %.4f, accuracy %.2f %%", step,
@@ -68,6 +76,7 @@ Command pretrain_command() {
       "  torchrun --no-python --nproc-per-node 8 hydramix pretrain recipes/table4/hydra.yaml ...\n"
       "The same command continues a run that was stopped or killed, or that lost its machine.");
   command.config_argument = "RECIPE";
+  command.needs_words = true;
   return command;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/cores.h"
+#include "base/counted.h"
 #include "base/formatted.h"
 #include "base/interrupt.h"
 #include "base/quotes.h"
@@ -31,7 +32,8 @@ struct TokenizeOptions {
   static void fields(Self& self, Visitor& v) {
     constexpr int64_t kMany = int64_t{1} << 40;
     v("inputs", self.inputs, Positional{},
-      "text or JSON lines (.json, .jsonl), plain, .gz or .zst; a folder stands for all such files "
+      "text or JSON lines (.json, .jsonl), plain, .gz, .zst or .xz; a folder stands for all such "
+      "files "
       "in it");
     v("vocab", self.vocab, "vocab.txt or tokenizer.json of the tokenizer");
     v("out", self.out, "folder to write the shards to");
@@ -58,10 +60,10 @@ Tokenizer load_tokenizer(const TokenizeOptions& o) {
 }
 
 std::string summary(const ShardIndex& index) {
-  return formatted("%lld documents, %lld tokens (%.1f a document), %lld shards, data %s",
-                   index.documents(), index.tokens(),
+  return formatted("%s, %s (%.1f a document), %s, data %s", counted(index.documents(), "document"),
+                   counted(index.tokens(), "token"),
                    static_cast<double>(index.tokens()) / static_cast<double>(index.documents()),
-                   std::ssize(index.shards), index.fingerprint());
+                   counted(std::ssize(index.shards), "shard"), index.fingerprint());
 }
 
 // Counts the documents of 2^k to 2^(k+1) - 1 tokens.
@@ -91,7 +93,7 @@ int run_verify(const TokenizeOptions& o) {
   int64_t total = 0, done = 0;
   for (const ShardInfo& shard : index.shards) total += shard.bytes;
   {
-    Progress progress("verify", total, "MB", 1e6);
+    Progress progress("verify", total, byte_unit(total));
     shards.verify([&](int64_t bytes) { progress.advance_to(done += bytes); });
   }
   std::cout << o.verify << ": " << summary(index) << "\nmade with tokenizer " << index.tokenizer
@@ -141,8 +143,9 @@ int run_tokenize_command(const TokenizeOptions& o) {
   const auto tokenizer = load_tokenizer(o);
   if (!inputs.skipped.empty())
     std::cerr << inputs.skipped.size()
-              << " files and folders of other kinds are passed over, for example "
-              << escaped(inputs.skipped.front()) << std::endl;
+              << (inputs.skipped.size() == 1 ? " file or folder of another kind is"
+                                             : " files and folders of other kinds are")
+              << " passed over, for example " << escaped(inputs.skipped.front()) << std::endl;
 
   TokenizeJob job = job_of(o, tokenizer, inputs);
   const Interrupt interrupt;
@@ -150,13 +153,14 @@ int run_tokenize_command(const TokenizeOptions& o) {
   job.interrupted = [] { return Interrupt::signal() != 0; };
   job.progress = [&](const TokenizeProgress& now) {
     if (!progress) {  // the first call says where the work begins
-      progress.emplace("tokenize", now.total_bytes, "MB", 1e6, now.bytes);
+      progress.emplace("tokenize", now.total_bytes, byte_unit(now.total_bytes), now.bytes);
       if (now.documents > 0)
-        progress->message(formatted("continuing behind %lld documents", now.documents));
+        progress->message("continuing after " + counted(now.documents, "document"));
       return;
     }
-    progress->advance_to(now.bytes, formatted("%lld documents, %.1f M tokens", now.documents,
-                                              static_cast<double>(now.tokens) / 1e6));
+    progress->advance_to(now.bytes,
+                         {formatted("%.1f M tokens", static_cast<double>(now.tokens) / 1e6),
+                          counted(now.documents, "document")});
   };
   job.report = [&](const std::string& line) { progress->message(line); };
   const TokenizeResult result = run_tokenize(job);
@@ -164,8 +168,10 @@ int run_tokenize_command(const TokenizeOptions& o) {
 
   const ShardIndex& index = result.index;
   if (result.state == TokenizeResult::interrupted) {
-    std::cerr << "interrupted; " << index.shards.size() << " shards with " << index.documents()
-              << " documents are finished. The same command goes on from there." << std::endl;
+    std::cerr << "interrupted; " << counted(std::ssize(index.shards), "shard") << " with "
+              << counted(index.documents(), "document")
+              << (index.shards.size() == 1 ? " is" : " are")
+              << " finished. The same command goes on from there." << std::endl;
     return 128 + Interrupt::signal();
   }
   if (result.state == TokenizeResult::was_there)

@@ -13,6 +13,7 @@
 #include "base/json_reader.h"
 #include "base/quotes.h"
 #include "cli/commands.h"
+#include "cli/output_path.h"
 #include "cli/progress.h"
 #include "data/line_reader.h"
 #include "hydramix/error.h"
@@ -49,7 +50,7 @@ struct TokenizerCommandOptions {
     v("cased", self.cased, "keep case and accents; for a vocab.txt");
     v("jsonl", self.jsonl,
       "file of JSON lines, - for stdin: encode reads a text or a list of two, a pair; decode reads "
-      "a list of ids");
+      "a list of ids, or what encode prints");
     v("max_length", self.max_length, Range{0, 1 << 30},
       "encode: cut to this many tokens with [CLS] and [SEP]; 0: do not cut");
     v("keep_special", self.keep_special, "decode: show [CLS] and other special tokens");
@@ -131,12 +132,19 @@ int encode(const Options& o) {
   return 0;
 }
 
-// [7592, 2088] or 7592 2088 or 7592,2088
+// [7592, 2088] or 7592 2088 or 7592,2088 or what encode prints: {"ids": [7592, 2088], ...}
 std::vector<int32_t> parse_ids(const std::string& line) {
-  constexpr const char* kExpected = "ids, as [7592, 2088] or 7592 2088";
+  constexpr const char* kExpected = "ids, as [7592, 2088] or 7592 2088 or {\"ids\": [7592, 2088]}";
   std::vector<int32_t> ids;
-  if (const auto at = line.find_first_not_of(" \t"); at != line.npos && line[at] == '[') {
-    for (const auto& value : parse_line(line, kExpected)) {
+  const auto start = line.find_first_not_of(" \t");
+  if (start != line.npos && (line[start] == '[' || line[start] == '{')) {
+    auto list = parse_line(line, kExpected);
+    if (list.is_object()) {
+      HYDRAMIX_CHECK(list.contains("ids") && list["ids"].is_array(), in_quotes(line),
+                     " has no list \"ids\"; expected ", kExpected, ".");
+      list = ordered_json(list["ids"]);
+    }
+    for (const auto& value : list) {
       HYDRAMIX_CHECK(value.is_number_integer() && value >= 0 && value <= 0x7FFFFFFF,
                      in_quotes(value.dump()), " is no id; expected ", kExpected, ".");
       ids.push_back(value.get<int32_t>());
@@ -247,13 +255,13 @@ int train(const Options& o) {
                        "--out, the vocabulary to write.");
   HYDRAMIX_CHECK_USAGE(o.text.empty(), "tokenizer train: ", in_quotes(o.text[0]),
                        " is not expected here. Give text files with --input.");
+  check_not_an_input("--out", o.out, {o.input.begin(), o.input.end()});
   TrainerOptions options;
   options.size = o.size;
   options.min_frequency = o.min_frequency;
   options.max_alphabet = o.max_alphabet;
   if (!o.lowercase) options.tokenizer = TokenizerOptions::cased();
 
-  constexpr uintmax_t kMiB = 1 << 20;
   uintmax_t total = 0;
   for (const auto& path : o.input) {
     std::error_code error;
@@ -262,14 +270,14 @@ int train(const Options& o) {
   }
   WordCounter words(options.tokenizer);
   {
-    Progress progress("reading", static_cast<int64_t>(total / kMiB), "MiB");
-    uintmax_t read = 0;
+    const auto bytes = static_cast<int64_t>(total);
+    Progress progress("reading", bytes, byte_unit(bytes));
+    int64_t read = 0;
     for (const auto& path : o.input)
       for_each_line(path, [&](const std::string& line) {
         words.add(line);
-        const uintmax_t before = read / kMiB;
-        read += line.size() + 1;
-        for (uintmax_t k = before; k < std::min(read, total) / kMiB; ++k) progress.advance();
+        read += std::ssize(line) + 1;
+        progress.advance_to(std::min(read, bytes));  // a packed file holds more than its size
       });
   }
   HYDRAMIX_CHECK(!words.counts().empty(), o.input[0], o.input.size() > 1 ? " and the others" : "",

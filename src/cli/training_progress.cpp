@@ -11,16 +11,28 @@
 
 namespace hydramix {
 
+std::vector<std::string> training_notes(const StepReport& report) {
+  std::vector<std::string> notes{formatted("loss %.3f", report.loss)};
+  if (report.skipped > 0) notes.push_back(formatted("%lld skipped", report.skipped));
+  notes.push_back(formatted("%.0f tokens/s", report.tokens_per_second));
+  return notes;
+}
+
+std::string micro_batch_note(const MicroBatchReport& report) {
+  return formatted("sequence %lld of %lld", report.done, report.sequences);
+}
+
 TrainEvents training_progress(const std::string& label) {
-  // Made at the first step, which knows the number of steps.
+  // Made in the first step, which knows the number of steps.
   const auto progress = std::make_shared<std::unique_ptr<Progress>>();
   TrainEvents events;
-  events.step = [progress, label](const StepReport& report) {
+  events.micro_batch = [progress, label](const MicroBatchReport& report) {
     if (!*progress)
-      *progress = std::make_unique<Progress>(label, report.steps, "steps", 1, report.step - 1);
-    (*progress)->advance(formatted(
-        "loss %.3f  %.0f tokens/s%s", report.loss, report.tokens_per_second,
-        report.skipped > 0 ? formatted("  %lld skipped", report.skipped) : std::string()));
+      *progress = std::make_unique<Progress>(label, report.steps, "steps", 1, report.step);
+    (*progress)->within_step(micro_batch_note(report));
+  };
+  events.step = [progress](const StepReport& report) {
+    (*progress)->advance(training_notes(report));
   };
   events.message = [progress](const std::string& message) {
     if (*progress)

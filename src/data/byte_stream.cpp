@@ -2,6 +2,7 @@
 #include "data/byte_stream.h"
 
 #include <fcntl.h>
+#include <lzma.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -24,7 +25,8 @@ enum class Pipes { refused, accepted };
 // The bytes on disk, unchanged. "-" is stdin where pipes are accepted.
 class PlainStream : public ByteStream {
  public:
-  PlainStream(const std::filesystem::path& path, Pipes pipes) : path_(path) {
+  PlainStream(const std::filesystem::path& path, Pipes pipes, uint32_t* crc = nullptr)
+      : path_(path), crc_(crc) {
     const bool is_stdin = pipes == Pipes::accepted && path == "-";
     if (is_stdin) path_ = "stdin";
     // Where pipes are refused, opening one must not wait for a writer.
@@ -57,6 +59,9 @@ class PlainStream : public ByteStream {
       HYDRAMIX_CHECK(count >= 0, path_.string(), ": cannot be read at byte ", consumed_, ": ",
                      std::strerror(errno), ". Check the disk.");
       consumed_ += count;
+      if (crc_ != nullptr && count > 0)
+        *crc_ = static_cast<uint32_t>(crc32_z(*crc_, reinterpret_cast<const Bytef*>(buffer),
+                                              static_cast<std::size_t>(count)));
       // An empty read ends a file. A file that was longer when it was opened has been cut off.
       HYDRAMIX_CHECK(count > 0 || size == 0 || consumed_ >= size_, path_.string(),
                      ": ends at byte ", consumed_, ", had ", size_,
@@ -102,12 +107,13 @@ class PlainStream : public ByteStream {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
+  uint32_t* crc_;
   int64_t size_ = 0;  // when it was opened; 0 where it is not known
   int64_t consumed_ = 0;
   std::string peeked_;
 };
 
-// Shared by both archive formats: a buffer of compressed bytes, and damage, which is reported only
+// Shared by the archive formats: a buffer of compressed bytes, and damage, which is reported only
 // after all data before it was returned.
 class ArchiveStream : public ByteStream {
  public:
@@ -126,11 +132,12 @@ class ArchiveStream : public ByteStream {
  protected:
   virtual std::size_t decompress(char* buffer, std::size_t size) = 0;
 
+  std::string path() const { return file_->path().string(); }
   std::span<char> more_packed() {
     return {packed_.data(), file_->read(packed_.data(), packed_.size())};
   }
   void set_damage(const std::string& what) {
-    damage_ = concat(file_->path().string(), ": ", what, " before byte ", file_->consumed(),
+    damage_ = concat(path(), ": ", what, " before byte ", file_->consumed(),
                      " of the file. Fetch or pack it again.");
   }
 
@@ -214,15 +221,73 @@ class ZstdStream final : public ArchiveStream {
   bool holds_more_ = false;
 };
 
-enum class Packing { none, gzip, zstd };
+class XzStream final : public ArchiveStream {
+ public:
+  explicit XzStream(std::unique_ptr<PlainStream> file) : ArchiveStream(std::move(file)) {
+    const lzma_ret status = lzma_stream_decoder(&lzma_, kMemory, LZMA_CONCATENATED);
+    HYDRAMIX_CHECK(status == LZMA_OK, "liblzma cannot be initialised (error ",
+                   static_cast<int>(status), ").");
+  }
+  ~XzStream() override { lzma_end(&lzma_); }
+
+ private:
+  // xz -9 needs 65 MiB. As with zstd, an archive cannot ask for more than a window of 128 MiB.
+  static constexpr uint64_t kMemory = uint64_t{130} << 20;
+
+  std::size_t decompress(char* buffer, std::size_t size) override {
+    lzma_.next_out = reinterpret_cast<uint8_t*>(buffer);
+    lzma_.avail_out = size;
+    while (lzma_.avail_out > 0 && !ended_) {
+      if (lzma_.avail_in == 0 && action_ == LZMA_RUN) {
+        const auto packed = more_packed();
+        if (packed.empty()) action_ = LZMA_FINISH;  // only the file's end ends the last stream
+        lzma_.next_in = reinterpret_cast<const uint8_t*>(packed.data());
+        lzma_.avail_in = packed.size();
+      }
+      const lzma_ret status = lzma_code(&lzma_, action_);
+      ended_ = status != LZMA_OK;
+      HYDRAMIX_CHECK(status != LZMA_MEMLIMIT_ERROR, path(), ": needs ",
+                     (lzma_memusage(&lzma_) >> 20) + 1, " MiB to be decompressed; at most ",
+                     kMemory >> 20, " MiB are given. Pack it again with xz -9 or less.");
+      if (status == LZMA_BUF_ERROR)
+        set_damage("the xz archive ends too early,");
+      else if (ended_ && status != LZMA_STREAM_END)
+        set_damage(concat("the xz archive is damaged (", reason(status), ")"));
+    }
+    return size - lzma_.avail_out;
+  }
+
+  static const char* reason(lzma_ret status) {
+    switch (status) {
+      case LZMA_FORMAT_ERROR:
+        return "it does not begin like one";
+      case LZMA_OPTIONS_ERROR:
+        return "unknown options";
+      case LZMA_DATA_ERROR:
+        return "wrong data or checksum";
+      case LZMA_MEM_ERROR:
+        return "no memory";
+      default:
+        return "liblzma failed";
+    }
+  }
+
+  lzma_stream lzma_ = LZMA_STREAM_INIT;
+  lzma_action action_ = LZMA_RUN;
+  bool ended_ = false;
+};
+
+enum class Packing { none, gzip, zstd, xz };
 
 Packing packing_of(PlainStream& file) {
   const auto extension = file.path().extension();
   if (extension == ".gz") return Packing::gzip;
   if (extension == ".zst") return Packing::zstd;
-  const std::string& first = file.peek(4);
+  if (extension == ".xz") return Packing::xz;
+  const std::string& first = file.peek(6);
   if (first.starts_with("\x1f\x8b")) return Packing::gzip;
   if (first.starts_with("\x28\xb5\x2f\xfd")) return Packing::zstd;
+  if (first == std::string_view("\xfd\x37zXZ\0", 6)) return Packing::xz;
   return Packing::none;
 }
 
@@ -238,27 +303,42 @@ void skip(ByteStream& stream, int64_t count) {
 
 std::unique_ptr<ByteStream> opened(std::unique_ptr<PlainStream> file, int64_t offset) {
   const Packing packing = packing_of(*file);
-  if (packing == Packing::none) {
-    if (offset > 0) file->seek(offset);
-    return file;
-  }
-  std::unique_ptr<ByteStream> archive;
+  std::unique_ptr<ByteStream> stream;
   if (packing == Packing::gzip)
-    archive = std::make_unique<GzipStream>(std::move(file));
+    stream = std::make_unique<GzipStream>(std::move(file));
+  else if (packing == Packing::zstd)
+    stream = std::make_unique<ZstdStream>(std::move(file));
+  else if (packing == Packing::xz)
+    stream = std::make_unique<XzStream>(std::move(file));
   else
-    archive = std::make_unique<ZstdStream>(std::move(file));
-  skip(*archive, offset);
-  return archive;
+    stream = std::move(file);
+  skip(*stream, offset);
+  return stream;
 }
 
 }  // namespace
 
-std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_t offset) {
-  return opened(std::make_unique<PlainStream>(path, Pipes::refused), offset);
+std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path, int64_t offset,
+                                       uint32_t* crc) {
+  return opened(std::make_unique<PlainStream>(path, Pipes::refused, crc), offset);
 }
 
 std::unique_ptr<ByteStream> open_text(const std::filesystem::path& path) {
   return opened(std::make_unique<PlainStream>(path, Pipes::accepted), 0);
+}
+
+uint32_t file_crc(const std::filesystem::path& path, int64_t begin, int64_t end, uint32_t crc) {
+  PlainStream file(path, Pipes::refused);
+  file.seek(begin);
+  std::vector<char> buffer(kBuffer);
+  while (begin < end) {
+    const auto wanted = std::min<int64_t>(end - begin, std::ssize(buffer));
+    const std::size_t got = file.read(buffer.data(), static_cast<std::size_t>(wanted));
+    if (got == 0) break;
+    crc = static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(buffer.data()), got));
+    begin += static_cast<int64_t>(got);
+  }
+  return crc;
 }
 
 }  // namespace hydramix

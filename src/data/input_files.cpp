@@ -14,16 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The extension of the format, without .gz or .zst.
-std::string format_ending(fs::path path) {
-  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
-  return path.extension().string();
-}
-
 bool is_one_of(const std::string& ending, std::initializer_list<const char*> known) {
   return std::find(known.begin(), known.end(), ending) != known.end();
 }
 
+// The extension of the format, without that of the archive.
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
 InputFile checked_input(const fs::path& path) {
@@ -66,7 +61,8 @@ void add_folder(const fs::path& folder, const fs::path& out, InputFiles& found) 
   collect(folder, out, paths);
   std::sort(paths.begin(), paths.end());
   for (const fs::path& path : paths)
-    if (holds_json_lines(path.string()) || is_one_of(format_ending(path), {".txt", ".text"}))
+    if (holds_json_lines(path.string()) ||
+        is_one_of(format_ending(path.string()), {".txt", ".text"}))
       found.files.push_back(checked_input(path));
     else
       found.skipped.push_back(path.string());
@@ -78,6 +74,12 @@ int64_t InputFiles::bytes() const {
   int64_t sum = 0;
   for (const InputFile& file : files) sum += file.bytes;
   return sum;
+}
+
+std::string format_ending(const std::string& name) {
+  fs::path path = name;
+  if (is_one_of(path.extension().string(), {".gz", ".zst", ".xz"})) path.replace_extension();
+  return path.extension().string();
 }
 
 bool holds_json_lines(const std::string& path) {
@@ -93,7 +95,7 @@ InputFiles find_input_files(const std::vector<std::string>& inputs, const fs::pa
       found.files.push_back(checked_input(input));
   HYDRAMIX_CHECK(!found.files.empty(), inputs.empty() ? "the inputs" : inputs.front(),
                  ": no text in it. Expected files ending in .txt, .text, .json, .jsonl or .ndjson, "
-                 "also packed as .gz or .zst; a file of another name must be named itself.");
+                 "also packed as .gz, .zst or .xz; a file of another name must be named itself.");
   std::map<fs::path, std::string> seen;
   for (const InputFile& file : found.files) {
     const auto [first, is_new] = seen.emplace(fs::canonical(file.path), file.path);

@@ -23,8 +23,11 @@ struct InputFiles {
   int64_t bytes() const;
 };
 
-// A name ending in .json, .jsonl or .ndjson, before .gz or .zst, holds JSON lines; any other holds
-// text. In a folder only these, .txt and .text are read, and no hidden files.
+// The ending of a name that says the format, before .gz, .zst or .xz: ".txt" of "a.txt.gz".
+std::string format_ending(const std::string& path);
+
+// A name ending in .json, .jsonl or .ndjson, before .gz, .zst or .xz, holds JSON lines; any other
+// holds text. In a folder only these, .txt and .text are read, and no hidden files.
 bool holds_json_lines(const std::string& path);
 
 // Throws Error when an input is missing, unreadable or given twice, or when no file is left. The

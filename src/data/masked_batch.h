@@ -37,8 +37,9 @@ struct SequenceOptions {
       "use the beginning of a longer document, or a new random window each time; join: cut the "
       "text "
       "of all documents, with [SEP] after each, into sequences of max_length");
-    v("mask", self.mask, Range{0.0, 1.0}, "share of the tokens masked in training");
-    v("evaluation_mask", self.evaluation_mask, Range{0.0, 1.0},
+    // Without a masked token there is nothing to learn from.
+    v("mask", self.mask, Range{0.001, 1.0}, "share of the tokens masked in training");
+    v("evaluation_mask", self.evaluation_mask, Range{0.001, 1.0},
       "share of the tokens masked in evaluation");
   }
 };

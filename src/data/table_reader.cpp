@@ -5,29 +5,13 @@
 
 #include "base/fnv.h"
 #include "base/read_file.h"
+#include "data/hashed_stream.h"
 #include "text/unicode.h"
 
 namespace hydramix {
 namespace {
 
 constexpr int64_t kLongestLine = 16 << 20;
-
-// Hashes the bytes that pass through.
-class HashedStream : public ByteStream {
- public:
-  HashedStream(std::unique_ptr<ByteStream> stream, uint64_t& hash)
-      : stream_(std::move(stream)), hash_(hash) {}
-  std::size_t read(char* buffer, std::size_t size) override {
-    const std::size_t count = stream_->read(buffer, size);
-    hash_ = fnv1a({buffer, count}, hash_);
-    return count;
-  }
-  int64_t consumed() const override { return stream_->consumed(); }
-
- private:
-  std::unique_ptr<ByteStream> stream_;
-  uint64_t& hash_;
-};
 
 }  // namespace
 
@@ -47,6 +31,7 @@ bool TableReader::next() {
   } catch (const Error& error) {
     throw Error(where() + ": " + error.what());
   }
+  text_ = text;
   cells_.clear();
   for (std::size_t end; (end = text.find('\t')) != text.npos; text.remove_prefix(end + 1))
     cells_.push_back(text.substr(0, end));

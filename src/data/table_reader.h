@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tab-separated values row by row. Quotes are ordinary characters, as in the GLUE files. A
-// byte order mark, \r\n and a missing final newline are accepted. Decompresses .gz and .zst.
+// byte order mark, \r\n and a missing final newline are accepted. Decompresses .gz, .zst
+// and .xz.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ class TableReader {
   bool next();
 
   const std::vector<std::string_view>& cells() const { return cells_; }  // until the next call
+  std::string_view text() const { return text_; }                        // the whole row
   int64_t line() const { return lines_.number(); }                       // counted from 1
   std::string where() const;                                             // "dev.tsv: line 3"
 
@@ -34,6 +36,7 @@ class TableReader {
   std::filesystem::path path_;
   uint64_t hash_;
   LineReader lines_;
+  std::string_view text_;
   std::vector<std::string_view> cells_;
 };
 

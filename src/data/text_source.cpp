@@ -1,46 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/text_source.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
-#include <cstring>
 
 #include "base/quotes.h"
 #include "base/read_file.h"
 #include "data/json_field.h"
+#include "text/unicode.h"
 
 namespace hydramix {
-namespace {
-
-// The first byte that is not UTF-8, or the size.
-std::size_t valid_utf8_prefix(std::string_view text) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    uint64_t eight;  // most text is ASCII: check eight bytes at once
-    if (at + sizeof eight <= text.size()) {
-      std::memcpy(&eight, text.data() + at, sizeof eight);
-      if ((eight & 0x8080808080808080U) == 0) {
-        at += sizeof eight;
-        continue;
-      }
-    }
-    utf8proc_int32_t character;
-    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at);
-    const auto count =
-        utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(text.size() - at), &character);
-    if (count <= 0) return at;
-    at += static_cast<std::size_t>(count);
-  }
-  return at;
-}
-
-}  // namespace
 
 TextSource::TextSource(std::vector<InputFile> files, TextOptions options, TextPosition start)
     : files_(std::move(files)), options_(std::move(options)), position_(start) {
   for (int64_t i = 0; i < std::min<int64_t>(start.file, std::ssize(files_)); ++i)
     consumed_before_ += files_[static_cast<std::size_t>(i)].bytes;
+  crc_ = start.files_crc;
 }
 
 int64_t TextSource::consumed() const {
@@ -51,14 +25,16 @@ bool TextSource::open() {
   if (position_.file >= std::ssize(files_)) return false;
   const std::string& path = files_[static_cast<std::size_t>(position_.file)].path;
   is_json_ = holds_json_lines(path);
-  reader_ = std::make_unique<LineReader>(open_bytes(path, position_.offset), options_.max_bytes,
-                                         position_.offset, position_.line);
+  reader_ = std::make_unique<LineReader>(open_bytes(path, position_.offset, &crc_),
+                                         options_.max_bytes, position_.offset, position_.line);
   return true;
 }
 
 void TextSource::move_to_line_end() {
   position_.offset = reader_->offset();
   position_.line = reader_->number();
+  position_.bytes_read = reader_->consumed();
+  position_.crc = crc_;
 }
 
 bool TextSource::next(RawDocument& document) {
@@ -81,9 +57,12 @@ bool TextSource::next(RawDocument& document) {
       document.line = (reader_ ? reader_->number() : position_.line) + 1;
       document.defect = Defect{Cause::damaged_archive, document.file, document.line, damage.what()};
     }
-    consumed_before_ += files_[static_cast<std::size_t>(position_.file)].bytes;
+    const InputFile& file = files_[static_cast<std::size_t>(position_.file)];
+    consumed_before_ += file.bytes;
+    // The rest of a damaged archive was not read, but belongs to the input too.
+    if (damaged) crc_ = file_crc(file.path, 0, file.bytes, position_.files_crc);
     reader_.reset();
-    position_ = {position_.file + 1, 0, 0};
+    position_ = {position_.file + 1, 0, 0, crc_, 0, crc_};
     if (damaged) {
       document.after = position_;
       return true;
@@ -144,7 +123,7 @@ std::optional<Defect> extract_text(RawDocument& document, const TextOptions& opt
   const auto defect = [&](Cause cause, std::string detail) {
     return Defect{cause, document.file, document.line, std::move(detail)};
   };
-  const std::size_t valid = valid_utf8_prefix(document.bytes);
+  const std::size_t valid = unicode::valid_utf8_prefix(document.bytes);
   if (valid < document.bytes.size()) {
     Defect found = defect(Cause::not_utf8, "");
     const auto begin = document.bytes.begin();

@@ -28,6 +28,11 @@ struct TextPosition {
   int64_t file = 0;    // number of the input file
   int64_t offset = 0;  // in its unpacked contents
   int64_t line = 0;    // lines before
+  // Tell whether inputs changed before reading continues: CRC-32 of the files before this one, and
+  // of those with the first bytes_read bytes of this one on disk. Readers are ahead of the offset.
+  uint32_t files_crc = 0;
+  int64_t bytes_read = 0;
+  uint32_t crc = 0;
   bool operator==(const TextPosition&) const = default;
 };
 
@@ -57,6 +62,7 @@ class TextSource {
   TextOptions options_;
   TextPosition position_;
   int64_t consumed_before_ = 0;  // by the files before this one
+  uint32_t crc_ = 0;             // of all bytes read from the files on disk
   std::unique_ptr<LineReader> reader_;
   bool is_json_ = false;
 };

@@ -170,15 +170,25 @@ void TokenizeFolder::load(bool overwrite) {
                  ": lacks the key '", kJsonChecksum,
                  "'. The file is damaged: start again with --overwrite.");
   const auto& position = member(json, "position", origin);
-  position_ = {count_member(position, "file", origin), count_member(position, "offset", origin),
-               count_member(position, "line", origin)};
+  const auto crc = [&](const char* key) {
+    return static_cast<uint32_t>(count_member(position, key, origin));
+  };
+  position_ = {
+      count_member(position, "file", origin),       count_member(position, "offset", origin),
+      count_member(position, "line", origin),       crc("files_crc"),
+      count_member(position, "bytes_read", origin), crc("crc")};
 }
 
 void TokenizeFolder::save(const ShardIndex& index, const TextPosition& position) const {
-  nlohmann::ordered_json json = {
-      {"format", kResumeFormat},
-      {"position", {{"file", position.file}, {"offset", position.offset}, {"line", position.line}}},
-      {"index", index.to_json()}};
+  nlohmann::ordered_json json = {{"format", kResumeFormat},
+                                 {"position",
+                                  {{"file", position.file},
+                                   {"offset", position.offset},
+                                   {"line", position.line},
+                                   {"files_crc", position.files_crc},
+                                   {"bytes_read", position.bytes_read},
+                                   {"crc", position.crc}}},
+                                 {"index", index.to_json()}};
   set_json_checksum(json);
   write_file(path_ / kResumeName, json_text(json, 1) + "\n");
 }

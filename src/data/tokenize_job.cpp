@@ -66,6 +66,27 @@ ShardIndex new_index(const TokenizeJob& job) {
   return index;
 }
 
+// Throws where the inputs are not those of which an unfinished data set holds the first part.
+void check_unchanged(const std::vector<InputFile>& inputs, const TextPosition& position,
+                     const std::filesystem::path& out) {
+  uint32_t crc = 0;
+  int64_t total = 0;
+  const auto add = [&](std::size_t file, int64_t bytes) {
+    crc = file_crc(inputs[file].path, 0, bytes, crc);
+    total += bytes;
+  };
+  const auto current = static_cast<std::size_t>(position.file);
+  for (std::size_t file = 0; file < std::min(current, inputs.size()); ++file)
+    add(file, inputs[file].bytes);
+  if (current < inputs.size()) add(current, position.bytes_read);
+  HYDRAMIX_CHECK_USAGE(crc == position.crc, out.string(),
+                       ": holds an unfinished data set of inputs that have changed since: the "
+                       "first ",
+                       total, " bytes of the inputs have the checksum ", std::hex, crc, ", had ",
+                       position.crc, std::dec,
+                       ". Bring the inputs back, or use --overwrite to begin again.");
+}
+
 // Runs in the caller's thread: takes documents in order and writes them.
 class Sink {
  public:
@@ -142,6 +163,7 @@ TokenizeResult run_tokenize(const TokenizeJob& job) {
   if (!sink.is_full()) {
     TextSource source(job.inputs, job.text, folder.position());
     if (job.progress) job.progress(sink.progress(source.consumed(), total));
+    check_unchanged(job.inputs, folder.position(), job.out);
     OrderedPipeline<Batch> pipeline([&](Batch& batch) { return fill(batch, source); },
                                     [&](Batch& batch) { encode(batch, job); }, job.threads);
     Batch batch;

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/fnv.h"
-#include "base/quotes.h"
 #include "base/spelling.h"
+#include "dist/disagreement.h"
 #include "dist/membership.h"
 #include "dist/process_group.h"
 #include "hydramix/error.h"
@@ -251,14 +251,18 @@ void C10dCommunicator::agree(const std::string& what, const std::string& value) 
         (ranks.size() == ranks_of[*common].size() && ranks[0] < ranks_of[*common][0]))
       common = &text;
   std::vector<std::string> differing;
+  std::vector<std::string> others;
+  for (const auto& [text, ranks] : ranks_of)
+    if (&text != common) others.push_back(text);
+  const Disagreement disagreement(*common, others);
   for (const auto& [text, ranks] : ranks_of)
     for (const auto r : ranks)
       if (&text != common)
-        differing.push_back(concat(membership_.name(r), " has ", in_quotes(text)));
+        differing.push_back(concat(membership_.name(r), " has ", disagreement.shown(text)));
   throw Error(concat("the ranks do not agree on ", what, ": ", join(differing), ", but ",
                      membership_.name(ranks_of[*common][0]),
                      ranks_of[*common].size() > 1 ? " and others have " : " has ",
-                     in_quotes(*common), ". Start all ranks alike."));
+                     disagreement.shown(*common), ". Start all ranks alike."));
 }
 
 }  // namespace

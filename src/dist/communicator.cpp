@@ -15,6 +15,7 @@ class SingleRank : public Communicator {
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
   int64_t local_rank() const override { return 0; }
+  bool alone() const override { return true; }
   void sum(torch::Tensor&) override {}
   void begin_sum(torch::Tensor) override {}
   void finish() override {}
@@ -36,7 +37,7 @@ std::unique_ptr<Communicator> make_communicator(const CommunicatorOptions& optio
   HYDRAMIX_CHECK_USAGE(options.timeout_s > 0, "communicator: the timeout is ", options.timeout_s,
                        " s; it must be positive");
   const auto launched = launch_environment();
-  if (launched.size == 1) return std::make_unique<SingleRank>();
+  if (!launched.group) return std::make_unique<SingleRank>();
   return make_c10d_communicator(launched, options, device);
 }
 

@@ -3,8 +3,8 @@
 //
 // Every rank makes the same calls in the same order. When a rank dies, hangs or fails, the others
 // end within `timeout_s` and a few seconds, with an Error that names it. After that every call
-// throws the same Error. c10d moves the data: Gloo between CPUs, NCCL between GPUs, and a TCP store
-// for the rendezvous, the names and the heartbeats.
+// throws the same Error. c10d moves the data: Gloo between CPUs, NCCL between GPUs. A store
+// (store.h) is for the rendezvous, the names and the heartbeats.
 #pragma once
 
 #include <exception>
@@ -27,6 +27,8 @@ class Communicator {
   virtual int64_t rank() const = 0;        // 0 .. size - 1
   virtual int64_t size() const = 0;        // ranks on all machines
   virtual int64_t local_rank() const = 0;  // on this machine; the index of its GPU
+  // No group was formed, and the calls below do nothing. A group can have a single rank.
+  virtual bool alone() const { return false; }
 
   // Sums t over all ranks, in place, and waits. t is contiguous, on the communicator's device.
   virtual void sum(torch::Tensor& t) = 0;
@@ -48,7 +50,8 @@ class Communicator {
   virtual void abort(const std::string& why) noexcept = 0;
 };
 
-// A single rank if the environment names no launcher (launch_environment.h) or a size of one.
+// A single rank without a group if the environment names no launcher (launch_environment.h) or a
+// size of one.
 // `device` holds the tensors; a CUDA device needs its index, usually local_rank().
 std::unique_ptr<Communicator> make_communicator(const CommunicatorOptions& options,
                                                 torch::Device device);

@@ -110,6 +110,18 @@ std::string FailureDetector::lost_store(const std::string& detail) const {
   return concat(names_[0], " died: connection closed by the store that it hosts");
 }
 
+// The caller holds the mutex, or is the thread, which alone changes contact_.
+milliseconds FailureDetector::silence_of_store() const {
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - contact_);
+}
+
+std::string FailureDetector::silent_store() const {
+  return concat(launched_.agent_store ? "torchrun's store" : names_[0],
+                launched_.agent_store ? "" : ", which hosts the store,",
+                " has given no sign of life for ", seconds(silence_of_store()),
+                " (stopped, dead or unreachable)");
+}
+
 void FailureDetector::beat() {
   failure_reported();
   std::unique_lock lock(mutex_);
@@ -137,6 +149,8 @@ void FailureDetector::run() {
   try {
     while (!stopping()) beat();
     wait_for_readers();
+  } catch (const ConnectionSilent&) {
+    fail(silent_store());
   } catch (const std::exception& error) {
     fail(lost_store(reason_of(error)));
   }
@@ -168,17 +182,11 @@ std::string FailureDetector::explain(const FailedOperation& failed) {
   if (failure_) return *failure_;
   failed_ = failed;
   changed_.notify_all();
-  const auto silence = [&] {
-    return std::chrono::duration_cast<milliseconds>(Clock::now() - contact_);
-  };
   // The store answers the thread at every beat, unless it has stopped.
-  while (!failure_ && !stopped_ && silence() < 2 * kMissedBeats * interval_)
+  while (!failure_ && !stopped_ && silence_of_store() < 2 * kMissedBeats * interval_)
     changed_.wait_for(lock, interval_);
   if (!failure_) {
-    failure_ = concat(launched_.agent_store ? "torchrun's store" : names_[0],
-                      launched_.agent_store ? "" : ", which hosts the store,",
-                      " has given no sign of life for ", seconds(silence()),
-                      " (stopped, dead or unreachable)");
+    failure_ = silent_store();
     return *failure_;
   }
   // On the store's host the thread may still be waiting for the others to read the report.

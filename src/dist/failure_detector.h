@@ -50,6 +50,8 @@ class FailureDetector {
   void report(const std::string& why, int64_t live_ranks);
   void wait_for_readers();
   void fail(const std::string& why);
+  std::chrono::milliseconds silence_of_store() const;
+  std::string silent_store() const;  // "rank 0 (...), which hosts the store, has given no sign ..."
 
   const LaunchEnvironment launched_;
   const StorePointer store_;

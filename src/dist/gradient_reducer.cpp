@@ -62,7 +62,7 @@ void GradientReducer::State::accumulate(std::size_t param) {
   const std::lock_guard lock(mutex);
   // A single rank has nothing to send, and its backward may be captured into a graph, or run twice
   // when the capture fails.
-  if (!armed || communicator.size() == 1) return;
+  if (!armed || communicator.alone()) return;
   auto& bucket = buckets[bucket_of[param]];
   if (accumulated[param]) {
     HYDRAMIX_CHECK(static_cast<std::size_t>(bucket_of[param]) >= sent,

@@ -95,6 +95,7 @@ std::string master_address(const Reader& env, const LaunchEnvironment& launched)
     if (const auto hosts = env.text(list)) return first_slurm_host(*hosts);
   for (const auto* count : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
     if (env.number(count) == launched.size) return "127.0.0.1";
+  if (launched.size == 1) return "127.0.0.1";
   throw UsageError(concat("environment: ", launched.launcher, " started ", launched.size,
                           " ranks, but MASTER_ADDR, the address of rank 0's machine, is not set. "
                           "Export it to all ranks (with Open MPI: mpirun -x MASTER_ADDR=host)."));
@@ -159,9 +160,16 @@ LaunchEnvironment launch_environment(const EnvironmentGetter& get) {
     // is a rank of a run.
     read_rank(env, slurm, result);
   }
-  if (result.size > 1) {
+  const auto force = env.text("HYDRAMIX_FORCE_GROUP").value_or("0");
+  HYDRAMIX_CHECK_USAGE(force == "0" || force == "1",
+                       "environment: HYDRAMIX_FORCE_GROUP=", in_quotes(force),
+                       " is neither 1, to form a group of a single rank, nor 0.");
+  result.group = result.size > 1 || force == "1";
+  if (result.group) {
     result.master_address = master_address(env, result);
     result.master_port = master_port(env);
+    result.bind_address = env.text("HYDRAMIX_BIND").value_or("");
+    result.secret = env.text("HYDRAMIX_SECRET").value_or("");
   }
   return result;
 }

@@ -12,9 +12,14 @@ namespace hydramix {
 
 struct LaunchEnvironment {
   int64_t rank = 0, size = 1, local_rank = 0;
-  std::string launcher;        // as messages name it: "torchrun"; empty when alone
-  std::string master_address;  // of rank 0; empty when alone
+  // The ranks form a group, because there are several or because HYDRAMIX_FORCE_GROUP=1 asks for
+  // it. Without one the next members are empty.
+  bool group = false;
+  std::string launcher;        // as messages name it: "torchrun"; empty when there is none
+  std::string master_address;  // of rank 0
   uint16_t master_port = 0;
+  std::string bind_address;  // where rank 0 listens instead, if not empty
+  std::string secret;        // that all ranks share; may be empty
   // torchrun's agent hosts the store, for all attempts.
   bool agent_store = false;
   std::string attempt = "0";  // number of the start, where the store outlives one
@@ -30,8 +35,9 @@ using EnvironmentGetter = std::function<std::optional<std::string>(const std::st
 //   mpirun    OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK}, or PMI_{RANK,SIZE} and MPI_LOCALRANKID
 //   srun      SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID
 // MASTER_ADDR defaults to the first host of SLURM's node list, or to 127.0.0.1 when all ranks run
-// on one machine; MASTER_PORT to a port derived from SLURM's job, or to 29500. Throws a UsageError
-// that names the variables when they are incomplete, not numbers, or contradictory.
+// on one machine; MASTER_PORT to a port derived from SLURM's job, or to 29500. HYDRAMIX_BIND,
+// HYDRAMIX_SECRET and HYDRAMIX_FORCE_GROUP set the members above. Throws a UsageError that names
+// the variables when they are incomplete, not numbers, or contradictory.
 LaunchEnvironment launch_environment(const EnvironmentGetter& get);
 LaunchEnvironment launch_environment();  // of this process
 

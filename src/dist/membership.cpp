@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys: name/<rank>, "host pid"; names, the list of them that rank 0 makes (if every rank read
-// every name, the store would answer size^2 requests); missing, the ranks that did not start; left,
+// every name, the store would answer size^2 requests); no_start, why the run cannot start; left,
 // the number of ranks that have ended in order.
 #include "dist/membership.h"
 
@@ -28,46 +28,60 @@ std::string host_name() {
 }  // namespace
 
 Membership::Membership(const LaunchEnvironment& launched, milliseconds timeout)
-    : launched_(launched), store_(open_store(launched, timeout, launched.hosts_store())) {
-  auto own_connection = open_store(launched, timeout, false);
+    : launched_(launched),
+      server_(launched.hosts_store() ? host_store(launched, timeout) : nullptr),
+      store_(connect_store(launched, timeout)) {
+  auto own_connection = connect_store(launched, timeout);
   rendezvous(timeout);
   detector_ = std::make_shared<FailureDetector>(launched, std::move(own_connection), names_);
   thread_ = std::thread([detector = detector_] { detector->run(); });
 }
 
-void Membership::rendezvous(milliseconds timeout) {
+// Collects the names of all ranks. Returns why the run cannot start; nothing when it can.
+std::string Membership::gather(milliseconds timeout, std::string& names) {
   const auto limit = Clock::now() + timeout;
-  const auto appears = [&](const std::string& key, milliseconds grace) {
-    while (!has(*store_, key)) {
-      if (Clock::now() > limit + grace) return false;
+  std::vector<std::string> missing;
+  for (int64_t r = 0; r < launched_.size; ++r) {
+    const std::string key = key_of("name", r);
+    bool there = has(*store_, key);
+    for (; !there && Clock::now() < limit; there = has(*store_, key)) {
+      if (const auto mismatch = server_ ? server_->mismatch() : std::nullopt) return *mismatch;
       std::this_thread::sleep_for(milliseconds(10));
     }
-    return true;
-  };
+    if (there)
+      names += read(*store_, key) + "\n";
+    else
+      missing.push_back(concat("rank ", r));
+  }
+  if (missing.empty()) return "";
+  const std::string refused = server_ ? server_->refused() : "";
+  return concat(join(missing), " of ", launched_.size, " did not start within ", seconds(timeout),
+                refused.empty() ? "" : " (" + refused + ")", ". Start every rank, with ",
+                launched_.launcher, ", and see their output for why they are missing");
+}
+
+void Membership::rendezvous(milliseconds timeout) {
+  const auto limit = Clock::now() + timeout;
   put(*store_, key_of("heartbeat", launched_.rank), Heartbeat().text());
   put(*store_, key_of("name", launched_.rank), concat(host_name(), " ", getpid()));
   if (launched_.rank == 0) {
-    std::vector<std::string> missing;
     std::string names;
-    for (int64_t r = 0; r < launched_.size; ++r)
-      if (appears(key_of("name", r), milliseconds(0)))
-        names += read(*store_, key_of("name", r)) + "\n";
-      else
-        missing.push_back(concat("rank ", r));
-    put(*store_, "missing", join(missing));
+    put(*store_, "no_start", gather(timeout, names));
     put(*store_, "names", names);
   }
-  HYDRAMIX_CHECK(appears("names", kReportGrace), "rank 0 did not answer within ", seconds(timeout),
-                 " at ", launched_.master_address, ":", launched_.master_port,
-                 ". Is it running, and of the same version?");
-  const std::string missing = read(*store_, "missing");
-  if (!missing.empty()) {
-    // The store must live until the others, which poll it, have seen the list.
-    if (launched_.hosts_store()) std::this_thread::sleep_for(kThreadGrace);
-    throw Error(concat(missing, " of ", launched_.size, " did not start within ", seconds(timeout),
-                       ". Start every rank, with ", launched_.launcher,
-                       ", and see their output for why they are missing."));
+  while (!has(*store_, "names")) {
+    HYDRAMIX_CHECK(Clock::now() < limit + kReportGrace, "rank 0 did not answer within ",
+                   seconds(timeout), " at ", launched_.master_address, ":", launched_.master_port,
+                   ". Is it running, and of the same version?");
+    std::this_thread::sleep_for(milliseconds(10));
   }
+  const std::string problem = read(*store_, "no_start");
+  if (!problem.empty()) {
+    // The store must live until the others, which poll it, have seen the reason.
+    if (launched_.hosts_store()) std::this_thread::sleep_for(kThreadGrace);
+    throw Error(problem + ".");
+  }
+  if (server_) server_->begin_run();
   std::istringstream in(read(*store_, "names"));
   std::string host, pid;
   while (in >> host >> pid) {

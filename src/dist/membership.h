@@ -17,7 +17,8 @@ namespace hydramix {
 
 class Membership {
  public:
-  // Waits for all ranks to start. After `timeout`, throws an Error that names the missing ones.
+  // Waits for all ranks to start. After `timeout`, throws an Error that names the missing ones and
+  // says who was refused.
   Membership(const LaunchEnvironment& launched, std::chrono::milliseconds timeout);
   ~Membership();
   Membership(const Membership&) = delete;
@@ -33,9 +34,11 @@ class Membership {
 
  private:
   void rendezvous(std::chrono::milliseconds timeout);
+  std::string gather(std::chrono::milliseconds timeout, std::string& names);
   void wait_for_departures(std::chrono::milliseconds timeout);
 
   const LaunchEnvironment launched_;
+  std::unique_ptr<StoreServer> server_;        // of the rank that hosts the store
   StorePointer store_;                         // for the calling thread
   std::vector<std::string> hosts_, names_;     // by rank
   std::shared_ptr<FailureDetector> detector_;  // shared with its thread, which may outlive this

@@ -8,6 +8,7 @@
 #include "base/quotes.h"
 #include "eval/reference.h"
 #include "hydramix/error.h"
+#include "models/size_check.h"
 #include "ops/cosine.h"
 
 namespace hydramix {
@@ -61,26 +62,14 @@ void collect_gradients(const torch::nn::Module& module, const LoadOptions& load,
   }
 }
 
-// The file must hold about as many numbers as the module has weights, so that a few bytes of
-// metadata cannot make us allocate a huge model.
-void check_size(const TensorFile& file, const BlockOptions& block, double vocab, double layers) {
+double numbers_in(const TensorFile& file) {
   double held = 0;
   for (const auto& [name, tensor] : parameters(file)) held += static_cast<double>(tensor.numel());
-  const Heads heads = block.heads();
-  const auto& m = block.mixer_options;
-  const auto d_model = static_cast<double>(block.d_model), P = static_cast<double>(m.max_length);
-  double least = d_model * (vocab + layers * 3 * static_cast<double>(heads.channels()));
-  if (block.mixer == "dense") least += layers * static_cast<double>(heads.H) * P * P;
-  const auto largest = static_cast<double>(std::max({m.d_state, m.qk_dim, block.d_conv}));
-  const bool by_place = !mixer_info(block.mixer).extendable && block.mixer != "vandermonde_dft";
-  HYDRAMIX_CHECK(least <= held && largest <= held && (!by_place || P <= held),
-                 "the constructor describes a module of at least ",
-                 std::max({least, largest, by_place ? P : 0}), " weights, but the file holds ",
-                 held, ". Do its sizes belong to these weights?");
+  return held;
 }
 
 Tensors run_block(const TensorFile& file, const BlockOptions& options, const CaseRun& run) {
-  check_size(file, options, /*vocab=*/0, /*layers=*/1);
+  check_size(options, /*rows=*/0, /*layers=*/1, numbers_in(file), "the constructor");
   Block block(options);
   run.move(*block);
   load_weights(*block, parameters(file), run.load);
@@ -114,8 +103,7 @@ Tensors run_block(const TensorFile& file, const BlockOptions& options, const Cas
 Tensors run_bert(const TensorFile& file, BertOptions options, const CaseRun& run) {
   const auto weights = parameters(file);
   options.pooler = weights.count("bert.pooler.dense.weight") != 0;
-  check_size(file, options.block, static_cast<double>(options.vocab),
-             static_cast<double>(options.layers));
+  check_size(options, numbers_in(file), "the constructor");
   BertForMaskedLM bert(options);
   run.move(*bert);
   load_weights(*bert, weights, run.load);

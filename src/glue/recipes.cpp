@@ -20,6 +20,7 @@ struct GlueRecipe {
 
   GlueRecipe() {
     for (const auto& task : sentence_tasks()) tasks[key_of(task)];
+    tasks[kOwnFiles];
   }
   // "sst2" for SST-2.
   static std::string key_of(const SentenceTask& task) {
@@ -31,7 +32,8 @@ struct GlueRecipe {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("all", self.all, "every task, where the task itself says nothing else");
-    for (auto& [key, task] : self.tasks) v(key, task, "the task");
+    for (auto& [key, task] : self.tasks)
+      v(key, task, key == kOwnFiles ? "a user's own files" : "the task");
   }
 };
 
@@ -72,7 +74,7 @@ const std::vector<std::string>& glue_recipes() {
 }
 
 TaskRecipe glue_recipe(const std::string& recipe, const std::string& task) {
-  const auto key = GlueRecipe::key_of(sentence_task(task));
+  const auto key = task == kOwnFiles ? task : GlueRecipe::key_of(sentence_task(task));
   const auto found = opened_recipe(recipe).tasks.at(key);
   for (const auto& [name, stated] :
        {std::pair{"rate", found.rate > 0}, std::pair{"epochs", found.epochs > 0},

@@ -5,6 +5,7 @@
 //   all:  {max_length: 256, clip: inf}        for every task
 //   mnli: {rate: 1e-4, decay: 5e-6, ...}      for one: mnli, qnli, qqp, rte, sst2, mrpc, cola,
 //                                             stsb, wnli
+//   own:  {...}                               for a user's own files
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,8 @@ struct TaskRecipe {
 // The names of the compiled-in recipes.
 const std::vector<std::string>& glue_recipes();
 // `recipe` is one of these names, or the path of a .yaml file. Throws UsageError if there is none,
-// or if it is incomplete for the task. `task` is a SentenceTask's name.
+// or if it is incomplete for the task. `task` is a SentenceTask's name, or kOwnFiles.
+inline constexpr const char* kOwnFiles = "own";
 TaskRecipe glue_recipe(const std::string& recipe, const std::string& task);
 
 }  // namespace hydramix

@@ -23,53 +23,51 @@ std::vector<SentenceTask> all_tasks() {
   const Words binary = {"0", "1"}, entailment = {"entailment", "not_entailment"};
   const Words accuracy = {"accuracy"}, accuracy_f1 = {"accuracy", "f1"};
   const Words dev = {"dev"}, test = {"test"};
+  constexpr bool kSingle = false, kPair = true;
+  const auto classes = [](const char* name, bool pairs, const Words& labels, const Words& metrics) {
+    return TextTask{name, LabelKind::kClasses, pairs, labels, metrics};
+  };
+  TextTask sts{"STS-B", LabelKind::kScore, kPair, {}, {"pearson", "spearman"}};
+  sts.scored = {"spearman"};  // the only score in the code of MosaicBERT, M2 and Hydra
+  sts.shows_mean = true;
   return {
-      {"MNLI",
+      {classes("MNLI", kPair, {"entailment", "neutral", "contradiction"}, accuracy),
        "MNLI",
-       true,
-       {"entailment", "neutral", "contradiction"},
-       accuracy,
        {"dev_matched", "dev_mismatched"},
        {"test_matched", "test_mismatched"},
        {"sentence1", "sentence2", "gold_label"}},
-      {"QNLI", "QNLI", true, entailment, accuracy, dev, test, {"question", "sentence", "label"}},
-      {"QQP",
+      {classes("QNLI", kPair, entailment, accuracy),
+       "QNLI",
+       dev,
+       test,
+       {"question", "sentence", "label"}},
+      {classes("QQP", kPair, binary, accuracy_f1),
        "QQP",
-       true,
-       binary,
-       accuracy_f1,
        dev,
        test,
        {"question1", "question2", "is_duplicate", {}, /*some_torn=*/true}},
-      {"RTE", "RTE", true, entailment, accuracy, dev, test, {"sentence1", "sentence2", "label"}},
-      {"SST-2", "SST2", false, binary, accuracy, dev, test, {"sentence", "", "label"}},
-      {"MRPC", "MRPC", true, binary, accuracy_f1, dev, test, {"#1 String", "#2 String", "Quality"}},
-      {"CoLA",
+      {classes("RTE", kPair, entailment, accuracy),
+       "RTE",
+       dev,
+       test,
+       {"sentence1", "sentence2", "label"}},
+      {classes("SST-2", kSingle, binary, accuracy), "SST2", dev, test, {"sentence", "", "label"}},
+      {classes("MRPC", kPair, binary, accuracy_f1),
+       "MRPC",
+       dev,
+       test,
+       {"#1 String", "#2 String", "Quality"}},
+      {classes("CoLA", kSingle, binary, {"matthews"}),
        "COLA",
-       false,
-       binary,
-       {"matthews"},
        dev,
        test,
        {"sentence", "", "label", {"source", "label", "mark", "sentence"}}},
-      {"STS-B",
-       "STS",
-       true,
-       {},
-       {"pearson", "spearman"},
-       dev,
-       test,
-       {"sentence1", "sentence2", "score"},
-       /*scored=*/{"spearman"}},  // the only score in the code of MosaicBERT, M2 and Hydra
-      {"WNLI",
+      {sts, "STS", dev, test, {"sentence1", "sentence2", "score"}},
+      {classes("WNLI", kPair, binary, accuracy),
        "WNLI",
-       true,
-       binary,
-       accuracy,
        dev,
        test,
        {"sentence1", "sentence2", "label"},
-       /*scored=*/{},
        /*of_the_paper=*/false}};
 }
 

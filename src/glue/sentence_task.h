@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task of the GLUE benchmark: its files, their columns, and its metrics.
+// The tasks of the GLUE benchmark: their files, columns and metrics.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "tasks/text_task.h"
+
 namespace hydramix {
 
-struct SentenceTask {
-  std::string name;                    // "MNLI": also the folder of its files
+// Its name ("MNLI") is also the folder of its files. Labels are as the files write them.
+struct SentenceTask : TextTask {
   std::string heading;                 // in the paper's tables: "SST2" for "SST-2"
-  bool pairs;                          // of two sentences
-  std::vector<std::string> labels;     // as the files write them, in the order of classes; empty:
-                                       // a score
-  std::vector<std::string> metrics;    // "accuracy", "f1", "matthews", "pearson", "spearman"
   std::vector<std::string> dev, test;  // files without .tsv: {"dev"}, or one for each kind of text
 
   // The names of the columns in a file's header.
@@ -25,12 +23,7 @@ struct SentenceTask {
     // The official files have a few rows that a line break has split.
     bool some_torn = false;
   } columns;
-  // The metrics that are averaged into the score of the paper's tables; empty: all of them.
-  std::vector<std::string> scored = {};
   bool of_the_paper = true;  // the paper's tables have a column for it and average over it
-
-  bool is_regression() const { return labels.empty(); }
-  int64_t outputs() const { return is_regression() ? 1 : static_cast<int64_t>(labels.size()); }
 };
 
 inline constexpr double kLowestScore = 0, kHighestScore = 5;  // of STS-B

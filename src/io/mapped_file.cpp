@@ -6,7 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdint>
 #include <cstring>
 
 #include "hydramix/error.h"
@@ -22,9 +26,64 @@ struct Descriptor {
   }
 };
 
+// The mappings, for the handler of SIGBUS, which may only read memory that never moves. Where there
+// are more of them, the rest is not named.
+struct Mapping {
+  std::atomic<const std::byte*> begin = nullptr;  // nullptr: the entry is free
+  std::atomic<std::size_t> size = 0;
+  std::atomic<const char*> path = nullptr;  // owned by the MappedFile
+};
+std::array<Mapping, 4096> mappings;
+
+void add_mapping(const std::byte* begin, std::size_t size, const char* path) {
+  for (Mapping& mapping : mappings) {
+    const std::byte* free = nullptr;
+    if (!mapping.begin.compare_exchange_strong(free, begin)) continue;
+    mapping.path = path;
+    mapping.size = size;
+    return;
+  }
+}
+
+void remove_mapping(const std::byte* begin) {
+  for (Mapping& mapping : mappings)
+    if (mapping.begin == begin) {
+      mapping.size = 0;
+      mapping.begin = nullptr;
+      return;
+    }
+}
+
+void print(const char* text) {
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+// Calls only functions that are safe in a signal handler.
+void on_fault(int number, siginfo_t* info, void*) {
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  for (const Mapping& mapping : mappings) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(mapping.begin.load());
+    if (begin == 0 || address < begin || address - begin >= mapping.size) continue;
+    print("error: ");
+    print(mapping.path);
+    print(
+        ": a part of it can no longer be read: it was shortened while it was in use, or the disk "
+        "fails. Restore the file and run the command again.\n");
+    _exit(1);
+  }
+  std::signal(number, SIG_DFL);  // the instruction is repeated, and ends the process
+}
+
 }  // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& path) {
+void name_mapped_file_on_fault() {
+  struct sigaction action = {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) : path_(path.string()) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer that may never come.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
   HYDRAMIX_CHECK(file.number >= 0, path.string(), ": cannot be opened: ", std::strerror(errno),
@@ -45,10 +104,13 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   HYDRAMIX_CHECK(address != MAP_FAILED, path.string(), ": its ", size_,
                  " bytes cannot be mapped into memory: ", std::strerror(errno), ".");
   address_ = static_cast<const std::byte*>(address);
+  add_mapping(address_, size_, path_.c_str());
 }
 
 MappedFile::~MappedFile() {
-  if (address_ != nullptr) munmap(const_cast<std::byte*>(address_), size_);
+  if (address_ == nullptr) return;
+  remove_mapping(address_);
+  munmap(const_cast<std::byte*>(address_), size_);
 }
 
 }  // namespace hydramix

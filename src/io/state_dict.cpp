@@ -11,6 +11,7 @@
 #include "base/spelling.h"
 #include "hydramix/error.h"
 #include "io/torch_limits.h"
+#include "io/torch_types.h"
 
 namespace hydramix::torch_archive {
 namespace {

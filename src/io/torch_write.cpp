@@ -118,6 +118,17 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span<const char>(text));
 }
 
+// The reader limits the number of values, of which a tensor takes about twenty.
+void check_readable(std::string_view pickle, const std::string& origin) {
+  try {
+    pickle::Document::parse(bytes_of(pickle), origin);
+  } catch (const Error& error) {
+    throw Error(concat(error.what(),
+                       " It could not be read again, so it is not written: write a "
+                       ".safetensors file, or split the tensors over several."));
+  }
+}
+
 }  // namespace
 
 void write(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
@@ -135,13 +146,7 @@ void write(const std::filesystem::path& path, const std::vector<TensorView>& ten
     write_tensor(pickle, tensor, at->second);
   }
   pickle.opcodes("u.");
-  try {  // the reader limits the number of values
-    pickle::Document::parse(bytes_of(pickle.bytes()), path.string());
-  } catch (const Error&) {
-    throw Error(concat(path.string(), ": ", tensors.size(),
-                       " tensors are too many for the reader of .pt files. Write a .safetensors "
-                       "file instead."));
-  }
+  check_readable(pickle.bytes(), path.string());
 
   AtomicFile file(path);
   ZipWriter zip(file);

@@ -103,6 +103,12 @@ void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const 
   HYDRAMIX_CHECK(u.defined() && u.dim() == 3 && u.size(2) == options_.d_model,
                  "block: u must be (B, L, d_model) with d_model = ", options_.d_model, "; got ",
                  u.defined() ? concat("shape ", u.sizes()) : "an undefined tensor", ".");
+  HYDRAMIX_CHECK(
+      in_proj.is_empty() || u.scalar_type() != torch::kFloat64 ||
+          in_proj->weight.scalar_type() == torch::kFloat64,
+      "block: u is float64, the weights are not, so the result would have no more digits "
+      "than they have. Give u.to(torch::kFloat32), or make the block float64: "
+      "block->to(torch::kFloat64).");
   layout.check("block", u.size(0), u.size(1));
   finite_("block", *this);
 }

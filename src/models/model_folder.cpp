@@ -13,6 +13,7 @@
 #include "hydramix/tensor_file.h"
 #include "hydramix/weights.h"
 #include "models/model_config.h"
+#include "models/size_check.h"
 
 namespace hydramix {
 namespace {
@@ -36,16 +37,34 @@ std::filesystem::path tokenizer_path(const std::filesystem::path& folder) {
 // The part of a classifier's config that is not encoder options.
 struct ClassifierSection {
   ClassifierOptions options;
-  std::string task;
-  std::vector<std::string> labels;
+  ClassifierTask about;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     ClassifierOptions::fields(self.options, v);
-    v("task", self.task, "name of the task");
-    v("labels", self.labels, "names of the classes; none: a score");
+    auto& about = self.about;
+    v("task", about.task, "name of the task");
+    v("labels", about.labels, "names of the outputs; none: a score, or vectors");
+    v("kind", about.kind, Choices{"classes", "score", "labels", "tokens", "pairs"},
+      "what the outputs mean");
+    v("thresholds", about.thresholds, Range{0.0, 1.0}, "probabilities from which labels apply");
+    v("text", about.text, "column of the texts");
+    v("pair", about.pair, "column of the second texts");
+    v("label", about.label, "column of the labels");
+    v("separator", about.separator, "text between several labels");
+    v("pairs", about.pairs, "whether two texts are read together");
   }
 };
+
+// The keys that folders of version 1 did not have at first, with the values that they implied.
+void add_later_keys(Json& section) {
+  if (!section.is_object() || section.contains("kind")) return;
+  const bool labelled = section.contains("labels") && !section["labels"].empty();
+  section["kind"] = labelled ? "classes" : "score";
+  section["thresholds"] = Json::array();
+  for (const char* key : {"text", "pair", "label", "separator"}) section[key] = "";
+  section["pairs"] = false;
+}
 
 Json base_config(const BertOptions& options) {
   return {{"format", kModelFormat}, {"version", kVersion}, {"model", to_json(options)}};
@@ -79,13 +98,20 @@ Options parse_section(const Json& config, const char* key, const std::filesystem
 }
 
 // `origin` is the start of the error message.
-void check_labels(const std::string& origin, int64_t outputs,
-                  const std::vector<std::string>& labels) {
+void check_labels(const std::string& origin, int64_t outputs, const ClassifierTask& task) {
+  const auto& labels = task.labels;
+  HYDRAMIX_CHECK((task.kind == "pairs") == (outputs == 0), origin, ": ", outputs,
+                 " outputs for the kind \"", task.kind,
+                 "\"; expected none for pairs, whose vectors are the answer, and some otherwise.");
+  HYDRAMIX_CHECK(
+      task.kind == "labels" ? task.thresholds.size() == labels.size() : task.thresholds.empty(),
+      origin, ": ", task.thresholds.size(), " thresholds for ", labels.size(), " labels of kind \"",
+      task.kind, "\"; expected one for each of several labels, and none otherwise.");
   const auto count = static_cast<int64_t>(labels.size());
   HYDRAMIX_CHECK(count == outputs || (count == 0 && outputs == 1), origin, ": ", count,
                  " labels for ", outputs,
                  " outputs; expected as many, or none for a single output, a score.");
-  HYDRAMIX_CHECK(count != 1, origin, ": one label ", in_quotes(labels[0]),
+  HYDRAMIX_CHECK(count != 1 || task.kind == "labels", origin, ": one label ", in_quotes(labels[0]),
                  " for one output; a class needs another to be told from. Give no label for a "
                  "score.");
   for (std::size_t k = 0; k < labels.size(); ++k)
@@ -125,15 +151,26 @@ Config parse_config(const std::string& text, const std::filesystem::path& path) 
   }
   Config result{text, tokenizer, parse_section<BertOptions>(config, "model", path), std::nullopt};
   if (config.contains("classifier")) {
-    result.classifier = parse_section<ClassifierSection>(config, "classifier", path);
+    auto complete = config;
+    add_later_keys(complete["classifier"]);
+    result.classifier = parse_section<ClassifierSection>(complete, "classifier", path);
     check_labels(path.string() + ": classifier.labels", result.classifier->options.outputs,
-                 result.classifier->labels);
+                 result.classifier->about);
   }
   return result;
 }
 
 Config read_config(const std::filesystem::path& folder) {
   return parse_config(read_file(config_path(folder), kConfigFile), config_path(folder));
+}
+
+Config read_classifier_config(const std::filesystem::path& folder) {
+  auto config = read_config(folder);
+  HYDRAMIX_CHECK(config.classifier, config_path(folder).string(),
+                 ": has no key 'classifier': this is a masked-language model; expected a "
+                 "classifier. Make one of it with hydramix finetune, or open it with "
+                 "load_model().");
+  return config;
 }
 
 void save(const std::filesystem::path& folder, const torch::nn::Module& model, Json config,
@@ -153,6 +190,14 @@ void save(const std::filesystem::path& folder, const torch::nn::Module& model, J
   // Hugging Face's loader refuses metadata without this format.
   save_tensors(weights_path(folder), weights, {{"config", text}, {"format", "pt"}});
   write_file(config_path(folder), text);
+}
+
+// A config cannot ask for more memory than its weights take.
+void check_memory(const std::filesystem::path& folder, const Config& config) {
+  double held = 0;
+  for (const auto& view : safetensors::File::open(weights_path(folder)).tensors())
+    held += static_cast<double>(view.data.size() / safetensors::dtype_size(view.dtype));
+  check_size(config.model, held, config_path(folder).string());
 }
 
 // Loads weights into a model, which becomes float64 if they are.
@@ -194,9 +239,10 @@ void save_model(const std::filesystem::path& folder, const BertForMaskedLM& mode
 BertForMaskedLM load_model(const std::filesystem::path& folder) {
   const auto config = read_config(folder);
   HYDRAMIX_CHECK(!config.classifier, config_path(folder).string(),
-                 ": this is a classifier for the task ", in_quotes(config.classifier->task),
+                 ": this is a classifier for the task ", in_quotes(config.classifier->about.task),
                  "; expected a masked-language model. Open it with load_classifier() or hydramix "
                  "predict, or give the model that it was fine-tuned from.");
+  check_memory(folder, config);
   BertForMaskedLM model(config.model);
   load(folder, config, *model);
   return model;
@@ -205,21 +251,29 @@ BertForMaskedLM load_model(const std::filesystem::path& folder) {
 void save_classifier(const std::filesystem::path& folder, const SequenceClassifier& model,
                      const std::string& task, const std::vector<std::string>& labels,
                      const Tokenizer* tokenizer) {
-  check_labels("save_classifier: " + folder.string(), model->options().outputs, labels);
+  save_classifier(folder, model, ClassifierTask{task, labels}, tokenizer);
+}
+
+void save_classifier(const std::filesystem::path& folder, const SequenceClassifier& model,
+                     const ClassifierTask& task, const Tokenizer* tokenizer) {
+  ClassifierSection section{model->options(), task};
+  if (section.about.kind.empty()) section.about.kind = task.labels.empty() ? "score" : "classes";
+  check_labels("save_classifier: " + folder.string(), model->options().outputs, section.about);
   auto config = base_config(model->encoder_options());
-  config["classifier"] = to_json(ClassifierSection{model->options(), task, labels});
+  config["classifier"] = to_json(section);
   save(folder, *model, config, tokenizer);
 }
 
+ClassifierTask load_classifier_task(const std::filesystem::path& folder) {
+  return read_classifier_config(folder).classifier->about;
+}
+
 ClassifierFolder load_classifier(const std::filesystem::path& folder) {
-  const auto config = read_config(folder);
-  HYDRAMIX_CHECK(config.classifier, config_path(folder).string(),
-                 ": has no key 'classifier': this is a masked-language model; expected a "
-                 "classifier. Make one of it with hydramix finetune, or open it with "
-                 "load_model().");
+  const auto config = read_classifier_config(folder);
+  check_memory(folder, config);
   SequenceClassifier model(config.model, config.classifier->options);
   load(folder, config, *model);
-  return {model, config.classifier->task, config.classifier->labels};
+  return {config.classifier->about, model};
 }
 
 Tokenizer load_model_tokenizer(const std::filesystem::path& folder) {

@@ -2,6 +2,7 @@
 // Encoded texts as packed sequences, the input of encode().
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -9,18 +10,30 @@
 
 namespace hydramix {
 
+struct PackedBatch {
+  torch::Tensor ids, type_ids;  // (1, n); type_ids is undefined where all are zero
+  Layout layout;                // packed
+  int64_t tokens;
+};
+
 class PackedIds {
  public:
   void add(std::span<const int32_t> ids, std::span<const int32_t> type_ids) {
     ids_.insert(ids_.end(), ids.begin(), ids.end());
     type_ids_.insert(type_ids_.end(), type_ids.begin(), type_ids.end());
-    offsets_.push_back(tokens());
+    offsets_.push_back(static_cast<int64_t>(ids_.size()));
   }
 
-  int64_t tokens() const { return static_cast<int64_t>(ids_.size()); }
-  torch::Tensor ids() const { return row(ids_); }            // (1, n)
-  torch::Tensor type_ids() const { return row(type_ids_); }  // (1, n)
-  Layout layout() const { return Layout::packed(torch::tensor(offsets_, torch::kInt64)); }
+  // Checked by the model's check_ids(), then copied to the device.
+  template <class Model>
+  PackedBatch batch(const Model& model, torch::Device device) const {
+    const bool typed = std::any_of(type_ids_.begin(), type_ids_.end(), [](int64_t t) { return t; });
+    const auto ids = row(ids_), type_ids = typed ? row(type_ids_) : torch::Tensor();
+    model.check_ids(ids, type_ids);
+    return {ids.to(device), typed ? type_ids.to(device) : type_ids,
+            Layout::packed(torch::tensor(offsets_, torch::kInt64)),
+            static_cast<int64_t>(ids_.size())};
+  }
 
  private:
   static torch::Tensor row(const std::vector<int64_t>& values) {

@@ -7,14 +7,17 @@
 #include "hydramix/error.h"
 #include "hydramix/weights.h"
 #include "models/bert_parts.h"
+#include "models/pooling.h"
 #include "ops/dropout.h"
 #include "ops/projection.h"
 
 namespace hydramix {
 namespace {
 
-BertOptions with_pooler(BertOptions options) {
-  options.pooler = true;
+constexpr const char* kTokens = "tokens";
+
+BertOptions encoder_of(BertOptions options, const ClassifierOptions& classifier) {
+  options.pooler = classifier.outputs > 0 && classifier.pooling != kTokens;
   return options;
 }
 
@@ -56,44 +59,54 @@ SequenceClassifierImpl::SequenceClassifierImpl(const BertOptions& encoder,
                                                const ClassifierOptions& options)
     : options_(options) {
   validate(options);
-  bert = register_module("bert", BertEncoder(with_pooler(encoder)));
-  classifier =
-      register_module("classifier", torch::nn::Linear(encoder.block.d_model, options.outputs));
+  HYDRAMIX_CHECK_USAGE(options.outputs > 0 || options.pooling != kTokens,
+                       "classifier: pooling is tokens and outputs is 0; expected outputs for each "
+                       "token, or pooling cls or mean for vectors.");
+  bert = register_module("bert", BertEncoder(encoder_of(encoder, options)));
+  if (options.outputs > 0)
+    classifier =
+        register_module("classifier", torch::nn::Linear(encoder.block.d_model, options.outputs));
   initialize_as_bert(*this, encoder);
 }
 
-torch::Tensor SequenceClassifierImpl::rows_to_pool(const torch::Tensor& hidden,
-                                                   const Layout& layout) const {
-  const auto sequences = layout.sequences(hidden.size(0), hidden.size(1));
-  const int64_t count = sequences.count();
-  const auto bounds = torch::tensor(sequences.offsets(), torch::kInt64);
-  const auto first = bounds.narrow(0, 0, count);
-  if (options_.pooling == "cls")
-    return layout.to_tokens(hidden).flatten(0, 1).index_select(
-        0, first.to(hidden.device(), /*non_blocking=*/true));
-  // Sums over padded rows. Atomic additions would not be deterministic, and differences of prefix
-  // sums would be inexact.
-  const auto lengths = (bounds.narrow(0, 1, count) - first).to(hidden.options());
-  return layout.to_rows(hidden).narrow(0, 0, count).sum(1) / lengths.unsqueeze(1);
-}
-
-torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const DropoutKey& key) const {
+torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const Sequences& sequences,
+                                              const DropoutKey& key) const {
   if (!is_training() || options_.dropout == 0) return x;
-  check_key("bert", key, x.size(0), options_.dropout);
-  const auto sequences = key.sequences.to(x.device());
-  // Place -1 is not a token's, so this mask differs from those of the embedding.
-  const auto mask = keep_mask({key.seed, sequences, torch::full_like(sequences, -1)}, x.size(1),
-                              options_.dropout);
+  check_key("bert", key, sequences.count(), options_.dropout);
+  auto numbers = key.sequences.to(x.device());
+  // Places below 0 are not a token's, so this mask differs from those of the embedding.
+  auto places = torch::full_like(numbers, -1);
+  if (options_.pooling == kTokens) {  // -1, -2, ... in each sequence
+    const auto offsets = torch::tensor(sequences.offsets(), torch::kInt64).to(x.device());
+    const auto lengths = offsets.diff();
+    const auto starts = offsets.narrow(0, 0, sequences.count()).repeat_interleave(lengths);
+    numbers = numbers.repeat_interleave(lengths);
+    places = starts - torch::arange(x.size(0), starts.options()) - 1;
+  }
+  const auto mask = keep_mask({key.seed, numbers, places}, x.size(1), options_.dropout);
   return x * mask.to(x.scalar_type()).mul_(1 / (1 - options_.dropout));
 }
 
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& ids,
                                               const torch::Tensor& type_ids, const Layout& layout,
                                               const DropoutKey& dropout) const {
-  const auto rows = rows_to_pool(bert->encode(ids, type_ids, layout, dropout), layout);
-  // Always in float32: one row per sequence costs little, and a bfloat16 score would have two
-  // digits.
-  return project(dropped(bert->pool(rows), dropout), classifier->weight, classifier->bias);
+  const auto hidden = bert->encode(ids, type_ids, layout, dropout);
+  auto rows = options_.pooling == kTokens ? layout.to_tokens(hidden).flatten(0, 1)
+                                          : pooled(hidden, layout, options_.pooling);
+  // The last layers are always in float32: one row per sequence costs little, and a bfloat16 score
+  // would have two digits.
+  if (!encoder_options().pooler && rows.scalar_type() == torch::kBFloat16)
+    rows = rows.to(torch::kFloat32);
+  if (options_.outputs == 0) return rows;
+  if (encoder_options().pooler) rows = bert->pool(rows);
+  const auto sequences = layout.sequences(ids.size(0), ids.size(1));
+  return project(dropped(rows, sequences, dropout), classifier->weight, classifier->bias);
+}
+
+void SequenceClassifierImpl::rescale(double scale, double shift) {
+  const torch::NoGradGuard no_grad;
+  classifier->weight.mul_(scale);
+  classifier->bias.mul_(scale).add_(shift);
 }
 
 void SequenceClassifierImpl::take_encoder(const torch::nn::Module& pretrained) {
@@ -106,7 +119,9 @@ void SequenceClassifierImpl::take_encoder(const torch::nn::Module& pretrained) {
     if (name.starts_with("classifier.") || name.starts_with("bert.pooler."))
       weights.emplace(name, weight);
   for (const auto& [name, weight] : named_weights(pretrained))
-    if (name.starts_with("bert.")) weights.insert_or_assign(name, weight);
+    if (name.starts_with("bert.") &&
+        (encoder_options().pooler || !name.starts_with("bert.pooler.")))
+      weights.insert_or_assign(name, weight);
   load_weights(*this, weights);
 }
 

@@ -2,106 +2,120 @@
 #include "hydramix/text_classifier.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
 
-#include "hydramix/error.h"
-#include "hydramix/model_folder.h"
-#include "hydramix/tokenizer.h"
-#include "models/packed_ids.h"
+#include "hydramix/text_embedder.h"
+#include "models/text_model.h"
 
 namespace hydramix {
 namespace {
 
-constexpr int64_t kBatchTokens = 4096;
-constexpr int64_t kUsualLength = 256;  // for a classifier that does not state its training length
+constexpr int64_t kUsualClassifierLength =
+    256;  // for a classifier that does not state its training length
+
+// row (outputs) float64 -> the answer; its value is not finite if the row is not.
+TextClassifier::Answer answer_of(const torch::Tensor& row, const ClassifierTask& task) {
+  const auto& labels = task.labels;
+  TextClassifier::Answer answer;
+  if (labels.empty()) {
+    answer.value = row.item<double>();
+    return answer;
+  }
+  if (task.kind == "labels") {
+    const auto shares = row.sigmoid();
+    for (std::size_t k = 0; k < labels.size(); ++k) {
+      const double share = shares[static_cast<int64_t>(k)].item<double>();
+      answer.probabilities.push_back(share);
+      if (share >= task.thresholds[k]) answer.labels.push_back(labels[k]);
+      answer.value = std::isfinite(share) ? static_cast<double>(answer.labels.size()) : share;
+      if (!std::isfinite(share)) break;
+    }
+    return answer;
+  }
+  const auto shares = row.softmax(0);
+  const auto* begin = shares.data_ptr<double>();
+  answer.probabilities.assign(begin, begin + shares.numel());
+  const auto best = std::max_element(answer.probabilities.begin(), answer.probabilities.end());
+  const auto number = best - answer.probabilities.begin();
+  answer.label = labels[static_cast<std::size_t>(number)];
+  answer.value = std::isfinite(*best) ? static_cast<double>(number) : *best;
+  return answer;
+}
 
 }  // namespace
 
-struct TextClassifier::State {
-  ClassifierFolder classifier;
-  Tokenizer tokenizer;
-  int64_t max_length;
-
-  Encoding encoded(const Text& text) const {
-    HYDRAMIX_CHECK(!text.second || classifier.model->encoder_options().type_vocab > 1,
-                   "a pair for a model that tells no first text from a second (type_vocab is 1). "
-                   "Give single texts, or take a model with type_vocab 2.");
-    return text.second ? tokenizer.encode_pair(text.first, *text.second, max_length)
-                       : tokenizer.encode(text.first, max_length);
-  }
-
-  // The encodings at these indices as one packed batch -> logits (S, outputs) float64.
-  torch::Tensor logits(const std::vector<Encoding>& encodings,
-                       std::span<const std::size_t> some) const {
-    PackedIds packed;
-    for (const auto i : some) packed.add(encodings[i].ids, encodings[i].type_ids);
-    return classifier.model->forward(packed.ids(), packed.type_ids(), packed.layout())
-        .to(torch::kFloat64)
-        .contiguous();
-  }
-
-  // row (outputs) float64
-  Answer answer(const torch::Tensor& row) const {
-    if (classifier.labels.empty()) return {"", row.item<double>(), {}};
-    const auto shares = row.softmax(0);
-    const auto* begin = shares.data_ptr<double>();
-    const std::vector<double> probabilities(begin, begin + shares.numel());
-    const auto best = std::max_element(probabilities.begin(), probabilities.end());
-    const auto number = static_cast<std::size_t>(best - probabilities.begin());
-    return {classifier.labels[number], static_cast<double>(number), probabilities};
-  }
-};
-
-TextClassifier::TextClassifier(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+TextClassifier::TextClassifier(std::shared_ptr<const TextModel> model) : model_(std::move(model)) {}
 
 TextClassifier TextClassifier::open(const std::filesystem::path& folder, int64_t max_length) {
-  HYDRAMIX_CHECK_USAGE(max_length == 0 || max_length >= 3, "text classifier: max_length is ",
-                       max_length,
-                       "; [CLS] and two [SEP] alone need 3. Give 0 for what it was "
-                       "trained with.");
-  auto classifier = load_classifier(folder);
-  classifier.model->eval();
-  const auto tokenizer_file = folder / "tokenizer.json";
-  auto tokenizer = load_model_tokenizer(folder);
-  const auto& encoder = classifier.model->encoder_options();
-  HYDRAMIX_CHECK(tokenizer.size() <= encoder.vocab, tokenizer_file.string(), ": has ",
-                 tokenizer.size(), " tokens, the model ", encoder.vocab,
-                 ". They do not belong together: take both from one folder.");
-  if (max_length == 0) max_length = classifier.model->options().max_length;
-  if (max_length == 0) max_length = kUsualLength;
-  const int64_t longest = longest_sequence(encoder);
-  if (longest > 0) max_length = std::min(max_length, longest);
-  return TextClassifier(
-      std::make_shared<const State>(State{std::move(classifier), tokenizer, max_length}));
+  return open(folder, TextModelOptions{.max_length = max_length});
+}
+
+TextClassifier TextClassifier::open(const std::filesystem::path& folder,
+                                    const TextModelOptions& options) {
+  if (!is_classifier(folder)) load_classifier(folder);  // throws, naming what the folder is
+  TextClassifier opened(TextModel::open(folder, options, kUsualClassifierLength));
+  HYDRAMIX_CHECK(opened.kind() != "tokens", folder.string(),
+                 ": tags the words of a text and has no answer for the whole. Open it as a "
+                 "TextTagger.");
+  return opened;
 }
 
 std::vector<TextClassifier::Answer> TextClassifier::classify(std::span<const Text> texts) const {
+  if (kind() == "pairs") return similarities(texts);
   const torch::NoGradGuard no_grad;
-  std::vector<Encoding> encodings;
-  encodings.reserve(texts.size());
-  for (const auto& text : texts) {
-    try {
-      encodings.push_back(state_->encoded(text));
-    } catch (const Error& error) {
-      throw Error(concat("text ", encodings.size() + 1, " of ", texts.size(), ": ", error.what()));
-    }
-  }
-  std::vector<std::size_t> order(texts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto length = [&](std::size_t i) { return static_cast<int64_t>(encodings[i].ids.size()); };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return length(a) < length(b); });
-
+  const bool takes_pairs = model_->encoder_options().type_vocab > 1;
+  const auto encode_one = [&](std::size_t i, int64_t max_length) {
+    const auto& [first, second] = texts[i];
+    HYDRAMIX_CHECK(!second || takes_pairs,
+                   "a pair for a model that tells no first text from a second (type_vocab is 1). "
+                   "Give single texts, or take a model with type_vocab 2.");
+    return second ? model_->tokenizer().encode_pair(first, *second, max_length)
+                  : model_->tokenizer().encode(first, max_length);
+  };
+  const auto encodings = model_->encode_texts(texts.size(), encode_one);
   std::vector<Answer> answers(texts.size());
-  for (std::size_t begin = 0; begin < order.size();) {
-    std::size_t end = begin + 1;
-    for (int64_t tokens = length(order[begin]); end < order.size(); ++end)
-      if ((tokens += length(order[end])) > kBatchTokens) break;
-    const auto some = std::span(order).subspan(begin, end - begin);
-    const auto logits = state_->logits(encodings, some);
-    for (std::size_t k = 0; k < some.size(); ++k)
-      answers[some[k]] = state_->answer(logits[static_cast<int64_t>(k)]);
-    begin = end;
+  model_->for_each_batch(encodings, [&](std::span<const std::size_t> some,
+                                        const PackedBatch& batch) {
+    const auto logits = model_->classifier()
+                            .model->forward(batch.ids, batch.type_ids, batch.layout)
+                            .to(torch::kCPU, torch::kFloat64)
+                            .contiguous();
+    for (std::size_t k = 0; k < some.size(); ++k) {
+      const std::size_t i = some[k];
+      answers[i] = answer_of(logits[static_cast<int64_t>(k)], model_->classifier());
+      answers[i].tokens = model_->tokens_of(
+          encodings[i], [&](int64_t max_length) { return encode_one(i, max_length); });
+      if (!std::isfinite(answers[i].value))
+        throw TextError(i, texts.size(),
+                        "its answer is not finite. The model's weights are damaged or diverged in "
+                        "training: take an earlier checkpoint.");
+    }
+  });
+  return answers;
+}
+
+std::vector<TextClassifier::Answer> TextClassifier::similarities(
+    std::span<const Text> texts) const {
+  std::vector<std::string> sides[2];
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[i].second)
+      throw TextError(
+          i, texts.size(),
+          "it is a single text, but the model compares two. Give pairs, or use hydramix "
+          "embed or a TextEmbedder for vectors.");
+    sides[0].push_back(texts[i].first);
+    sides[1].push_back(*texts[i].second);
+  }
+  const TextEmbedder embedder(model_, {.normalize = true});
+  const auto first = embedder.embed(sides[0]), second = embedder.embed(sides[1]);
+  std::vector<Answer> answers(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    for (std::size_t c = 0; c < first[i].vector.size(); ++c)
+      answers[i].value += static_cast<double>(first[i].vector[c]) * second[i].vector[c];
+    answers[i].tokens = first[i].tokens;
+    answers[i].tokens.count += second[i].tokens.count;
+    answers[i].tokens.unknown += second[i].tokens.unknown;
+    answers[i].tokens.cut = first[i].tokens.cut || second[i].tokens.cut;
   }
   return answers;
 }
@@ -110,8 +124,16 @@ TextClassifier::Answer TextClassifier::classify(const Text& text) const {
   return classify(std::span(&text, 1)).front();
 }
 
-const std::string& TextClassifier::task() const { return state_->classifier.task; }
-const std::vector<std::string>& TextClassifier::labels() const { return state_->classifier.labels; }
-int64_t TextClassifier::max_length() const { return state_->max_length; }
+const std::string& TextClassifier::task() const { return model_->classifier().task; }
+const std::vector<std::string>& TextClassifier::labels() const {
+  return model_->classifier().labels;
+}
+const std::string& TextClassifier::kind() const { return model_->classifier().kind; }
+bool TextClassifier::takes_pairs() const { return model_->classifier().pairs || kind() == "pairs"; }
+TextClassifier::Columns TextClassifier::columns() const {
+  const auto& about = model_->classifier();
+  return {about.text, about.pair, about.label, about.separator};
+}
+int64_t TextClassifier::max_length() const { return model_->max_length(); }
 
 }  // namespace hydramix

@@ -53,13 +53,15 @@ std::size_t TextEncoder::append_ascii_word(std::string_view text, std::size_t be
 }
 
 int64_t TextEncoder::append(std::string_view text, std::size_t begin, int64_t first,
-                            std::vector<int32_t>& ids, Offsets* offsets) const {
+                            EncoderOutput& out) const {
+  std::vector<int32_t>& ids = out.ids;
+  Offsets* offsets = out.offsets;
   // Character index = byte index + shift, as long as the text is ASCII.
   int64_t shift = first - static_cast<int64_t>(begin);
   Scratch scratch;
   std::size_t at = begin;
   std::size_t stretch = at, stretch_ids = ids.size();  // start of the text after the last blank
-  while (at < text.size()) {
+  while (at < text.size() && !out.full) {
     const Kind what = kind(text[at]);
     if (what == Kind::kBlank) {
       stretch = ++at;
@@ -69,9 +71,8 @@ int64_t TextEncoder::append(std::string_view text, std::size_t begin, int64_t fi
       ids.resize(stretch_ids);
       if (offsets != nullptr) offsets->resize(stretch_ids);
       while (at < text.size() && kind(text[at]) != Kind::kBlank) ++at;
-      const int64_t count =
-          append_normalized(text.substr(0, at), stretch, static_cast<int64_t>(stretch) + shift, ids,
-                            offsets, scratch);
+      const int64_t count = append_normalized(text.substr(0, at), stretch,
+                                              static_cast<int64_t>(stretch) + shift, out, scratch);
       shift += count - static_cast<int64_t>(at - stretch);
     } else {
       const std::size_t before = ids.size();
@@ -87,18 +88,22 @@ int64_t TextEncoder::append(std::string_view text, std::size_t begin, int64_t fi
         }
       }
       at = end;
+      // Another character may continue the word: then the whole stretch is encoded again.
+      if (at == text.size() || kind(text[at]) != Kind::kOther) out.end_word();
     }
   }
   return static_cast<int64_t>(text.size()) + shift - first;
 }
 
 int64_t TextEncoder::append_normalized(std::string_view text, std::size_t begin, int64_t first,
-                                       std::vector<int32_t>& ids, Offsets* offsets,
-                                       Scratch& scratch) const {
+                                       EncoderOutput& out, Scratch& scratch) const {
+  std::vector<int32_t>& ids = out.ids;
+  Offsets* offsets = out.offsets;
   std::string& bytes = scratch.bytes;
   std::vector<int64_t>& origins = scratch.origins;
   const int64_t count = normalizer_.normalize(text, begin, first, scratch.characters);
   for_each_word(scratch.characters, [&](std::span<const NormalCharacter> word) {
+    if (out.full) return;
     const std::size_t before = ids.size();
     bytes.clear();
     origins.clear();
@@ -118,6 +123,7 @@ int64_t TextEncoder::append_normalized(std::string_view text, std::size_t begin,
       ids.resize(before);
       ids.push_back(unknown_);
     }
+    out.end_word();
     if (offsets == nullptr) return;
     if (!fits) return offsets->push_back({word.front().origin, word.back().origin + 1});
     std::size_t from = 0;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,16 @@ namespace hydramix {
 
 using Offsets = std::vector<std::array<int64_t, 2>>;
 
+// Where a text's ids go. Once a word has brought them to `limit` or more, no other word follows.
+struct EncoderOutput {
+  std::vector<int32_t>& ids;
+  Offsets* offsets = nullptr;  // may be null
+  std::size_t limit = std::numeric_limits<std::size_t>::max();
+  bool full = false;
+
+  void end_word() { full = ids.size() >= limit; }
+};
+
 class TextEncoder {
  public:
   // Token k has id k; empty tokens never match.
@@ -26,10 +37,10 @@ class TextEncoder {
               const TokenizerOptions& options);
 
   // Appends the ids of the text from byte `begin`, whose first character is number `first` of the
-  // original, and their offsets if requested. Returns the number of characters read. An Error about
-  // bytes that are not UTF-8 counts them from the beginning of `text`.
-  int64_t append(std::string_view text, std::size_t begin, int64_t first, std::vector<int32_t>& ids,
-                 Offsets* offsets) const;
+  // original, and their offsets if requested. Returns the number of characters read, which means
+  // nothing when the output is full. An Error about bytes that are not UTF-8 counts them from the
+  // beginning of `text`.
+  int64_t append(std::string_view text, std::size_t begin, int64_t first, EncoderOutput& out) const;
 
  private:
   enum class Kind : uint8_t { kLetter, kBlank, kPunctuation, kOther };
@@ -42,7 +53,7 @@ class TextEncoder {
     std::vector<int64_t> origins;  // of each byte
   };
   int64_t append_normalized(std::string_view text, std::size_t begin, int64_t first,
-                            std::vector<int32_t>& ids, Offsets* offsets, Scratch& scratch) const;
+                            EncoderOutput& out, Scratch& scratch) const;
   Kind kind(char byte) const { return kinds_[static_cast<unsigned char>(byte)]; }
   // Number of bytes of the word that a piece covers.
   std::size_t piece_bytes(int32_t id, bool continues) const {

@@ -13,6 +13,7 @@
 #include "base/spelling.h"
 #include "hydramix/error.h"
 #include "text/tokenizer_contents.h"
+#include "text/unicode.h"
 
 namespace hydramix {
 namespace {
@@ -110,15 +111,17 @@ Tokenizer Tokenizer::from_tokens(std::vector<std::string> tokens, const Tokenize
 
 namespace {
 
-// Appends a text with the added tokens in it.
+// Appends a text with the added tokens in it. They do not make the output full.
 void append_text(const AddedTokens& added, const TextEncoder& encoder, std::string_view text,
-                 std::vector<int32_t>& ids, Offsets* offsets) {
+                 EncoderOutput& out) {
+  Offsets* offsets = out.offsets;
   int64_t characters = 0;
   for (std::size_t at = 0; at < text.size();) {
     const auto match = added.find(text, at);
-    characters += encoder.append(text.substr(0, match.begin), at, characters, ids, offsets);
+    characters += encoder.append(text.substr(0, match.begin), at, characters, out);
+    if (out.full) return unicode::check_utf8(text);
     if (match.token == nullptr) break;
-    ids.push_back(match.token->id);
+    out.ids.push_back(match.token->id);
     const auto length =
         std::count_if(match.token->text.begin(), match.token->text.end(),
                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
@@ -133,26 +136,53 @@ void append_text(const AddedTokens& added, const TextEncoder& encoder, std::stri
 void Tokenizer::append_ids(std::string_view text, std::vector<int32_t>& ids) const {
   const std::size_t before = ids.size();
   try {
-    append_text(contents_->added, contents_->encoder, text, ids, nullptr);
+    EncoderOutput out{ids};
+    append_text(contents_->added, contents_->encoder, text, out);
   } catch (...) {
     ids.resize(before);
     throw;
   }
 }
 
+namespace {
+
+void append_special(int32_t id, Encoding& encoding) {
+  encoding.ids.push_back(id);
+  encoding.offsets.push_back({0, 0});
+}
+
+// The tokens of a text alone, at least the first max_length of them if it has as many. It ends with
+// a word, because the lengths that cut_pair() compares are those of Hugging Face, which stops
+// there.
+Encoding encode_words(const AddedTokens& added, const TextEncoder& encoder, std::string_view text,
+                      int64_t max_length) {
+  Encoding words;
+  EncoderOutput out{words.ids, &words.offsets};
+  if (max_length > 0) out.limit = static_cast<std::size_t>(max_length);
+  append_text(added, encoder, text, out);
+  return words;
+}
+
+// Appends the first `count` tokens of a text, then [SEP].
+void append_words(const Encoding& words, std::size_t count, const SpecialTokens& special,
+                  Encoding& result) {
+  const auto end = static_cast<std::ptrdiff_t>(count);
+  result.ids.insert(result.ids.end(), words.ids.begin(), words.ids.begin() + end);
+  result.offsets.insert(result.offsets.end(), words.offsets.begin(), words.offsets.begin() + end);
+  append_special(special.sep, result);
+}
+
+}  // namespace
+
 Encoding Tokenizer::encode(std::string_view text, int64_t max_length) const {
   HYDRAMIX_CHECK(max_length == 0 || max_length >= 2, "tokenizer: max_length is ", max_length,
                  "; expected at least 2, for [CLS] and [SEP], or 0 for no limit.");
+  const Encoding words = encode_words(contents_->added, contents_->encoder, text, max_length);
+  std::size_t count = words.ids.size();
+  if (max_length > 0) count = std::min(count, static_cast<std::size_t>(max_length) - 2);
   Encoding result;
-  result.ids.push_back(contents_->special.cls);
-  result.offsets.push_back({0, 0});
-  append_text(contents_->added, contents_->encoder, text, result.ids, &result.offsets);
-  if (max_length > 0 && result.ids.size() >= static_cast<std::size_t>(max_length)) {
-    result.ids.resize(static_cast<std::size_t>(max_length) - 1);
-    result.offsets.resize(result.ids.size());
-  }
-  result.ids.push_back(contents_->special.sep);
-  result.offsets.push_back({0, 0});
+  append_special(contents_->special.cls, result);
+  append_words(words, count, contents_->special, result);
   result.type_ids.assign(result.ids.size(), 0);
   return result;
 }
@@ -161,22 +191,15 @@ Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
                                 int64_t max_length) const {
   HYDRAMIX_CHECK(max_length == 0 || max_length >= 3, "tokenizer: max_length is ", max_length,
                  "; expected at least 3, for [CLS] and two [SEP], or 0 for no limit.");
-  Encoding result = encode(first), other = encode(second);
-  std::size_t a = result.ids.size() - 2, b = other.ids.size() - 2;
-  if (max_length > 0) cut_pair(a, b, static_cast<std::size_t>(max_length) - 3);
-  const auto append_sep = [&] {
-    result.ids.push_back(contents_->special.sep);
-    result.offsets.push_back({0, 0});
-  };
-  result.ids.resize(1 + a);
-  result.offsets.resize(1 + a);
-  append_sep();
+  const Encoding a = encode_words(contents_->added, contents_->encoder, first, max_length);
+  const Encoding b = encode_words(contents_->added, contents_->encoder, second, max_length);
+  std::size_t from_a = a.ids.size(), from_b = b.ids.size();
+  if (max_length > 0) cut_pair(from_a, from_b, static_cast<std::size_t>(max_length) - 3);
+  Encoding result;
+  append_special(contents_->special.cls, result);
+  append_words(a, from_a, contents_->special, result);
   result.type_ids.assign(result.ids.size(), 0);
-  const auto from = static_cast<std::ptrdiff_t>(1), to = static_cast<std::ptrdiff_t>(1 + b);
-  result.ids.insert(result.ids.end(), other.ids.begin() + from, other.ids.begin() + to);
-  result.offsets.insert(result.offsets.end(), other.offsets.begin() + from,
-                        other.offsets.begin() + to);
-  append_sep();
+  append_words(b, from_b, contents_->special, result);
   result.type_ids.resize(result.ids.size(), 1);
   return result;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/unicode.h"
 
-#include <utf8proc.h>
-
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <span>
 
@@ -16,51 +16,11 @@ namespace {
 
 constexpr char32_t kCharacters = 0x110000;
 
-constexpr std::array<Range, 10> kWhiteSpaces = {{{0x09, 0x0D},
-                                                 {0x20, 0x20},
-                                                 {0x85, 0x85},
-                                                 {0xA0, 0xA0},
-                                                 {0x1680, 0x1680},
-                                                 {0x2000, 0x200A},
-                                                 {0x2028, 0x2029},
-                                                 {0x202F, 0x202F},
-                                                 {0x205F, 0x205F},
-                                                 {0x3000, 0x3000}}};
-
-constexpr std::array<Range, 8> kControls = {{{0x00, 0x08},
-                                             {0x0B, 0x0C},
-                                             {0x0E, 0x1F},
-                                             {0x7F, 0x9F},
-                                             {0xE000, 0xF8FF},
-                                             {0xFFFD, 0xFFFD},
-                                             {0xF0000, 0xFFFFD},
-                                             {0x100000, 0x10FFFD}}};
-
-constexpr std::array<Range, 4> kAsciiPunctuation = {
-    {{0x21, 0x2F}, {0x3A, 0x40}, {0x5B, 0x60}, {0x7B, 0x7E}}};
-
-// Google's BERT starts the block at 0x2B820, the Hugging Face tokenizer at 0x2B920.
-constexpr std::array<Range, 8> kChineseBlocks = {{{0x3400, 0x4DBF},
-                                                  {0x4E00, 0x9FFF},
-                                                  {0xF900, 0xFAFF},
-                                                  {0x20000, 0x2A6DF},
-                                                  {0x2A700, 0x2B73F},
-                                                  {0x2B740, 0x2B81F},
-                                                  {0x2B920, 0x2CEAF},
-                                                  {0x2F800, 0x2FA1F}}};
-
-// Decompositions added in Unicode 13.0 and 16.0.
-constexpr std::array<Range, 6> kNewDecompositions = {{{0x105C9, 0x105E4},
-                                                      {0x11383, 0x11391},
-                                                      {0x113C5, 0x113C8},
-                                                      {0x11938, 0x11938},
-                                                      {0x16121, 0x16128},
-                                                      {0x16D68, 0x16D6A}}};
-
-bool is_in(char32_t c, std::span<const Range> ranges) {
-  for (const auto& range : ranges)
-    if (c >= range.first && c <= range.last) return true;
-  return false;
+// The last entry of a sorted table that begins at or before c; nullptr when there is none.
+template <class Entry, class Key>
+const Entry* entry_at(std::span<const Entry> table, char32_t c, Key Entry::*begin) {
+  const auto after = std::ranges::upper_bound(table, c, {}, begin);
+  return after == table.begin() ? nullptr : &*std::prev(after);
 }
 
 std::unique_ptr<uint8_t[]> make_properties() {
@@ -71,8 +31,6 @@ std::unique_ptr<uint8_t[]> make_properties() {
   };
   mark(kWhiteSpaces, kWhiteSpace);
   mark(kControls, kControl);
-  mark(kFormat, kControl);
-  mark(kAsciiPunctuation, kPunct);
   mark(kPunctuation, kPunct);
   mark(kNonspacingMarks, kMark);
   mark(kChineseBlocks, kChinese);
@@ -103,38 +61,53 @@ const uint8_t* properties() {
 
 Lower to_lower(char32_t c) {
   if (c == 0x130) return {'i', 0x307};
-  return {static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), 0};
+  const LowerCase* run = entry_at(kLowerCases, c, &LowerCase::first);
+  if (run == nullptr || c > run->last || (c - run->first) % run->step != 0) return {c, 0};
+  return {static_cast<char32_t>(static_cast<int32_t>(c) + run->distance), 0};
 }
 
 Decomposition decompose(char32_t c) {
-  if (c < 0x80 || is_in(c, kNewDecompositions)) return {{c}, 1};
-  std::array<utf8proc_int32_t, 4> parts{};  // no canonical decomposition is longer
-  int boundary_class = 0;
-  const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
-                                             parts.size(), UTF8PROC_DECOMPOSE, &boundary_class);
-  if (count < 1 || count > 4) return {{c}, 1};
-  Decomposition result{{}, static_cast<std::size_t>(count)};
-  for (std::size_t k = 0; k < result.size; ++k) result.parts[k] = static_cast<char32_t>(parts[k]);
-  return result;
+  if (c >= 0xAC00 && c <= 0xD7A3) {  // Hangul: 19 leading consonants, 21 vowels, 27 or no last one
+    const char32_t syllable = c - 0xAC00, last = syllable % 28;
+    return {{0x1100 + syllable / 588, 0x1161 + syllable % 588 / 28, 0x11A7 + last},
+            last > 0 ? 3U : 2U};
+  }
+  const Canonical* known = entry_at(kDecompositions, c, &Canonical::c);
+  if (known == nullptr || known->c != c) return {{c}, 1};
+  const auto end = std::ranges::find(known->parts, char32_t{0});
+  return {known->parts, static_cast<std::size_t>(end - known->parts.begin())};
 }
 
 int combining_class(char32_t c) {
-  return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
+  const CombiningClass* run = entry_at(kCombiningClasses, c, &CombiningClass::first);
+  return run == nullptr || c > run->last ? 0 : run->rank;
 }
 
-char32_t next_character(std::string_view text, std::size_t& at) {
+namespace {
+
+// Reads the character at text[at] and returns its number of bytes, 0 if it is not UTF-8.
+std::size_t read_character(std::string_view text, std::size_t at, char32_t& c) {
   const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
   const unsigned char lead = byte(at);
-  if (lead < 0x80) return text[at++] & 0x7F;
+  c = lead;
+  if (lead < 0x80) return 1;
   const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() - at < length) refuse(text, at);
-  char32_t c = lead & (0x7Fu >> length);
+  if (lead < 0xC2 || lead > 0xF4 || text.size() - at < length) return 0;
+  c = lead & (0x7Fu >> length);
   for (std::size_t k = 1; k < length; ++k) {
-    if ((byte(at + k) & 0xC0) != 0x80) refuse(text, at);
+    if ((byte(at + k) & 0xC0) != 0x80) return 0;
     c = c << 6 | (byte(at + k) & 0x3Fu);
   }
   const bool overlong = (length == 3 && c < 0x800) || (length == 4 && c < 0x10000);
-  if (overlong || (c >= 0xD800 && c < 0xE000) || c >= kCharacters) refuse(text, at);
+  return overlong || (c >= 0xD800 && c < 0xE000) || c >= kCharacters ? 0 : length;
+}
+
+}  // namespace
+
+char32_t next_character(std::string_view text, std::size_t& at) {
+  char32_t c;
+  const std::size_t length = read_character(text, at, c);
+  if (length == 0) refuse(text, at);
   at += length;
   return c;
 }
@@ -156,8 +129,40 @@ void append_utf8(char32_t c, std::string& out) {
   put(0x80 | (c & 0x3F));
 }
 
+std::size_t valid_utf8_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    uint64_t eight;  // most text is ASCII: check eight bytes at once
+    if (at + sizeof eight <= text.size()) {
+      std::memcpy(&eight, text.data() + at, sizeof eight);
+      if ((eight & 0x8080808080808080U) == 0) {
+        at += sizeof eight;
+        continue;
+      }
+    }
+    char32_t c;
+    const std::size_t length = read_character(text, at, c);
+    if (length == 0) return at;
+    at += length;
+  }
+  return at;
+}
+
 void check_utf8(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) next_character(text, at);
+  if (const std::size_t at = valid_utf8_prefix(text); at < text.size()) refuse(text, at);
+}
+
+std::size_t column_width(char32_t c) {
+  if ((properties()[c] & (kMark | kControl)) != 0) return 0;
+  // The blocks of East Asian scripts and of pictographs.
+  static constexpr char32_t kWide[][2] = {
+      {0x1100, 0x115F},  {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xA960, 0xA97C},
+      {0xAC00, 0xD7A3},  {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},
+      {0xFFE0, 0xFFE6},  {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF},
+      {0x20000, 0x3FFFD}};
+  const bool wide = std::any_of(std::begin(kWide), std::end(kWide),
+                                [&](const auto& block) { return block[0] <= c && c <= block[1]; });
+  return wide ? 2 : 1;
 }
 
 }  // namespace hydramix::unicode

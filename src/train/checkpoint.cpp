@@ -101,6 +101,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   checkpoint.skipped = whole_number(path, file, "skipped");
   checkpoint.evaluated = whole_number(path, file, "evaluated");
   checkpoint.best_loss = from_bits(file.metadata.at("best_loss"));
+  if (file.metadata.contains("stale")) checkpoint.stale = whole_number(path, file, "stale");
   checkpoint.tensors = file.tensors;
   return checkpoint;
 }
@@ -111,7 +112,8 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
                                        {"updates", std::to_string(checkpoint.updates)},
                                        {"skipped", std::to_string(checkpoint.skipped)},
                                        {"evaluated", std::to_string(checkpoint.evaluated)},
-                                       {"best_loss", bits_of(checkpoint.best_loss)}};
+                                       {"best_loss", bits_of(checkpoint.best_loss)},
+                                       {"stale", std::to_string(checkpoint.stale)}};
   for (const auto& [name, tensor] : checkpoint.tensors)
     HYDRAMIX_CHECK(tensor.is_cpu() && tensor.is_contiguous(), "checkpoint: '", name,
                    "' must be contiguous, on the CPU.");

@@ -3,7 +3,7 @@
 //
 //   checkpoints/step-0000000400.safetensors  weights.*, mean.*, square.*, average.* by weight name;
 //                                           metadata: step and counters; checksums of everything
-//   checkpoints/best.safetensors            the one with the lowest loss in evaluation (a link)
+//   checkpoints/best.safetensors            the one with the best evaluation (a link)
 //
 // Files are written atomically, and checksums detect later damage. There is no other state: random
 // numbers and the position in the data are functions of the step (base/random.h).
@@ -27,6 +27,7 @@ struct Checkpoint {
   int64_t skipped = 0;    // steps without a finite loss and gradient
   int64_t evaluated = 0;  // step of the last evaluation; 0 before the first
   double best_loss = 0;   // in evaluation so far; infinite before the first
+  int64_t stale = 0;      // evaluations since then
   std::map<std::string, torch::Tensor> tensors;
 };
 

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/finetune.h"
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/fnv.h"
 #include "base/formatted.h"
 #include "base/json_checksum.h"
 #include "base/json_reader.h"
+#include "base/quotes.h"
+#include "base/spelling.h"
 #include "dist/launch_environment.h"
 #include "glue/sentences.h"
 #include "glue/submission.h"
@@ -15,9 +19,10 @@
 #include "hydramix/model_folder.h"
 #include "hydramix/registry.h"
 #include "hydramix/weights.h"
-#include "train/device.h"
+#include "models/device.h"
+#include "tasks/own_data.h"
+#include "train/example_training.h"
 #include "train/run_folder.h"
-#include "train/sentence_classification.h"
 #include "train/trained_model.h"
 
 namespace hydramix {
@@ -63,6 +68,64 @@ TaskFiles read_files(const SentenceTask& task, const fs::path& data) {
   return files;
 }
 
+// The examples that a run learns from, of GLUE or of a user's own files.
+struct Lesson {
+  TextTask task;
+  OwnColumns columns;  // of own files
+  std::vector<EncodedExample> train;
+  std::vector<ExamplePart> dev;
+};
+
+OwnDataOptions own_data_options(const FinetuneOptions& options) {
+  return {options.data,   options.dev,
+          options.task,   {options.text, options.pair, options.label, options.separator},
+          options.format, options.dev_share,
+          options.seed};
+}
+
+Lesson glue_lesson(const SentenceTask& task, const TaskFiles& files, const Tokenizer& tokenizer,
+                   int64_t max_length) {
+  const auto encoded = [&](const SentenceFile& file) {
+    return encode_sentences(task, file.rows, tokenizer, max_length);
+  };
+  Lesson lesson{task, {}, encoded(files.train), {}};
+  for (std::size_t i = 0; i < task.dev.size(); ++i)
+    lesson.dev.push_back({task.dev[i], encoded(files.dev[i])});
+  return lesson;
+}
+
+Lesson own_lesson(const OwnData& data, const Tokenizer& tokenizer, int64_t max_length) {
+  Lesson lesson{data.task, data.columns, {}, {}};
+  lesson.train = encode_examples(data.task, data.train, tokenizer, max_length);
+  lesson.dev.push_back({"dev", encode_examples(data.task, data.dev, tokenizer, max_length)});
+  return lesson;
+}
+
+// "3 classes: a, b, c", "a score", ...
+std::string labels_text(const TextTask& task) {
+  constexpr std::size_t kNamed = 8;
+  if (task.kind == LabelKind::kScore) return "a score";
+  if (task.kind == LabelKind::kPairs) return "vectors";
+  std::vector<std::string> names;
+  for (const auto& label : task.labels)
+    if (names.size() < kNamed) names.push_back(escaped(clipped(label, 40)));
+  if (task.labels.size() > kNamed) names.push_back("...");
+  return concat(task.labels.size(),
+                task.kind == LabelKind::kClasses  ? " classes"
+                : task.kind == LabelKind::kLabels ? " labels"
+                                                  : " tags",
+                ": ", join(names));
+}
+
+// Words of the development set that no token stands for, because the sentence is too long.
+int64_t words_cut(const Lesson& lesson) {
+  int64_t count = 0;
+  for (const auto& part : lesson.dev)
+    for (const auto& example : part.examples)
+      count += std::count(example.places.begin(), example.places.end(), -1);
+  return count;
+}
+
 // Fingerprint of all weights, so that a stopped run is not continued with another model.
 std::string fingerprint_of(const torch::nn::Module& module) {
   uint64_t hash = kFnvStart;
@@ -85,26 +148,44 @@ struct Start {
   }
 };
 
-Start open_start(const fs::path& folder) {
+// A run of pretraining writes model/ when it is complete.
+void check_finished(const fs::path& folder) {
+  const bool is_run =
+      !fs::exists(folder / "model.safetensors") && fs::is_directory(folder / "checkpoints");
+  HYDRAMIX_CHECK(!is_run || fs::exists(folder / "model" / "model.safetensors"), folder.string(),
+                 ": is a run of pretraining that is not complete, so its weights may still change. "
+                 "Wait for it, or continue it with the command that began it; --unfinished starts "
+                 "from its newest checkpoint all the same.");
+}
+
+Start open_start(const fs::path& folder, bool unfinished) {
   const auto inner = classifier_folder(folder);
   if (!inner.empty()) {
     const auto classifier = load_classifier(inner);
     return {classifier.model->encoder_options(), classifier.model.ptr(),
             load_model_tokenizer(inner)};
   }
+  if (!unfinished) check_finished(folder);
   const auto trained = open_trained_model(folder);
   return {trained.model->options(), trained.model.ptr(), trained.tokenizer};
 }
 
-std::string pooling_of(const FinetuneOptions& options, const BertOptions& model) {
+std::string pooling_of(const FinetuneOptions& options, const TextTask& task,
+                       const BertOptions& model) {
+  if (task.kind == LabelKind::kTokens) return "tokens";
   if (options.pooling != "auto") return options.pooling;
-  return mixer_info(model.block.mixer).causal ? "mean" : "cls";
+  const bool mean = task.kind == LabelKind::kPairs || mixer_info(model.block.mixer).causal;
+  return mean ? "mean" : "cls";
 }
 
 // Throws unless the encoder can process the task's examples.
 void check_encoder(const FinetuneOptions& options, const BertOptions& model) {
-  HYDRAMIX_CHECK(!sentence_task(options.task).pairs || model.type_vocab >= 2, options.model,
-                 ": tells no first sentence from a second (type_vocab is 1), and ", options.task,
+  const bool pairs = is_glue(options)
+                         ? sentence_task(options.task).pairs
+                         : !options.pair.empty() && options.task != kind_name(LabelKind::kPairs);
+  HYDRAMIX_CHECK(!pairs || model.type_vocab >= 2, options.model,
+                 ": tells no first sentence from a second (type_vocab is 1), and ",
+                 is_glue(options) ? options.task : "the task",
                  " has pairs. Take a model with type_vocab 2.");
   const int64_t longest = longest_sequence(model);
   HYDRAMIX_CHECK_USAGE(longest == 0 || options.max_length <= longest,
@@ -119,6 +200,15 @@ void check_batch(const FinetuneOptions& options, int64_t ranks) {
       " cannot be divided among ", ranks,
       " ranks. Start a number of ranks that divides them, or give finetune another "
       "--batch.");
+  // The examples of a micro-batch are compared with each other, so it must not depend on the ranks.
+  HYDRAMIX_CHECK_USAGE(options.task != kind_name(LabelKind::kPairs) ||
+                           options.batch / ranks % options.micro_batch == 0,
+                       "micro_batch: the ", options.batch / ranks,
+                       " pairs of a step and rank are no "
+                       "multiple of ",
+                       options.micro_batch,
+                       ", and the pairs of a micro-batch are compared with each other. Give a "
+                       "--micro-batch that divides them, or the same --batch.");
 }
 
 // Gathers the predictions of all ranks on every rank.
@@ -155,17 +245,95 @@ Json read_result(const fs::path& path) {
 constexpr int64_t kCheckpointSteps = 500;
 
 const RunRules& finetune_rules() {
-  static const RunRules rules{{"out", "data", "model", "device", "micro_batch", "timeout"},
-                              Json::parse(R"({"decay_rule": "decoupled", "clip": 1.0, "groups": [],
-                      "schedule": {"shape": "linear"}})")};
+  static const RunRules rules{
+      {"out", "data", "dev", "model", "device", "micro_batch", "timeout", "unfinished"},
+      Json::parse(R"({"decay_rule": "decoupled", "clip": 1.0, "groups": [],
+                      "schedule": {"shape": "linear"}, "text": "", "pair": "", "label": "",
+                      "separator": ",", "format": "auto", "dev_share": 0.1, "keep": "last",
+                      "patience": 0, "temperature": 0.05})")};
   return rules;
+}
+
+TrainOptions train_options(const FinetuneOptions& options, int64_t steps) {
+  TrainOptions train;
+  train.steps = steps;
+  train.batch = options.batch;
+  train.micro_batch = options.micro_batch;
+  train.seed = options.seed;
+  train.optimizer.rate = options.rate;
+  train.optimizer.decay = options.decay;
+  train.optimizer.decay_rule = options.decay_rule;
+  train.optimizer.groups = options.groups;
+  train.optimizer.clip = options.clip;
+  train.schedule = options.schedule;
+  train.evaluate_every = (train.steps + options.epochs - 1) / options.epochs;
+  train.checkpoint_every = std::min(train.evaluate_every, kCheckpointSteps);
+  train.keep = 1;
+  train.patience = options.patience;
+  train.timeout = options.timeout;
+  return train;
+}
+
+// Test files of GLUE that came after the run was complete.
+void tell_missing_predictions(const FinetuneOptions& options, const TaskFiles& files,
+                              const TrainEvents& events) {
+  const auto& task = sentence_task(options.task);
+  for (std::size_t i = 0; i < files.test.size(); ++i) {
+    const auto name = submission_name(task, files.test_parts[i]);
+    if (!fs::exists(fs::path(options.out) / "predictions" / name) && events.message)
+      events.message(concat(files.test[i].path.string(), ": was not there when ", options.out,
+                            " was trained. For predictions: hydramix predict ", options.out, " ",
+                            files.test[i].path.string(), " --out ", name));
+  }
+}
+
+void write_predictions(const FinetuneOptions& options, const TaskFiles& files,
+                       ExampleTraining& training, const Tokenizer& tokenizer,
+                       Communicator& communicator, torch::Device device) {
+  const auto& task = sentence_task(options.task);
+  const auto folder = fs::path(options.out) / "predictions";
+  for (std::size_t i = 0; i < files.test.size(); ++i) {
+    const auto& rows = files.test[i].rows;
+    const auto encoded = encode_sentences(task, rows, tokenizer, options.max_length);
+    const auto predicted = gathered(
+        training.predict(encoded, communicator.rank(), communicator.size()), communicator, device);
+    if (communicator.rank() != 0) continue;
+    fs::create_directories(folder);
+    write_file(folder / submission_name(task, files.test_parts[i]),
+               submission_text(task, rows, predicted));
+  }
 }
 
 }  // namespace
 
+bool is_glue(const FinetuneOptions& options) {
+  const auto& kinds = label_kinds();
+  if (std::find(kinds.begin(), kinds.end(), options.task) != kinds.end()) return false;
+  if (!options.task.empty()) return true;
+  HYDRAMIX_CHECK_USAGE(!fs::is_directory(options.data), "finetune: ", options.data,
+                       " is a folder, as of GLUE. Which of its tasks? Give --task, as MRPC; for "
+                       "your own data give a file.");
+  HYDRAMIX_CHECK_USAGE(options.data != FinetuneOptions{}.data,
+                       "finetune: learn from what? Give "
+                       "--data, your own file, or --task, a task of GLUE.");
+  return false;
+}
+
 FinetuneOptions completed(FinetuneOptions options) {
-  options.task = sentence_task(options.task).name;
-  const auto recipe = glue_recipe(options.recipe, options.task);
+  const bool glue = is_glue(options);
+  if (glue) {
+    options.task = sentence_task(options.task).name;
+    for (const auto& [flag, value] :
+         {std::pair{"--dev", &options.dev}, std::pair{"--text", &options.text},
+          std::pair{"--pair", &options.pair}, std::pair{"--label", &options.label}})
+      HYDRAMIX_CHECK_USAGE(value->empty(), flag, ": ", options.task,
+                           " has files and columns of its own. Leave it out; for your own file, "
+                           "give --task ",
+                           join(label_kinds()), " or none.");
+  } else if (!options.task.empty()) {
+    static_cast<void>(label_kind(options.task));  // may throw
+  }
+  const auto recipe = glue_recipe(options.recipe, glue ? options.task : kOwnFiles);
   if (options.epochs == 0) options.epochs = recipe.epochs;
   if (options.batch == 0) options.batch = recipe.batch;
   if (options.max_length == 0) options.max_length = recipe.max_length;
@@ -174,6 +342,7 @@ FinetuneOptions completed(FinetuneOptions options) {
   if (options.decay_rule == "recipe") options.decay_rule = recipe.decay_rule;
   if (options.clip == 0) options.clip = recipe.clip;
   if (options.pooling == "auto") options.pooling = recipe.pooling;
+  if (options.keep == "auto") options.keep = glue ? "last" : "best";
   HYDRAMIX_CHECK_USAGE(options.decay >= 0, "decay: ", options.decay,
                        " would make weights grow; expected 0 or more, or -1 for the recipe's.");
   HYDRAMIX_CHECK_USAGE(options.max_length >= 3, "max_length: ", options.max_length,
@@ -186,8 +355,8 @@ Json check_task_files(const SentenceTask& task, const fs::path& data) {
   return read_files(task, data).fingerprints();
 }
 
-StartInfo start_info(const std::string& model) {
-  const auto start = open_start(model);
+StartInfo start_info(const std::string& model, bool unfinished) {
+  const auto start = open_start(model, unfinished);
   return {start.options, start.fingerprints()};
 }
 
@@ -205,24 +374,47 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
                         torch::Device device, const TrainEvents& events) {
   const auto began = std::chrono::steady_clock::now();
   validate(given);
-  const auto options = completed(given);
-  const auto& task = sentence_task(options.task);
-  check_batch(options, communicator.size());
+  auto options = completed(given);
+  const bool glue = is_glue(options);
+  const auto say = [&](const std::string& message) {
+    if (communicator.rank() == 0 && events.message) events.message(message);
+  };
   const auto precision = choose_precision(options.precision, device);
-  const auto files = read_files(task, options.data);
-  if (communicator.rank() == 0 && events.message)
-    for (const auto* file : files.all())
-      if (!file->torn.empty()) events.message(left_out(*file));
-  const auto start = open_start(options.model);
+  std::optional<TaskFiles> files;
+  std::optional<OwnData> own;
+  Json data;
+  if (glue) {
+    files = read_files(sentence_task(options.task), options.data);
+    for (const auto* file : files->all())
+      if (!file->torn.empty()) say(left_out(*file));
+    data = files->fingerprints();
+  } else {
+    own = read_own_data(own_data_options(options));
+    options.task = own->task.name;
+    data = {{"train", own->train_fingerprint}, {"dev", own->dev_fingerprint}};
+    say(concat(options.data, ": ", own->train.size(), " examples, ", labels_text(own->task),
+               "; evaluated on ", own->origin));
+  }
+  check_batch(options, communicator.size());
+  const auto start = open_start(options.model, options.unfinished);
   check_encoder(options, start.options);
+  const Lesson lesson =
+      glue ? glue_lesson(sentence_task(options.task), *files, start.tokenizer, options.max_length)
+           : own_lesson(*own, start.tokenizer, options.max_length);
+  const auto& task = lesson.task;
+  if (const auto cut = words_cut(lesson); cut > 0)
+    say(concat(cut, cut == 1 ? " word" : " words", " of the development set ",
+               cut == 1 ? "has" : "have", " no token within --max-length ", options.max_length,
+               " and ", cut == 1 ? "counts" : "count", " as untagged"));
 
   torch::manual_seed(static_cast<uint64_t>(options.seed));
-  SequenceClassifier model(start.options,
-                           ClassifierOptions{task.outputs(), pooling_of(options, start.options),
-                                             options.dropout, options.max_length});
+  // Vectors are compared as embed returns them, so nothing is dropped from them.
+  SequenceClassifier model(
+      start.options, ClassifierOptions{task.outputs(), pooling_of(options, task, start.options),
+                                       task.kind == LabelKind::kPairs ? 0.0 : options.dropout,
+                                       options.max_length});
   model->take_encoder(*start.weights);
   check_parameter_groups(*model, options.groups);
-  Json data = files.fingerprints();
   data.update(start.fingerprints());
   communicator.agree("the options", to_json(options).dump());
   communicator.agree("the data", data.dump());
@@ -242,72 +434,56 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
     if (!complete) return outcome;  // rank 0 has it
     outcome.result = read_result(result_path);
     remove_checkpoints(folder / "checkpoints");
-    for (std::size_t i = 0; i < files.test.size(); ++i) {
-      const auto path = folder / "predictions" / submission_name(task, files.test_parts[i]);
-      if (!fs::exists(path) && events.message)
-        events.message(concat(files.test[i].path.string(), ": was not there when ", options.out,
-                              " was trained. For predictions: hydramix predict ", options.out, " ",
-                              files.test[i].path.string(), " --out ", path.filename().string()));
-    }
+    if (glue) tell_missing_predictions(options, *files, events);
     return outcome;
   }
 
-  const auto encoded = [&](const SentenceFile& file) {
-    return encode_sentences(task, file.rows, start.tokenizer, options.max_length);
-  };
-  std::vector<SentencePart> parts;
-  for (std::size_t i = 0; i < task.dev.size(); ++i)
-    parts.push_back({task.dev[i], encoded(files.dev[i])});
   model->to(device);
   model->set_precision(precision);
-  SentenceClassification classification(
-      model, task, encoded(files.train), std::move(parts),
-      {options.epochs, options.micro_batch, options.seed, device});
-  TrainOptions train;
-  train.steps = classification.steps(options.batch);
-  train.batch = options.batch;
-  train.micro_batch = options.micro_batch;
-  train.seed = options.seed;
-  train.optimizer.rate = options.rate;
-  train.optimizer.decay = options.decay;
-  train.optimizer.decay_rule = options.decay_rule;
-  train.optimizer.groups = options.groups;
-  train.optimizer.clip = options.clip;
-  train.schedule = options.schedule;
-  train.evaluate_every = (train.steps + options.epochs - 1) / options.epochs;
-  train.checkpoint_every = std::min(train.evaluate_every, kCheckpointSteps);
-  train.keep = 1;
-  train.timeout = options.timeout;
-
+  ExampleTraining training(
+      model, task, lesson.train, lesson.dev,
+      {options.epochs, options.micro_batch, options.seed, device, options.temperature,
+       options.keep == "best", glue ? "train.tsv" : fs::path(options.data).filename().string()});
+  const TrainOptions train = train_options(options, training.steps(options.batch));
   Json evaluation;
+  int64_t steps = 0;
   TrainEvents forwarded = events;
   forwarded.evaluation = [&](int64_t step, const Json& summary) {
     evaluation = summary;
+    steps = step;
     if (events.evaluation) events.evaluation(step, summary);
   };
-  outcome.end = Trainer(classification, train, communicator, folder, forwarded).run();
+  Trainer trainer(training, train, communicator, folder, forwarded);
+  outcome.end = trainer.run();
   if (outcome.end == Trainer::End::kInterrupted) return outcome;
+  if (options.keep == "best") evaluation = trainer.take_best();
 
-  for (std::size_t i = 0; i < files.test.size(); ++i) {
-    const auto predicted = gathered(
-        classification.predict(encoded(files.test[i]), communicator.rank(), communicator.size()),
-        communicator, device);
-    if (communicator.rank() != 0) continue;
-    fs::create_directories(folder / "predictions");
-    write_file(folder / "predictions" / submission_name(task, files.test_parts[i]),
-               submission_text(task, files.test[i].rows, predicted));
-  }
+  if (glue) write_predictions(options, *files, training, start.tokenizer, communicator, device);
   if (communicator.rank() != 0) return outcome;
-  save_classifier(folder / "model", model, task.name, task.labels, &start.tokenizer);
+  if (const auto [scale, shift] = training.objective().scale_and_shift(); scale != 1 || shift != 0)
+    model->rescale(scale, shift);
+  ClassifierTask about{task.name, task.labels, kind_name(task.kind)};
+  if (evaluation.contains("thresholds"))
+    about.thresholds = evaluation["thresholds"].get<std::vector<double>>();
+  about.pairs = task.pairs && task.kind != LabelKind::kPairs;
+  if (own) {
+    about.text = own->columns.text, about.pair = own->columns.pair;
+    about.label = own->columns.label, about.separator = own->columns.separator;
+  }
+  save_classifier(folder / "model", model, about, &start.tokenizer);
   int64_t parameters = 0;
   for (const auto& parameter : model->parameters()) parameters += parameter.numel();
   outcome.result = {
       {"task", task.name},
       {"seed", options.seed},
       {"parameters", parameters},
-      {"steps", train.steps},
+      {"steps", steps},
       {"seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()},
       {"metrics", evaluation}};
+  if (own) {
+    outcome.result["examples"] = own->train.size();
+    outcome.result["dev"] = own->origin;
+  }
   auto written = outcome.result;
   set_json_checksum(written);
   write_file(result_path, written.dump(2) + "\n");

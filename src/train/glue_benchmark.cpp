@@ -9,7 +9,7 @@
 #include "dist/launch_environment.h"
 #include "glue/results.h"
 #include "hydramix/error.h"
-#include "train/device.h"
+#include "models/device.h"
 #include "train/run_folder.h"
 #include "train/tiny_model.h"
 

@@ -9,9 +9,9 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "language/language_documents.h"
+#include "models/device.h"
 #include "ops/backend.h"
 #include "ops/graph.h"
-#include "train/device.h"
 #include "train/gemm_rate.h"
 #include "train/masked_lm.h"
 #include "train/run_folder.h"
@@ -111,6 +111,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
   const MaskedBatches training_batches(*training, tokenizer, options.data.sequences, seed);
   const MaskedBatches validation_batches(*validation, tokenizer, options.data.sequences, seed);
 
+  if (launch.rank == 0 && events.building) events.building(parameter_count(options.model));
   torch::manual_seed(seed);
   BertForMaskedLM model(options.model);
   check_parameter_groups(*model, options.train.optimizer.groups);
@@ -134,8 +135,8 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     MaskedLm task(
         model, training_batches, *validation, validation_batches,
         {options.train.micro_batch, options.data.evaluation_documents, options.train.seed, device,
-         /*graphs=*/has_cuda_kernels() && precision == torch::kBFloat16 &&
-             communicator.size() == 1 && can_be_captured(options.model.block),
+         /*graphs=*/has_cuda_kernels() && precision == torch::kBFloat16 && communicator.alone() &&
+             can_be_captured(options.model.block),
          communicator.rank() == 0 ? events.message : nullptr});
 
     PretrainResult result;

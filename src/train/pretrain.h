@@ -73,6 +73,8 @@ struct PretrainResult {
 
 // Callbacks before and during a run, on rank 0 only.
 struct PretrainEvents : TrainEvents {
+  std::function<void(int64_t parameters)>
+      building;  // before the model is made, which may take long
   // Before the first step: the number of parameters, and the rate of matrix products on this
   // machine.
   std::function<void(int64_t parameters, double gemm_flops_per_second)> ready;

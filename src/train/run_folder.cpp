@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
@@ -50,6 +51,10 @@ std::string difference(const Json& a, const Json& b, const std::string& path = "
   return "";  // the same keys in another order
 }
 
+bool is_taken(int descriptor) {
+  return flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 }  // namespace
 
 void add_missing(Json& config, const Json& older) {
@@ -66,18 +71,26 @@ RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
   std::filesystem::create_directories(path, failure);
   HYDRAMIX_CHECK(!failure, path.string(), ": cannot make this folder: ", failure.message(),
                  ". Choose another --out.");
-  const auto lock = path / ".lock";
-  descriptor_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  HYDRAMIX_CHECK(descriptor_ >= 0, lock.string(),
-                 ": cannot be opened. Check that the folder is writable.");
-  // The system releases the lock when the process ends. A file system without locks is accepted.
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  close(descriptor_);
+  // The lock of a file could be lost with the file, that of a folder is not possible on every
+  // network file system: both are taken. The system releases them when the process ends. A file
+  // system without locks is accepted.
+  folder_ = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  file_ = open((path / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const int failed = errno;
+  const bool opened = folder_ >= 0 && file_ >= 0;
+  if (opened && !is_taken(folder_) && !is_taken(file_)) return;
+  close(folder_);
+  close(file_);
+  HYDRAMIX_CHECK(opened, path.string(), ": cannot be opened: ", std::strerror(failed),
+                 ". Check that the folder is writable.");
   throw Error(path.string() +
               ": another run is writing into this folder. Wait for it, or choose another --out.");
 }
 
-RunFolder::~RunFolder() { close(descriptor_); }
+RunFolder::~RunFolder() {
+  close(folder_);
+  close(file_);
+}
 
 void RunFolder::keep(const Json& config, const RunRules& rules, const Json& data) const {
   check_same_run(path_, config, rules, data);

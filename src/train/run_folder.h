@@ -33,7 +33,7 @@ class RunFolder {
 
  private:
   std::filesystem::path path_;
-  int descriptor_;
+  int folder_, file_;  // both locked
 };
 
 // The options in config.json. Throws an Error if the file is damaged, or no JSON object.

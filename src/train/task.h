@@ -47,6 +47,10 @@ class Task {
   virtual std::vector<double> evaluate(int64_t rank, int64_t ranks) = 0;
   // Turns the total sums into metrics; "loss" is the mean loss.
   virtual nlohmann::ordered_json summary(const std::vector<double>& sums) const = 0;
+  // The number that is least in the best evaluation.
+  virtual double criterion(const nlohmann::ordered_json& summary) const {
+    return summary.at("loss").get<double>();
+  }
   // For a message: the place in the model where values first cease to be finite, and the sequences.
   virtual std::string find_fault(Slice slice) = 0;
   // The advice that ends that message.

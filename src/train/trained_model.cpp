@@ -7,6 +7,8 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
+#include "models/size_check.h"
+#include "models/text_model.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
 
@@ -77,7 +79,6 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
                    ": has no key 'model'; expected the configuration of a run.");
     BertOptions options;
     parse_yaml(options, json["model"].dump(), config.string());
-    model = BertForMaskedLM(options);
     const CheckpointFolder checkpoints(path / "checkpoints", 1 << 20);
     const auto warn = [](const std::string& m) { std::fprintf(stderr, "%s\n", m.c_str()); };
     std::optional<Checkpoint> checkpoint;
@@ -89,6 +90,11 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
       checkpoint = checkpoints.newest(warn);
     }
     HYDRAMIX_CHECK(checkpoint, origin.string(), ": holds no sound checkpoint yet.");
+    double held = 0;
+    for (const auto& [name, tensor] : checkpoint->tensors)
+      held += static_cast<double>(tensor.numel());
+    check_size(options, held, config.string());
+    model = BertForMaskedLM(options);
     take_weights(model, *checkpoint, which == "average" ? "average." : "weights.", origin);
   }
   HYDRAMIX_CHECK(tokenizer->size() <= model->options().vocab, tokenizer_file.string(), ": has ",
@@ -96,6 +102,22 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
                  ". They do not belong together.");
   model->eval();
   return {model, *tokenizer, origin};
+}
+
+std::shared_ptr<const TextModel> open_text_model(const std::filesystem::path& path,
+                                                 const std::string& which, Wanted wanted,
+                                                 const TextModelOptions& options,
+                                                 int64_t usual_length) {
+  if (wanted == Wanted::kAny) {
+    if (const auto classifier = classifier_folder(path); !classifier.empty()) {
+      HYDRAMIX_CHECK_USAGE(which == "last", path.string(), ": is a classifier, which has no '",
+                           which, "' weights; runs of pretraining do.");
+      return TextModel::open(classifier, options, usual_length);
+    }
+  }
+  auto trained = open_trained_model(path, which);
+  return std::make_shared<const TextModel>(std::move(trained.model), std::move(trained.tokenizer),
+                                           options, usual_length);
 }
 
 }  // namespace hydramix

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "hydramix/bert.h"
+#include "hydramix/text_model.h"
 #include "hydramix/tokenizer.h"
 
 namespace hydramix {
@@ -24,5 +26,14 @@ std::filesystem::path classifier_folder(const std::filesystem::path& path);
 // run: then `which` is "last", "best" (by evaluation loss) or "average" (if the run keeps one).
 TrainedModel open_trained_model(const std::filesystem::path& path,
                                 const std::string& which = "last");
+
+enum class Wanted { kAny, kMaskedLm };
+
+// The same with its tokenizer as a TextModel (see there for `usual_length`); with kAny also a
+// classifier, which has no other weights than the last.
+std::shared_ptr<const TextModel> open_text_model(const std::filesystem::path& path,
+                                                 const std::string& which, Wanted wanted,
+                                                 const TextModelOptions& options,
+                                                 int64_t usual_length);
 
 }  // namespace hydramix

@@ -85,6 +85,7 @@ Checkpoint Trainer::snapshot() {
   checkpoint.skipped = skipped_;
   checkpoint.evaluated = evaluated_;
   checkpoint.best_loss = best_loss_;
+  checkpoint.stale = stale_;
   add_parts(checkpoint.tensors, "weights.", parameters_, parameters_.values());
   add_parts(checkpoint.tensors, "mean.", parameters_, optimizer_.mean());
   add_parts(checkpoint.tensors, "square.", parameters_, optimizer_.square());
@@ -96,7 +97,7 @@ Checkpoint Trainer::snapshot() {
 // Rank 0 reads and broadcasts, so that the others need not share its disk.
 void Trainer::resume() {
   torch::NoGradGuard no_grad;
-  auto counters = torch::zeros({5}, torch::kFloat64);
+  auto counters = torch::zeros({6}, torch::kFloat64);
   if (is_first()) {
     if (const auto found = checkpoints_->newest([&](const std::string& m) { say(m); })) {
       take_parts(found->tensors, "weights.", parameters_, parameters_.values());
@@ -107,7 +108,7 @@ void Trainer::resume() {
       counters =
           torch::tensor({static_cast<double>(found->step), static_cast<double>(found->updates),
                          static_cast<double>(found->skipped), found->best_loss,
-                         static_cast<double>(found->evaluated)},
+                         static_cast<double>(found->evaluated), static_cast<double>(found->stale)},
                         torch::kFloat64);
     } else {
       counters[3] = std::numeric_limits<double>::infinity();
@@ -122,6 +123,7 @@ void Trainer::resume() {
   skipped_ = static_cast<int64_t>(counters[2].item<double>());
   best_loss_ = counters[3].item<double>();
   evaluated_ = static_cast<int64_t>(counters[4].item<double>());
+  stale_ = static_cast<int64_t>(counters[5].item<double>());
   communicator_.broadcast(parameters_.values());
   communicator_.broadcast(optimizer_.mean());
   communicator_.broadcast(optimizer_.square());
@@ -150,7 +152,9 @@ std::optional<Totals> Trainer::accumulate() {
   for (int64_t done = 0; done < share; done += options_.micro_batch) {
     // Weights change only at the end of a step, so an interrupted step can be repeated. With
     // several ranks the step is finished, since others wait for this rank's gradients.
-    if (Interrupt::signal() != 0 && communicator_.size() == 1) return std::nullopt;
+    if (Interrupt::signal() != 0 && communicator_.alone()) return std::nullopt;
+    if (is_first() && events_.micro_batch)
+      events_.micro_batch({step_, options_.steps, done, share});
     const Slice slice{first + done, std::min(options_.micro_batch, share - done)};
     const bool last = done + slice.count == share;
     std::optional<Slice> next;
@@ -164,7 +168,7 @@ std::optional<Totals> Trainer::accumulate() {
   }
   reducer_.finish();
   interrupted_ = Interrupt::signal() != 0;
-  if (communicator_.size() == 1) return totals;  // no other rank, and no GPU to wait for
+  if (communicator_.alone()) return totals;  // no other rank, and no GPU to wait for
   auto sums = torch::tensor({totals.loss, totals.terms, totals.correct, totals.tokens, totals.flops,
                              Interrupt::signal() != 0 ? 1.0 : 0.0},
                             torch::kFloat64)
@@ -233,14 +237,14 @@ void Trainer::write_metrics(nlohmann::ordered_json line) {
 }
 
 // The whole evaluation, over all ranks.
-nlohmann::ordered_json Trainer::evaluate() {
+nlohmann::ordered_json Trainer::evaluate(bool tell) {
   auto part = task_.evaluate(communicator_.rank(), communicator_.size());
   auto sums = torch::tensor(part, torch::kFloat64).to(parameters_.values().device());
   communicator_.sum(sums);
   sums = sums.cpu();
   part.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
   auto summary = task_.summary(part);
-  if (is_first() && events_.evaluation) events_.evaluation(step_, summary);
+  if (tell && is_first() && events_.evaluation) events_.evaluation(step_, summary);
   return summary;
 }
 
@@ -266,11 +270,12 @@ void Trainer::evaluate_and_save(bool leaving) {
   const bool end = step_ == options_.steps;
   bool best = false;
   if (end || (step_ % options_.evaluate_every == 0 && !leaving)) {
-    const auto summary = evaluate();
+    const auto summary = evaluate(/*tell=*/true);
     evaluated_ = step_;
-    const double loss = summary.at("loss").get<double>();
-    best = loss < best_loss_;
-    if (best) best_loss_ = loss;
+    const double criterion = task_.criterion(summary);
+    best = criterion < best_loss_;
+    if (best) best_loss_ = criterion;
+    stale_ = best ? 0 : stale_ + 1;
     nlohmann::ordered_json line{{"step", step_}};
     for (const auto& [key, value] : summary.items()) line["evaluation/" + key] = value;
     write_metrics(line);
@@ -279,23 +284,40 @@ void Trainer::evaluate_and_save(bool leaving) {
       check_learned(summary);
     }
   }
-  const bool due = end || best || leaving || step_ % options_.checkpoint_every == 0;
+  const bool due = is_over() || best || leaving || step_ % options_.checkpoint_every == 0;
   if (is_first() && due && (step_ != saved_step_ || best)) {
     checkpoints_->save(snapshot(), best);
     saved_step_ = step_;
   }
 }
 
+bool Trainer::is_over() const {
+  return step_ == options_.steps ||
+         (options_.patience > 0 && evaluated_ == step_ && stale_ >= options_.patience);
+}
+
+nlohmann::ordered_json Trainer::take_best() {
+  torch::NoGradGuard no_grad;
+  if (is_first()) {
+    checkpoints_->wait();
+    take_parts(read_checkpoint(checkpoints_->best()).tensors, "weights.", parameters_,
+               parameters_.values());
+  }
+  communicator_.broadcast(parameters_.values());
+  parameters_.mark_written();
+  return evaluate(/*tell=*/false);
+}
+
 Trainer::End Trainer::run() {
   const Interrupt interrupt;
   resume();
-  if (step_ == options_.steps)
-    check_learned(evaluate());  // the run was complete: only report its quality
+  if (is_over())
+    check_learned(evaluate(/*tell=*/true));  // the run was complete: only report its quality
   else if (step_ > 0 && step_ % options_.evaluate_every == 0 && evaluated_ != step_)
     evaluate_and_save(/*leaving=*/false);  // a signal came before this was done
   auto logged = std::chrono::steady_clock::now();
   Totals window;
-  while (step_ < options_.steps) {
+  while (!is_over()) {
     const auto totals = accumulate();
     if (!totals) {
       interrupted_ = true;
@@ -339,10 +361,10 @@ Trainer::End Trainer::run() {
     logged += std::chrono::steady_clock::now() - before;  // does not count for the rate
     if (interrupted_) break;
   }
-  if (interrupted_ && step_ < options_.steps) evaluate_and_save(/*leaving=*/true);
+  if (interrupted_ && !is_over()) evaluate_and_save(/*leaving=*/true);
   if (is_first()) checkpoints_->wait();
   communicator_.barrier("the end of training");
-  return step_ == options_.steps ? End::kDone : End::kInterrupted;
+  return is_over() ? End::kDone : End::kInterrupted;
 }
 
 }  // namespace hydramix

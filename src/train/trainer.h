@@ -39,6 +39,9 @@ struct TrainOptions {
   int64_t checkpoint_every = 1000;
   int64_t keep = 3;
   int64_t most_skipped = 10;
+  // Evaluations in a row without a better one after which training stops; 0: never. An option of
+  // finetune alone.
+  int64_t patience = 0;
   int64_t bucket_megabytes = 25;
   double timeout = 120;
   bool tensorboard = false;
@@ -77,8 +80,15 @@ struct StepReport {
   int64_t skipped = 0;
 };
 
+// Reported before each micro-batch of rank 0: a step of a large model may take minutes.
+struct MicroBatchReport {
+  int64_t step = 0, steps = 0;      // done, total
+  int64_t done = 0, sequences = 0;  // of this step, on this rank
+};
+
 struct TrainEvents {
   std::function<void(int64_t step)> started;  // with the steps already done
+  std::function<void(const MicroBatchReport&)> micro_batch;
   std::function<void(const StepReport&)> step;
   std::function<void(int64_t step, const nlohmann::ordered_json&)> evaluation;
   std::function<void(const std::string&)> message;  // rank 0 only
@@ -95,12 +105,16 @@ class Trainer {
   // signal. Throws an Error if the model learned nothing: the last evaluation is not finite, or
   // most steps were skipped. The last step then has no checkpoint.
   End run();
+  // Takes the weights of the best evaluation and evaluates them again. Call after run().
+  nlohmann::ordered_json take_best();
 
   FlatParameters& parameters() { return parameters_; }
   AdamW& optimizer() { return optimizer_; }
 
  private:
   bool is_first() const { return communicator_.rank() == 0; }
+  // Whether the last step is done, or patience is at its end.
+  bool is_over() const;
   void say(const std::string& message) const;
   Checkpoint snapshot();
   void resume();
@@ -108,7 +122,7 @@ class Trainer {
   void count_skipped(double norm);
   std::string find_fault();
   void write_metrics(nlohmann::ordered_json line);
-  nlohmann::ordered_json evaluate();
+  nlohmann::ordered_json evaluate(bool tell);
   void check_learned(const nlohmann::ordered_json& summary) const;
   void evaluate_and_save(bool leaving);
 
@@ -129,8 +143,9 @@ class Trainer {
   int64_t saved_step_ = -1;  // of the newest checkpoint
   int64_t evaluated_ = 0;    // step of the last evaluation
   int64_t skipped_ = 0, skipped_in_a_row_ = 0;
-  double best_loss_ = kInfinity;
-  bool interrupted_ = false;  // a rank got a signal
+  double best_loss_ = kInfinity;  // the least criterion of the task
+  int64_t stale_ = 0;             // evaluations since then
+  bool interrupted_ = false;      // a rank got a signal
 };
 
 }  // namespace hydramix

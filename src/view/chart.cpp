@@ -12,43 +12,29 @@
 
 #include "base/atomic_file.h"
 #include "hydramix/error.h"
-#include "view/page_parts.h"
+#include "view/chart_axis.h"
+#include "view/svg_elements.h"
 #include "view/text.h"
+#include "view/theme.h"
 #include "view/xml_text.h"
 
 namespace hydramix {
 namespace {
 
-using page_parts::kFrame;
-using page_parts::kInk;
-using page_parts::kMuted;
-
-constexpr double kLeft = 64, kTop = 76, kBottom = 56, kGap = 72;
-constexpr double kFont = 13, kTitleFont = 18;
-constexpr double kRow = 20, kSwatch = 34, kNoteColumn = 84;
-constexpr std::size_t kMaxDots = 40;  // a line of more points is drawn without dots
-constexpr Rgb kGrid{236, 238, 241};
-
-struct Axis {
-  bool logarithmic;
-  double low, high, pixels;
-  std::vector<double> ticks, minor_ticks;
-
-  double place(double value) const {  // 0 to pixels
-    const double share =
-        logarithmic ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
-    return pixels * share;
-  }
-};
+constexpr double kLeft = 56, kRight = 34, kPlotWidth = 440;  // the page is narrow on purpose
+constexpr double kTitleHeight = 34, kPanelTop = 30, kPanelBottom = 48;
+constexpr double kLinearHeight = 240, kLogHeight = 280;
+constexpr double kFont = 13, kTitleFont = 16;
+constexpr double kRow = 22, kSwatch = 26, kSwatchGap = 8, kEntryGap = 22;
+constexpr double kLetter = 0.58 * kFont;  // width of a letter, roughly
+constexpr std::size_t kMaxDots = 40;      // a line of more points is drawn without dots
 
 struct ChartDrawing {
   std::vector<ChartPanel> panels;
-  Axis x, y;
-  std::vector<ChartLine> legend;    // every line once, sorted by group
-  std::vector<std::string> groups;  // in the order of the legend
+  ChartAxis x, y;
+  std::vector<ChartLine> legend;    // every line once
+  std::vector<std::string> groups;  // of lines that are not in the background
 
-  double bottom() const { return kTop + y.pixels; }
-  double place_y(double value) const { return bottom() - y.place(value); }
   std::size_t group(const ChartLine& line) const {
     const auto found = std::find(groups.begin(), groups.end(), line.group);
     return static_cast<std::size_t>(found - groups.begin());
@@ -64,44 +50,22 @@ struct ChartDrawing {
   }
 };
 
-// About five round numbers inside [low, high].
-std::vector<double> round_ticks(double low, double high) {
-  const double rough = (high - low) / 5;
-  const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  double step = 10 * power;
-  for (const double factor : {5.0, 2.0, 1.0})
-    if (factor * power >= rough) step = factor * power;
-  std::vector<double> found;
-  for (double k = std::ceil(low / step); k * step <= high + 1e-9 * step; ++k)
-    found.push_back(k * step);
-  return found;
-}
-
-Axis linear_axis(double low, double high, double pixels) {
-  if (high == low) high = low + 1;
-  return {false, low, high, pixels, round_ticks(low, high), {}};
-}
-
-// Whole decades, at least one.
-Axis decades(double lowest, double highest, double pixels) {
-  const double low = std::floor(std::log10(lowest));
-  const double high = std::max(low + 1, std::ceil(std::log10(highest)));
-  Axis axis{true, std::pow(10, low), std::pow(10, high), pixels, {}, {}};
-  for (double decade = axis.low; decade <= axis.high * 1.001; decade *= 10) {
-    axis.ticks.push_back(decade);
-    for (int k = 2; k < 10 && decade * k < axis.high; ++k) axis.minor_ticks.push_back(decade * k);
+void check_line(const ChartLine& line, const ChartOptions& options) {
+  HYDRAMIX_CHECK(line.range.empty() || line.range.size() == line.points.size(), "chart: '",
+                 line.name, "' has ", line.points.size(), " points and ", line.range.size(),
+                 " ranges; expected one for each point, or none.");
+  const auto check_point = [&](double x, double y) {
+    HYDRAMIX_CHECK(std::isfinite(x) && std::isfinite(y), "chart: '", line.name, "' has the point (",
+                   x, ", ", y, "), which is not finite.");
+    HYDRAMIX_CHECK((!options.log_x || x > 0) && (!options.log_y || y > 0), "chart: '", line.name,
+                   "' has the point (", x, ", ", y, "); logarithmic axes need positive numbers.");
+  };
+  for (std::size_t i = 0; i < line.points.size(); ++i) {
+    check_point(line.points[i].first, line.points[i].second);
+    if (line.range.empty()) continue;
+    check_point(line.points[i].first, line.range[i].first);
+    check_point(line.points[i].first, line.range[i].second);
   }
-  return axis;
-}
-
-// A tick at every x of a point; with many of them at every second, third, ...
-Axis logarithmic_x(const std::set<double>& xs, double pixels) {
-  Axis axis{true, *xs.begin() / 1.2, *xs.rbegin() * 1.2, pixels, {}, {}};
-  const std::size_t step = (xs.size() + 8) / 9;
-  std::size_t i = 0;
-  for (const double x : xs)
-    if (i++ % step == 0) axis.ticks.push_back(x);
-  return axis;
 }
 
 ChartDrawing arrange(const std::vector<ChartPanel>& panels, const ChartOptions& options) {
@@ -109,157 +73,191 @@ ChartDrawing arrange(const std::vector<ChartPanel>& panels, const ChartOptions& 
   std::set<double> xs, ys;
   for (ChartPanel& panel : d.panels)
     for (ChartLine& line : panel.lines) {
+      check_line(line, options);
       if (line.group.empty()) line.group = line.name;
       const auto same = [&](const ChartLine& other) { return other.name == line.name; };
       if (std::none_of(d.legend.begin(), d.legend.end(), same)) d.legend.push_back(line);
       for (const auto& [x, y] : line.points) {
-        HYDRAMIX_CHECK(std::isfinite(x) && std::isfinite(y), "chart: '", line.name,
-                       "' has the point (", x, ", ", y, "), which is not finite.");
-        HYDRAMIX_CHECK(!options.logarithmic || (x > 0 && y > 0), "chart: '", line.name,
-                       "' has the point (", x, ", ", y,
-                       "); logarithmic axes need positive numbers.");
         xs.insert(x);
         ys.insert(y);
       }
+      for (const auto& [low, high] : line.range) ys.insert({low, high});
     }
   HYDRAMIX_CHECK(!xs.empty(), "chart: there is no point to draw. Measure something first.");
-  if (options.logarithmic) {
-    std::stable_sort(d.legend.begin(), d.legend.end(),
-                     [](const ChartLine& a, const ChartLine& b) { return a.group < b.group; });
-    d.x = logarithmic_x(xs, 430);
-    d.y = decades(*ys.begin(), *ys.rbegin(), 430);
-  } else {
-    d.x = linear_axis(*xs.begin(), *xs.rbegin(), 560);
-    d.y = linear_axis(options.from_zero ? std::min(0.0, *ys.begin()) : *ys.begin(), *ys.rbegin(),
-                      260);
-  }
+  d.x = options.log_x ? logarithmic_axis_at(xs, kPlotWidth)
+                      : linear_axis(*xs.begin(), *xs.rbegin(), kPlotWidth);
+  const double lowest = *ys.begin(), highest = *ys.rbegin();
+  d.y = options.log_y ? logarithmic_axis(lowest, highest, kLogHeight)
+                      : linear_axis(options.from_zero ? std::min(0.0, lowest) : lowest, highest,
+                                    kLinearHeight);
   for (const ChartLine& line : d.legend)
-    if (d.group(line) == d.groups.size()) d.groups.push_back(line.group);
+    if (!line.background && d.group(line) == d.groups.size()) d.groups.push_back(line.group);
   return d;
 }
 
-// Up to six groups: colours that are distinct without red and green too (Okabe and Ito). More:
-// hues around the circle, every second one darker, so that neighbours differ twice.
+// Up to six groups: colours that are distinct without red and green too (after Okabe and Ito), all
+// at least 3 : 1 against white. More: hues around the circle, every second one darker, so that
+// neighbours differ twice.
 Rgb group_colour(std::size_t group, std::size_t count) {
   constexpr std::array<Rgb, 6> kFew{
-      {{0, 114, 178}, {213, 94, 0}, {204, 121, 167}, {0, 158, 115}, {230, 159, 0}, {86, 180, 233}}};
+      {{0, 114, 178}, {213, 94, 0}, {0, 140, 102}, {176, 79, 138}, {168, 110, 0}, {47, 143, 196}}};
   if (count <= kFew.size()) return kFew[group];
   const double hue =
       2 * std::numbers::pi * static_cast<double>(group) / static_cast<double>(count) + 0.5;
   return rgb_from_oklab({group % 2 == 0 ? 0.62 : 0.46, 0.13 * std::cos(hue), 0.13 * std::sin(hue)});
 }
 
-std::string stroke(const ChartDrawing& d, const ChartLine& line) {
-  constexpr std::array kDashes{"none", "7 3", "2 3", "9 3 2 3"};
-  return fmt::format(R"(stroke="{}" stroke-width="1.8" stroke-dasharray="{}")",
-                     hex(group_colour(d.group(line), d.groups.size())),
-                     kDashes[d.member(line) % kDashes.size()]);
+std::string colour_of(const ChartDrawing& d, const ChartLine& line) {
+  return hex(line.background ? kFaint : group_colour(d.group(line), d.groups.size()));
 }
 
-std::string plain_stroke(Rgb colour) {
+std::string line_stroke(const ChartDrawing& d, const ChartLine& line) {
+  constexpr std::array kDashes{"none", "7 3", "2 3", "9 3 2 3"};
+  return fmt::format(R"(stroke="{}" stroke-width="{}" stroke-dasharray="{}")", colour_of(d, line),
+                     line.background ? "1"
+                     : line.strong   ? "3.2"
+                                     : "1.8",
+                     line.background ? "none" : kDashes[d.member(line) % kDashes.size()]);
+}
+
+std::string thin_stroke(Rgb colour) {
   return fmt::format(R"(stroke="{}" stroke-width="1")", hex(colour));
 }
 
-std::string text(double x, double y, const char* anchor, const std::string& words,
-                 const std::string& style) {
-  if (words.empty()) return "";
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" {}>{}</text>\n", x, y,
-                     anchor, style, xml_escaped(printable(words)));
-}
+// Draws panels: `top` is the y of the frame's upper edge.
+class PanelPainter {
+ public:
+  PanelPainter(const ChartDrawing& drawing, const ChartOptions& options, double top)
+      : d_(drawing), options_(options), top_(top), bottom_(top + drawing.y.pixels) {}
 
-std::string ink() { return fmt::format(R"(fill="{}")", hex(kInk)); }
-std::string muted() { return fmt::format(R"(fill="{}")", hex(kMuted)); }
-
-std::string segment(double x1, double y1, double x2, double y2, const std::string& style) {
-  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1,
-                     x2, y2, style);
-}
-
-// 65536 -> 64k on a logarithmic axis, where lengths are powers of two.
-std::string tick_text(const Axis& axis, double value) {
-  const auto whole = static_cast<int64_t>(std::llround(value));
-  if (axis.logarithmic && whole >= 1024 && whole % 1024 == 0)
-    return fmt::format("{}k", whole / 1024);
-  return fmt::format("{:.6g}", value);
-}
-
-// y = c x^power through the middle of the panel, clipped to it.
-std::string guide(const ChartDrawing& d, double left, double power) {
-  const double x_mid = std::sqrt(d.x.low * d.x.high), y_mid = std::sqrt(d.y.low * d.y.high);
-  const auto y_of = [&](double x) { return y_mid * std::pow(x / x_mid, power); };
-  const auto x_of = [&](double y) { return x_mid * std::pow(y / y_mid, 1 / power); };
-  const double from = std::max(d.x.low, x_of(d.y.low)), to = std::min(d.x.high, x_of(d.y.high));
-  const double x2 = left + d.x.place(to), y2 = d.place_y(y_of(to));
-  return segment(
-             left + d.x.place(from), d.place_y(y_of(from)), x2, y2,
-             fmt::format(R"(stroke="{}" stroke-width="1" stroke-dasharray="1 4")", hex(kMuted))) +
-         text(x2 - 4, y2 + 16, "end", fmt::format("L^{:g}", power), muted());
-}
-
-std::string axes(const ChartDrawing& d, const ChartOptions& options, double left) {
-  const double right = left + d.x.pixels, bottom = d.bottom();
-  std::string out;
-  for (const double tick : d.y.minor_ticks)
-    out += segment(left, d.place_y(tick), right, d.place_y(tick), plain_stroke(kGrid));
-  for (const double tick : d.y.ticks) {
-    out += segment(left, d.place_y(tick), right, d.place_y(tick), plain_stroke(kFrame));
-    out += text(left - 8, d.place_y(tick) + 4, "end", tick_text(d.y, tick), ink());
+  std::string paint(const ChartPanel& panel) const {
+    std::string out = axes();
+    if (options_.guides) out += guide(1, 0.35) + guide(2, 0);
+    out += svg_text(kLeft + kPlotWidth / 2, top_ - 9, TextAnchor::kMiddle, panel.title, kInk,
+                    /*bold=*/true);
+    out += svg_text(kLeft, top_ - 9, TextAnchor::kStart, options_.y_label, kMuted);
+    // What matters most comes last, on top.
+    for (const int layer : {0, 1, 2})
+      for (const ChartLine& line : panel.lines)
+        if ((line.background ? 0 : line.strong ? 2 : 1) == layer) out += line_elements(line);
+    return out;
   }
-  for (const double tick : d.x.ticks) {
-    const double x = left + d.x.place(tick);
-    out += segment(x, kTop, x, bottom, plain_stroke(kGrid));
-    out += segment(x, bottom, x, bottom + 5, plain_stroke(kMuted));
-    out += text(x, bottom + 20, "middle", tick_text(d.x, tick), ink());
-  }
-  out += fmt::format(
-      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" {}/>\n",
-      left, kTop, d.x.pixels, d.y.pixels, plain_stroke(kMuted));
-  out += text(left + d.x.pixels / 2, bottom + 42, "middle", options.x_label, muted());
-  return out + text(left, kTop - 10, "start", options.y_label, muted());
-}
 
-std::string line_elements(const ChartDrawing& d, const ChartLine& line, double left) {
-  std::string points, dots;
-  for (const auto& [px, py] : line.points) {
-    const double x = left + d.x.place(px), y = d.place_y(py);
-    points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ", x, y);
-    if (line.points.size() <= kMaxDots)
-      dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.4\" fill=\"{}\"/>\n", x, y,
-                          hex(group_colour(d.group(line), d.groups.size())));
+ private:
+  double x_of(double value) const { return kLeft + d_.x.place(value); }
+  double y_of(double value) const { return bottom_ - d_.y.place(value); }
+
+  std::string axes() const {
+    const double right = kLeft + kPlotWidth;
+    std::string out;
+    for (const double tick : d_.y.minor_ticks)
+      out += svg_line(kLeft, y_of(tick), right, y_of(tick), thin_stroke(kGrid));
+    for (const double tick : d_.y.ticks) {
+      out += svg_line(kLeft, y_of(tick), right, y_of(tick), thin_stroke(kFrame));
+      out += svg_text(kLeft - 8, y_of(tick) + 4, TextAnchor::kEnd, d_.y.tick_label(tick), kInk);
+    }
+    for (const double tick : d_.x.ticks) {
+      const double x = x_of(tick);
+      out += svg_line(x, top_, x, bottom_, thin_stroke(kGrid));
+      out += svg_line(x, bottom_, x, bottom_ + 5, thin_stroke(kMuted));
+      out += svg_text(x, bottom_ + 20, TextAnchor::kMiddle, d_.x.tick_label(tick), kInk);
+    }
+    out += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" {}/>\n",
+        kLeft, top_, kPlotWidth, d_.y.pixels, thin_stroke(kMuted));
+    return out + svg_text(kLeft + kPlotWidth / 2, bottom_ + 39, TextAnchor::kMiddle,
+                          options_.x_label, kMuted);
   }
-  return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke-linejoin=\"round\" {}/>\n",
-                     points, stroke(d, line)) +
-         dots;
+
+  // y = c x^power, which meets the right edge `drop` of the height below the top. Its label stands
+  // outside the frame, where there are no lines.
+  std::string guide(double power, double drop) const {
+    const double end = d_.y.high * std::pow(d_.y.high / d_.y.low, -drop);
+    const auto x_at = [&](double y) { return d_.x.high * std::pow(y / end, 1 / power); };
+    const double from = std::max(d_.x.low, x_at(d_.y.low));
+    const double right = kLeft + kPlotWidth;
+    return svg_line(
+               x_of(from), y_of(end * std::pow(from / d_.x.high, power)), right, y_of(end),
+               fmt::format(R"(stroke="{}" stroke-width="1" stroke-dasharray="1 4")", hex(kMuted))) +
+           svg_text(right + 6, y_of(end) + 4, TextAnchor::kStart,
+                    power == 1 ? "L" : fmt::format("L^{:g}", power), kMuted);
+  }
+
+  std::string line_elements(const ChartLine& line) const {
+    std::string points, dots, upper, lower;
+    const bool dotted = line.points.size() <= kMaxDots && !line.background;
+    const auto pair = [&](double x, double y) { return fmt::format("{:.1f},{:.1f}", x, y); };
+    for (std::size_t i = 0; i < line.points.size(); ++i) {
+      const double x = x_of(line.points[i].first), y = y_of(line.points[i].second);
+      points += (points.empty() ? "" : " ") + pair(x, y);
+      if (dotted)
+        dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"/>\n", x, y,
+                            line.strong ? "3.6" : "2.4", colour_of(d_, line));
+      if (line.range.empty()) continue;
+      upper += (upper.empty() ? "" : " ") + pair(x, y_of(line.range[i].second));
+      lower = " " + pair(x, y_of(line.range[i].first)) + lower;
+    }
+    std::string out;
+    if (!line.range.empty())
+      out += fmt::format("<polygon points=\"{}{}\" fill=\"{}\" fill-opacity=\"0.22\"/>\n", upper,
+                         lower, colour_of(d_, line));
+    return out +
+           fmt::format("<polyline points=\"{}\" fill=\"none\" stroke-linejoin=\"round\" {}/>\n",
+                       points, line_stroke(d_, line)) +
+           dots;
+  }
+
+  const ChartDrawing& d_;
+  const ChartOptions& options_;
+  double top_, bottom_;
+};
+
+struct LegendEntry {
+  std::string label, stroke;
+};
+
+std::vector<LegendEntry> legend_entries(const ChartDrawing& d, const ChartOptions& options) {
+  std::vector<LegendEntry> entries;
+  const ChartLine* background = nullptr;
+  for (const ChartLine& line : d.legend) {
+    if (line.background) {
+      background = &line;
+      continue;
+    }
+    std::string label = line.name, notes;
+    for (const ChartPanel& panel : d.panels)
+      for (const ChartLine& shown : panel.lines)
+        if (shown.name == line.name && !shown.note.empty())
+          notes += (notes.empty() ? "" : ", ") + shown.note;
+    if (!notes.empty()) label += " (" + notes + ")";
+    entries.push_back({label, line_stroke(d, line)});
+  }
+  if (background != nullptr)
+    entries.push_back({options.background_label, line_stroke(d, *background)});
+  return entries;
 }
 
 struct ChartLegend {
   std::string elements;
-  double width, height;
+  double height = 0;
 };
 
-ChartLegend legend(const ChartDrawing& d, double left) {
+// As many columns as the longest entry allows.
+ChartLegend legend(const std::vector<LegendEntry>& entries, double top) {
   std::size_t longest = 0;
-  bool noted = false;
-  for (const ChartLine& line : d.legend) longest = std::max(longest, line.name.size());
-  for (const ChartPanel& panel : d.panels) noted = noted || !panel.note_label.empty();
-  const double names = left + kSwatch + 10;
-  const double notes = names + 0.6 * kFont * static_cast<double>(longest);
-  const double columns = noted ? static_cast<double>(d.panels.size()) : 0;
-  ChartLegend out{"", notes + kNoteColumn * columns - left,
-                  kRow * static_cast<double>(d.legend.size() + 1)};
-  double y = kTop + 8;
-  for (std::size_t p = 0; p < d.panels.size(); ++p)
-    out.elements += text(notes + kNoteColumn * static_cast<double>(p + 1), y - 18, "end",
-                         d.panels[p].note_label, muted());
-  for (const ChartLine& line : d.legend) {
-    out.elements += segment(left, y, left + kSwatch, y, stroke(d, line));
-    out.elements += text(names, y + 4, "start", line.name, ink());
-    for (std::size_t p = 0; p < d.panels.size(); ++p)
-      for (const ChartLine& shown : d.panels[p].lines)
-        if (shown.name == line.name)
-          out.elements += text(notes + kNoteColumn * static_cast<double>(p + 1), y + 4, "end",
-                               shown.note, muted());
-    y += kRow;
+  for (const LegendEntry& entry : entries) longest = std::max(longest, entry.label.size());
+  const double entry_width =
+      kSwatch + kSwatchGap + kLetter * static_cast<double>(longest) + kEntryGap;
+  const double room = kPlotWidth + kRight + kEntryGap;
+  const auto columns = std::max<std::size_t>(1, static_cast<std::size_t>(room / entry_width));
+  const std::size_t rows = (entries.size() + columns - 1) / columns;
+  ChartLegend out{"", kRow * static_cast<double>(rows)};
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const double x = kLeft + entry_width * static_cast<double>(i % columns);
+    const double y = top + kRow * static_cast<double>(i / columns) + kRow / 2;
+    out.elements += svg_line(x, y, x + kSwatch, y, entries[i].stroke);
+    out.elements +=
+        svg_text(x + kSwatch + kSwatchGap, y + 4, TextAnchor::kStart, entries[i].label, kInk);
   }
   return out;
 }
@@ -268,29 +266,20 @@ ChartLegend legend(const ChartDrawing& d, double left) {
 
 std::string chart(const std::vector<ChartPanel>& panels, const ChartOptions& options) {
   const ChartDrawing d = arrange(panels, options);
-  std::string body = text(kLeft, 30, "start", options.title,
-                          fmt::format(R"(font-size="{:g}" fill="{}")", kTitleFont, hex(kInk)));
-  double left = kLeft;
-  for (const ChartPanel& panel : d.panels) {
-    body += axes(d, options, left);
-    if (options.logarithmic)
-      for (const double power : {1.0, 2.0}) body += guide(d, left, power);
-    for (const ChartLine& line : panel.lines) body += line_elements(d, line, left);
-    body += text(left + d.x.pixels / 2, kTop - 10, "middle", panel.title,
-                 ink() + " font-weight=\"bold\"");
-    left += d.x.pixels + kGap;
+  std::string body;
+  double y = 8;
+  if (!options.title.empty()) {
+    body += fmt::format("<text x=\"{:.0f}\" y=\"28\" font-size=\"{:g}\" fill=\"{}\">{}</text>\n",
+                        kLeft, kTitleFont, hex(kInk), xml_escaped(printable(options.title)));
+    y = kTitleHeight;
   }
-  const double key_left = left - kGap + 30;
-  const ChartLegend key = legend(d, key_left);
-  const double width = key_left + key.width + 24;
-  const double height = kTop + std::max(d.y.pixels + kBottom, key.height);
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-             "viewBox=\"0 0 {0:.0f} {1:.0f}\" role=\"img\" font-size=\"{2:g}\" "
-             "font-family=\"system-ui, sans-serif\">\n<title>{3}</title>\n"
-             "<rect x=\"0\" y=\"0\" width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"#ffffff\"/>\n",
-             width, height, kFont, xml_escaped(printable(options.title))) +
-         body + key.elements + "</svg>\n";
+  for (const ChartPanel& panel : d.panels) {
+    body += PanelPainter(d, options, y + kPanelTop).paint(panel);
+    y += kPanelTop + d.y.pixels + kPanelBottom;
+  }
+  const ChartLegend key = legend(legend_entries(d, options), y);
+  return svg_chart(kLeft + kPlotWidth + kRight, y + key.height + 12, options.title,
+                   body + key.elements);
 }
 
 void write_chart(const std::filesystem::path& path, const std::vector<ChartPanel>& panels,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines over linear or logarithmic axes as SVG: panels side by side over the same axes, with one
-// legend at their right. Lines of a group share a colour and differ in their dashes. Logarithmic
-// panels show two grey guides, one linear and one quadratic.
+// Lines over linear or logarithmic axes as SVG: panels one below the other over the same axes, with
+// one legend below them. Narrow enough for a telephone, readable on light and on dark backgrounds.
+// Lines of a group share a colour and differ in their dashes. A line may have a range around it,
+// such as that of several seeds. Lines in the background are thin and grey, and share a legend
+// entry.
 #pragma once
 
 #include <filesystem>
@@ -14,20 +16,24 @@ namespace hydramix {
 struct ChartLine {
   std::string name;                               // the same in every panel
   std::string group;                              // decides the colour; empty: a group of its own
-  std::string note;                               // in the legend, one column per panel
+  std::string note;                               // in the legend, after the name: one per panel
   std::vector<std::pair<double, double>> points;  // (x, y), by growing x
+  std::vector<std::pair<double, double>> range = {};  // (lowest, highest) at each point, or empty
+  bool strong = false;                                // a thicker line
+  bool background = false;
 };
 
 struct ChartPanel {
   std::string title;
-  std::string note_label;  // heads the column of the notes; short
   std::vector<ChartLine> lines;
 };
 
 struct ChartOptions {
-  std::string title, x_label, y_label;
-  bool logarithmic = false;  // both axes
-  bool from_zero = true;     // begin a linear y axis at zero
+  std::string title = {}, x_label = {}, y_label = {};
+  std::string background_label = {};  // of the lines in the background
+  bool log_x = false, log_y = false;
+  bool from_zero = true;  // begin a linear y axis at zero
+  bool guides = false;    // grey lines that grow with x and x^2; needs logarithmic axes
 };
 
 // "<svg ...>...</svg>". Throws when there is nothing to draw, a point is not finite, or a

@@ -16,6 +16,7 @@
 #include "view/canvas.h"
 #include "view/matrix_image.h"
 #include "view/text.h"
+#include "view/theme.h"
 
 namespace hydramix {
 
@@ -48,7 +49,7 @@ struct PageText {
 struct Page {
   int64_t width = 0, height = 0;
   std::string title;  // for screen readers
-  Rgb background{255, 255, 255};
+  Rgb background = kPaper;
   std::vector<PageBox> boxes;     // drawn first,
   std::vector<PageImage> images;  // then these: the colour bar, then the matrices in order
   std::vector<PageText> texts;    // and these on top

@@ -42,12 +42,14 @@ bool holds(const std::vector<int64_t>& shape, std::size_t count) {
   return product == count;
 }
 
-std::string header(std::string_view type, const std::vector<int64_t>& shape) {
+// `spare` bytes are kept free for a larger shape.
+std::string header(std::string_view type, const std::vector<int64_t>& shape,
+                   std::size_t spare = 0) {
   std::string dict = concat("{'descr': '", type,
                             "', 'fortran_order': False, 'shape': ", shape_tuple(shape), ", }");
   const std::size_t before = kMagic.size() + 2;  // two bytes hold the length
-  const std::size_t used = before + dict.size() + 1;
-  dict.append((kAlignment - used % kAlignment) % kAlignment, ' ');
+  const std::size_t used = before + dict.size() + spare + 1;
+  dict.append(spare + (kAlignment - used % kAlignment) % kAlignment, ' ');
   dict += '\n';
   HYDRAMIX_CHECK(dict.size() <= std::numeric_limits<uint16_t>::max(), "npy: ", shape.size(),
                  " dimensions make the header longer than the format allows. Merge some.");
@@ -70,6 +72,11 @@ void write_array(const std::filesystem::path& path, std::string_view type,
 }
 
 }  // namespace
+
+std::string npy_header_of_rows(int64_t rows, int64_t width) {
+  constexpr std::size_t kDigits = 19;  // of the largest count
+  return header("<f4", {rows, width}, kDigits - std::to_string(rows).size());
+}
 
 void write_npy(const std::filesystem::path& path, const std::vector<int64_t>& shape,
                std::span<const double> values) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace hydramix {
@@ -17,5 +18,9 @@ void write_npy(const std::filesystem::path& path, const std::vector<int64_t>& sh
                std::span<const double> values);
 void write_npy(const std::filesystem::path& path, const std::vector<int64_t>& shape,
                std::span<const float> values);
+
+// The header of an array (rows, width) of float32, for a file whose rows follow one by one. Its
+// length does not depend on the number of rows, so it can be replaced when that is known.
+std::string npy_header_of_rows(int64_t rows, int64_t width);
 
 }  // namespace hydramix

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "view/matrix_plot.h"
+#include "view/theme.h"
 
 namespace hydramix::page_parts {
 
-inline constexpr Rgb kInk{28, 32, 42}, kMuted{98, 105, 118}, kFrame{188, 193, 202};
 inline constexpr TextStyle kPlain{11, false}, kStrong{11, true}, kHeading{20, false};
 
 inline constexpr int64_t kMargin = 24, kGapX = 20, kGapY = 26;

@@ -5,10 +5,32 @@
 
 #include <png.h>
 
+#include <cstdint>
+#include <string_view>
+
 #include "base/atomic_file.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
+namespace {
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t given = bytes.size() - i < 3 ? bytes.size() - i : 3;
+    uint32_t word = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      word = word << 8 | (k < given ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    for (std::size_t k = 0; k < 4; ++k)
+      out.push_back(k <= given ? kDigits[word >> (18 - 6 * k) & 63u] : '=');
+  }
+  return out;
+}
+
+}  // namespace
 
 std::string encode_png(const Canvas& canvas) {
   png_image image{};
@@ -26,6 +48,10 @@ std::string encode_png(const Canvas& canvas) {
                  " pixels cannot be encoded: ", image.message, ". Draw a smaller page.");
   bytes.resize(size);
   return bytes;
+}
+
+std::string png_data_uri(const Canvas& canvas) {
+  return "data:image/png;base64," + base64(encode_png(canvas));
 }
 
 void write_png(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,

@@ -13,6 +13,8 @@ namespace hydramix {
 
 // The bytes of an eight-bit RGB PNG.
 std::string encode_png(const Canvas& canvas);
+// The same as "data:image/png;base64,...", for an image inside SVG or HTML.
+std::string png_data_uri(const Canvas& canvas);
 
 // Writes the file atomically.
 void write_png(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,

@@ -16,22 +16,6 @@
 namespace hydramix {
 namespace {
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t given = bytes.size() - i < 3 ? bytes.size() - i : 3;
-    uint32_t word = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      word = word << 8 | (k < given ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k)
-      out.push_back(k <= given ? kDigits[word >> (18 - 6 * k) & 63u] : '=');
-  }
-  return out;
-}
-
 std::string place(const Rect& area) {
   return fmt::format(R"(x="{}" y="{}" width="{}" height="{}")", area.x, area.y, area.width,
                      area.height);
@@ -42,8 +26,8 @@ std::string image_element(const PageImage& image) {
   magnified.draw(image.image, {0, 0, image.area.width, image.area.height});
   return fmt::format(
       "<image {} preserveAspectRatio=\"none\" style=\"image-rendering: pixelated\" "
-      "href=\"data:image/png;base64,{}\"/>\n",
-      place(image.area), base64(encode_png(magnified)));
+      "href=\"{}\"/>\n",
+      place(image.area), png_data_uri(magnified));
 }
 
 std::string text_element(const PageText& text) {
@@ -66,19 +50,19 @@ std::string text_element(const PageText& text) {
 
 std::string svg_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
   const Page page = layout_page(pictures, options);
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
-      "viewBox=\"0 0 {0} {1}\" font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', "
-      "monospace\">\n",
-      page.width, page.height);
-  if (!page.title.empty()) out += fmt::format("<title>{}</title>\n", xml_escaped(page.title));
-  out += fmt::format("<rect {} fill=\"{}\"/>\n", place({0, 0, page.width, page.height}),
-                     hex(page.background));
+  std::string body = fmt::format("<rect {} rx=\"6\" fill=\"{}\"/>\n",
+                                 place({0, 0, page.width, page.height}), hex(page.background));
   for (const PageBox& box : page.boxes)
-    out += fmt::format("<rect {} fill=\"{}\"/>\n", place(box.area), hex(box.colour));
-  for (const PageImage& image : page.images) out += image_element(image);
-  for (const PageText& text : page.texts) out += text_element(text);
-  return out + "</svg>\n";
+    body += fmt::format("<rect {} fill=\"{}\"/>\n", place(box.area), hex(box.colour));
+  for (const PageImage& image : page.images) body += image_element(image);
+  for (const PageText& text : page.texts) body += text_element(text);
+  std::string head = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
+      "viewBox=\"0 0 {0} {1}\" role=\"img\" font-family=\"ui-monospace, Menlo, Consolas, "
+      "'DejaVu Sans Mono', monospace\">\n",
+      page.width, page.height);
+  if (!page.title.empty()) head += fmt::format("<title>{}</title>\n", xml_escaped(page.title));
+  return head + dark_style(body) + body + "</svg>\n";
 }
 
 void write_svg(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,

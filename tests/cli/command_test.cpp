@@ -143,6 +143,32 @@ TEST(CommandLine, FlagsAndArgumentsReachTheCommandWhoseResultIsTheExitCode) {
   EXPECT_FALSE(result.got->shuffle);
 }
 
+TEST(CommandLine, ABareFlagTakesTrueAndFalse) {
+  EXPECT_TRUE(run({"check", "a", "--all", "true"}).got->all);
+  EXPECT_FALSE(run({"check", "a", "--all", "false"}).got->all);
+  EXPECT_FALSE(run({"check", "a", "--shuffle", "false"}).got->shuffle);
+  EXPECT_FALSE(run({"check", "a", "--all=false"}).got->all);
+  EXPECT_TRUE(run({"check", "a", "--all=true"}).got->all);
+  // Any other word is an argument.
+  const auto result = run({"check", "--all", "a.txt", "--all"});
+  EXPECT_TRUE(result.got->all);
+  EXPECT_EQ(result.got->file, "a.txt");
+  EXPECT_EQ(run({"check", "--all", "--", "true"}).got->file, "true");
+}
+
+TEST(CommandLine, ACommandThatNeedsWordsShowsItsUsageWithoutThem) {
+  auto command = make_command<NoOptions>(
+      "train", "takes days", [](const NoOptions&) { return 7; }, "  hydramix train a.yaml");
+  command.needs_words = true;
+  command.config_argument = "RECIPE";
+  std::ostringstream out, err;
+  const char* words[] = {"hydramix", "train"};
+  EXPECT_EQ(run_command_line({command}, 2, words, out, err), 2);
+  EXPECT_EQ(out.str(), "");
+  EXPECT_CONTAINS(err.str(), "error: train: nothing is given.\nusage: hydramix train");
+  EXPECT_CONTAINS(err.str(), "  hydramix train a.yaml\n");
+}
+
 TEST(CommandLine, AfterTwoDashesEverythingIsAnArgument) {
   const Result result = run({"check", "--", "--all", "--config"});
   ASSERT_TRUE(result.got) << result.err;

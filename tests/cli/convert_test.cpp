@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix convert as a process.
+#include "base/atomic_file.h"
 #include "hydramix/safetensors.h"
 #include "io/torch_archive.h"
 #include "support/command.h"

@@ -62,7 +62,9 @@ TEST(Demo, TheModelsDifferAsTheReadmeSays) {
 
   const auto page = read_file(folder / "report.html");
   for (const std::string part :
-       {"<polyline", "layer 2, head 4", "data:image/png;base64,", "best achievable", "[MASK]"})
+       {"<polyline", "layer 2, head 4", "data:image/png;base64,", "expected ceiling",
+        "<mark>[MASK]</mark>", "true word", "All 8 heads of hydra", "prefers-color-scheme: dark",
+        "<main>", "alt=\"Matrix"})
     EXPECT_TRUE(contains(page, part)) << part;
   EXPECT_FALSE(contains(page, "src=\"http")) << "the page loads something";
   EXPECT_FALSE(contains(page, "<script")) << "the page runs something";

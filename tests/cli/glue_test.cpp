@@ -4,6 +4,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "support/command.h"
 #include "support/ports.h"
 
@@ -62,9 +63,9 @@ TEST_F(GlueCommand, PredictsWhatFinetuningMeasured) {
   const auto predicted = run("predict " + at("MRPC") + " " + at("glue/MRPC/dev.tsv"));
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   EXPECT_EQ(std::count(predicted.out.begin(), predicted.out.end(), '\n'), 13);
-  char accuracy[64];
-  std::snprintf(accuracy, sizeof accuracy, "accuracy     %8.4f",
-                result.at("metrics").at("accuracy").get<double>());
+  char accuracy[64];  // in percent, as finetune shows it
+  std::snprintf(accuracy, sizeof accuracy, "accuracy     %8.2f %%",
+                100 * result.at("metrics").at("accuracy").get<double>());
   EXPECT_TRUE(contains(predicted.err, accuracy)) << predicted.err << accuracy;
   // The answers for the test file are those that fine-tuning wrote.
   ASSERT_EQ(
@@ -125,6 +126,23 @@ TEST_F(GlueCommand, RunsAreDrawn) {
   EXPECT_EQ(metric.code, 1);
   EXPECT_TRUE(contains(metric.err, "evaluation/f2")) << metric.err;
   EXPECT_EQ(run("curves " + at("glue")).code, 1);
+
+  // Two seeds are one curve with a range around it.
+  const auto write_run = [&](const std::string& name, const std::string& metrics) {
+    std::filesystem::create_directories(folder() / name);
+    write_file(folder() / name / "metrics.jsonl", metrics);
+  };
+  write_run("add-1", "{\"step\": 1, \"loss\": 2}\n{\"step\": 2, \"loss\": 1}\n");
+  write_run("add-2", "{\"step\": 1, \"loss\": 4}\n{\"step\": 2, \"loss\": 2}\n");
+  const std::string two = "curves " + at("add-1") + " " + at("add-2") + " --metric loss";
+  const auto seeds = run(two + " --seeds --log --out " + at("s.svg"));
+  ASSERT_EQ(seeds.code, 0) << seeds.err;
+  const auto range = read_file(folder() / "s.svg");
+  EXPECT_TRUE(contains(range, ">add, 2 seeds<") && contains(range, "<polygon ")) << range;
+  write_run("add-3", "{\"step\": 7, \"loss\": 4}\n");
+  const auto apart = run(two + " --seeds " + at("add-3"));
+  EXPECT_EQ(apart.code, 1);
+  EXPECT_TRUE(contains(apart.err, "no step in common")) << apart.err;
   EXPECT_EQ(run("curves " + at("RTE") + " " + at("RTE") + "/").code, 2);
 }
 

@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "support/command.h"
 #include "support/ports.h"
@@ -106,6 +108,8 @@ TEST(Pretrain, KilledWhileItWritesItContinuesToTheSameBits) {
 
 TEST(Pretrain, ASignalSavesAndLeavesAndTheSameCommandGoesOn) {
   TemporaryFolder folder;
+  EXPECT_EQ(signalled(folder, "step-0000000003.safetensors:renamed", SIGHUP), 128 + SIGHUP)
+      << read_file(folder / "log");
   const int code = signalled(folder, "step-0000000005.safetensors:renamed", SIGTERM);
   EXPECT_EQ(code, 128 + SIGTERM) << read_file(folder / "log");
   EXPECT_TRUE(contains(read_file(folder / "log"), "The same command continues."));
@@ -213,6 +217,33 @@ TEST(Pretrain, WhatCannotWorkIsSaidBeforeAnyWork) {
   }
 }
 
+TEST(Pretrain, WithoutArgumentsShowsItsUsage) {
+  TemporaryFolder folder;
+  const auto r = run("pretrain");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_EQ(r.out, "");
+  EXPECT_TRUE(contains(r.err, "usage: hydramix pretrain [options] [RECIPE]")) << r.err;
+  EXPECT_TRUE(contains(r.err, "hydramix pretrain recipes/tiny.yaml")) << r.err;
+}
+
+TEST(Pretrain, ALongStepShowsThatItHasBegun) {
+  TemporaryFolder folder;
+  // One step of more sequences than a minute allows. It is stopped when the line is there.
+  const pid_t child =
+      start(tiny(folder / "run") + " --train.steps 1 --train.batch 1000000", "", folder / "log");
+  const auto shown = [&] {  // the log grows meanwhile
+    std::ostringstream log;
+    log << std::ifstream(folder / "log").rdbuf();
+    return contains(log.str(), "0/1 steps  sequence ");
+  };
+  for (int tenths = 0; tenths < 600 && !shown(); ++tenths)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  kill(child, SIGINT);
+  EXPECT_EQ(wait_for(child), 128 + SIGINT);
+  EXPECT_TRUE(shown()) << read_file(folder / "log");
+  EXPECT_TRUE(contains(read_file(folder / "log"), "building hydra: ")) << read_file(folder / "log");
+}
+
 TEST(Pretrain, ARunWithOtherOptionsIsNotWrittenOver) {
   TemporaryFolder folder;
   const auto out = folder / "run";
@@ -258,7 +289,7 @@ TEST(Trained, CanBeEvaluatedAskedAndUsedForVectors) {
   const auto bad = run("embed " + (folder / "bad.txt").string() + " --model " + out + " --out " +
                        (folder / "b.npy").string());
   EXPECT_EQ(bad.code, 1);
-  EXPECT_TRUE(contains(bad.err, "bad.txt, line 2")) << bad.err;
+  EXPECT_TRUE(contains(bad.err, "bad.txt: line 2")) << bad.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "b.npy"));
 }
 

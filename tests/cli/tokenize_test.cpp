@@ -85,7 +85,8 @@ TEST_F(TokenizeCommand, TurnsTextIntoADataSet) {
   const Result made = run({path("in.txt"), path("in.json.gz"), "--vocab", path("vocab.txt"),
                            "--out", path("out"), "--threads", "2"});
   EXPECT_EQ(made.code, 0) << made.err;
-  EXPECT_TRUE(contains(made.out, "3 documents, 8 tokens (2.7 a document), 1 shards")) << made.out;
+  EXPECT_TRUE(contains(made.out, "3 documents, 8 tokens (2.7 a document), 1 shard, data "))
+      << made.out;
   EXPECT_TRUE(contains(made.out, "left out: 1 malformed (1 not_a_string), 0 too short"));
   EXPECT_TRUE(contains(made.err, "in.json.gz:2: not_a_string")) << made.err;
   EXPECT_EQ(documents("out"), (DocumentIds{{5, 6, 7, 8}, {5, 5, 6}, {6}}));
@@ -223,7 +224,7 @@ TEST_F(TokenizeCommand, SignalsStopItCleanlyAndTheSameCommandGoesOn) {
 
     const Result rest = run(words(out));
     EXPECT_EQ(rest.code, 0);
-    EXPECT_TRUE(contains(rest.err, "continuing behind")) << rest.err;
+    EXPECT_TRUE(contains(rest.err, "continuing after")) << rest.err;
     EXPECT_EQ(files(out), files("whole"));
   }
 }

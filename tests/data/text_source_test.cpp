@@ -15,6 +15,7 @@ namespace {
 
 using test::gzip;
 using test::TemporaryFolder;
+using test::xz;
 using test::zstd;
 
 // "2:text" for a document that begins in line 2, "2!cause" for a defect there; a file number other
@@ -159,6 +160,12 @@ TEST(TextSource, ArchivesReadAsTheirOriginals) {
             expected);
   EXPECT_EQ(read_as("several.txt.zst", zstd(first_half) + zstd("") + zstd(second_half), kPerLine),
             expected);
+  EXPECT_EQ(read_as("a.txt.xz", xz(contents), kPerLine), expected);
+  const std::string padding(8, '\0');  // allowed between streams in steps of four bytes
+  EXPECT_EQ(read_as("several.txt.xz", xz(first_half) + xz("") + padding + xz(second_half) + padding,
+                    kPerLine),
+            expected);
+  EXPECT_EQ(read_as("unnamed", xz(contents), kPerLine), expected) << "by its first bytes";
   EXPECT_EQ(read_as("unnamed", gzip(contents), kPerLine), expected) << "by its first bytes";
   EXPECT_EQ(read_as("unnamed", zstd(contents), kPerLine), expected) << "by its first bytes";
 }
@@ -166,6 +173,7 @@ TEST(TextSource, ArchivesReadAsTheirOriginals) {
 TEST(TextSource, EmptyArchivesHoldNoDocuments) {
   EXPECT_EQ(read_as("a.txt.gz", gzip("")), Strings{});
   EXPECT_EQ(read_as("a.txt.zst", zstd("")), Strings{});
+  EXPECT_EQ(read_as("a.txt.xz", xz("")), Strings{});
 }
 
 TEST(TextSource, ATruncatedArchiveYieldsItsCompleteLinesAndThenADefect) {
@@ -173,7 +181,8 @@ TEST(TextSource, ATruncatedArchiveYieldsItsCompleteLinesAndThenADefect) {
   std::string contents;
   for (int line = 0; line < 20000; ++line) contents += concat("line ", random(), "\n");
   for (const auto& [name, packed] :
-       {std::pair("a.txt.gz", gzip(contents)), std::pair("a.txt.zst", zstd(contents))}) {
+       {std::pair("a.txt.gz", gzip(contents)), std::pair("a.txt.zst", zstd(contents)),
+        std::pair("a.txt.xz", xz(contents))}) {
     const Strings whole = read_as(name, packed, kPerLine);
     ASSERT_EQ(whole.size(), 20000U);
     for (const std::size_t size :
@@ -193,18 +202,41 @@ TEST(TextSource, AnArchiveWithWrongBytesIsADefectAndTheNextFileIsRead) {
   const TemporaryFolder folder;
   std::string contents;
   for (int line = 0; line < 1000; ++line) contents += concat("{\"text\": \"", line, "\"}\n");
-  std::string gz = gzip(contents), zst = zstd(contents);
+  std::string gz = gzip(contents);
   gz[gz.size() - 6] = static_cast<char>(gz[gz.size() - 6] ^ 1);  // the checksum
-  zst[zst.size() / 2] = static_cast<char>(zst[zst.size() / 2] ^ 0x55);
   write_file(folder / "a.json.gz", gz);
   write_file(folder / "b.json.gz", "this is no archive");
   write_file(folder / "c.json.zst", "this is no archive");
   write_file(folder / "d.json.gz", gzip("{\"text\": \"x\"}") + "garbage behind it");
-  write_file(folder / "e.json", "{\"text\": \"last\"}");
+  write_file(folder / "e.json.xz", "this is no archive");
+  write_file(folder / "f.json.xz", xz("{\"text\": \"x\"}") + "garbage after it");
+  write_file(folder / "g.json", "{\"text\": \"last\"}");
   const Strings found = read_all(find_input_files({folder.path().string()}).files, {});
-  const Strings tail(found.end() - 5, found.end());
+  const Strings tail(found.end() - 7, found.end());
   EXPECT_EQ(tail, (Strings{"1001!damaged_archive", "1/1!damaged_archive", "2/1!damaged_archive",
-                           "3/1!damaged_archive", "4/1:last"}));
+                           "3/1!damaged_archive", "4/1!damaged_archive", "5/1!damaged_archive",
+                           "6/1:last"}));
+}
+
+// Whatever byte is flipped, xz's checksums find it: nothing but the original's lines is returned.
+TEST(TextSource, AFlippedByteOfAnXzArchiveIsADefect) {
+  std::string contents;
+  for (int line = 0; line < 5; ++line) contents += concat("line ", line, "\n");
+  const std::string packed = xz(contents);
+  EXPECT_EQ(read_as("a.txt.xz", packed, kPerLine).size(), 5U);
+  for (std::size_t at = 0; at < packed.size(); ++at) {
+    std::string damaged = packed;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    const Strings found = read_as("a.txt.xz", damaged, kPerLine);
+    ASSERT_FALSE(found.empty()) << at;
+    EXPECT_TRUE(found.back().ends_with("!damaged_archive")) << at;
+  }
+}
+
+TEST(TextSource, AnXzArchiveCannotTakeMuchMemory) {
+  EXPECT_EQ(read_as("a.txt.xz", xz("small", 64 << 20)), Strings{"1:small"}) << "as xz -9 does";
+  EXPECT_THROW_WITH(read_as("a.txt.xz", xz("small", 512 << 20)), Error,
+                    "MiB to be decompressed; at most 130 MiB are given");
 }
 
 TEST(TextSource, ReadingResumesAfterAnyDocument) {

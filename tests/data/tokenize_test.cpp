@@ -287,14 +287,36 @@ TEST_F(Tokenize, OtherOptionsOrInputsAreRefused) {
   EXPECT_EQ(files("unfinished"), files("finished"));
 }
 
+TEST_F(Tokenize, AnInputThatChangedIsNoticedThoughItsSizeIsTheSame) {
+  run_tokenize(job("whole"));
+  const auto stop_after = [&](int batches) {
+    TokenizeJob stopped = job("out");
+    stopped.overwrite = true;
+    stopped.threads = 1;
+    stopped.interrupted = [asked = 0, batches]() mutable { return ++asked == batches; };
+    return run_tokenize(stopped).state;
+  };
+  for (const int batches : {1, 4}) {
+    ASSERT_EQ(stop_after(batches), TokenizeResult::interrupted);
+    ASSERT_TRUE(has("out/shard-00000.bin")) << "something was read and kept";
+    const std::string before = read_file(folder_ / "a.txt");
+    std::string changed = before;
+    changed[100] = changed[100] == 'x' ? 'y' : 'x';  // long before the place of the resumption
+    write_file(folder_ / "a.txt", changed);
+    EXPECT_THROW_WITH(run_tokenize(job("out")), UsageError, "of inputs that have changed since");
+    write_file(folder_ / "a.txt", before);
+    EXPECT_EQ(run_tokenize(job("out")).state, TokenizeResult::finished);
+    EXPECT_EQ(files("out"), files("whole"));
+  }
+}
+
 TEST_F(Tokenize, ADamagedListOfOptionsCountsAsDifferent) {
   run_tokenize(job("out"));
   const std::string index = read_file(folder_ / "out/index.json");
-  for (const auto& [from, to] :
-       {std::pair("\"vocab\": \"vocab.txt\"", "\"vocab\": 5, \"tokenizer\": []"),
-        std::pair("\"inputs\": [", "\"inputs\": 5, \"x\": ["),
-        std::pair("\"inputs\": [", "\"inputs\": [5,"),
-        std::pair("\"field\": \"text\"", "\"fields\": \"text\"")}) {
+  for (const auto& [from, to] : {std::pair("\"vocab\": \"vocab.txt\"", "\"vocab\": 5"),
+                                 std::pair("\"inputs\": [", "\"inputs\": 5, \"x\": ["),
+                                 std::pair("\"inputs\": [", "\"inputs\": [5,"),
+                                 std::pair("\"field\": \"text\"", "\"fields\": \"text\"")}) {
     std::string damaged = index;
     damaged.replace(damaged.find(from), std::string(from).size(), to);
     write_file(folder_ / "out/index.json", damaged);

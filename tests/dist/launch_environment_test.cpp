@@ -67,6 +67,30 @@ TEST(LaunchEnvironment, LeavesTheStoreToTorchrunsAgent) {
   EXPECT_EQ(launched.attempt, "2");
 }
 
+TEST(LaunchEnvironment, FormsAGroupOfOneRankOnRequest) {
+  EXPECT_TRUE(read(torchrun()).group);
+  const Variables single = with(torchrun(), {{"RANK", "0"}, {"WORLD_SIZE", "1"}});
+  EXPECT_FALSE(read(single).group);
+  EXPECT_EQ(read(single).master_address, "");
+  const auto forced = read(with(single, {{"HYDRAMIX_FORCE_GROUP", "1"}}));
+  EXPECT_TRUE(forced.group);
+  EXPECT_EQ(forced.master_address, "node3");
+  const auto alone = read({{"HYDRAMIX_FORCE_GROUP", "1"}});
+  EXPECT_TRUE(alone.group);
+  EXPECT_EQ(alone.master_address, "127.0.0.1");
+  EXPECT_FALSE(read({{"HYDRAMIX_FORCE_GROUP", "0"}}).group);
+  EXPECT_THROW_WITH(read({{"HYDRAMIX_FORCE_GROUP", "yes"}}), UsageError,
+                    "HYDRAMIX_FORCE_GROUP=\"yes\" is neither 1");
+}
+
+TEST(LaunchEnvironment, ReadsTheSecretAndTheAddressToListenAt) {
+  const auto launched =
+      read(with(torchrun(), {{"HYDRAMIX_SECRET", "swordfish"}, {"HYDRAMIX_BIND", "10.0.0.7"}}));
+  EXPECT_EQ(launched.secret, "swordfish");
+  EXPECT_EQ(launched.bind_address, "10.0.0.7");
+  EXPECT_EQ(read(torchrun()).secret, "");
+}
+
 TEST(LaunchEnvironment, NamesWhatIsMissingOfTorchrun) {
   for (const auto& [name, value] : torchrun())
     EXPECT_THROW_WITH(read(without(torchrun(), name)), UsageError, name);

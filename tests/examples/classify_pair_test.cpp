@@ -10,7 +10,9 @@
 namespace hydramix {
 namespace {
 
-using test::run;
+test::Result run(const std::string& arguments) {
+  return test::run_program(HYDRAMIX_EXAMPLES "classify_pair", arguments);
+}
 
 // A classifier with the tokenizer of the built-in language.
 void save(const std::filesystem::path& folder, const std::vector<std::string>& labels) {

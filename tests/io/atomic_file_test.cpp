@@ -2,13 +2,16 @@
 // AtomicFile writes completely or not at all, and a failed write leaves neither a damaged target
 // nor a temporary file.
 #include "base/atomic_file.h"
-#include "base/read_file.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <iterator>
 #include <stdexcept>
 
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 
@@ -31,6 +34,30 @@ TEST(AtomicFile, TheFileAppearsOnlyAtCommit) {
   file.commit();
   EXPECT_EQ(read_file(folder / "out"), "hello world");
   EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST(AtomicFile, SweepsTheTemporaryFilesOfTheDeadAndNotOfTheLiving) {
+  const TemporaryFolder folder;
+  const pid_t child = fork();
+  if (child == 0) {  // dies in the middle of a file
+    AtomicFile file(folder / "dead");
+    file.write("half");
+    kill(getpid(), SIGKILL);
+  }
+  waitpid(child, nullptr, 0);
+  ASSERT_EQ(files_in(folder), 1U);
+  write_file(folder / "notes.tmp.txt", "not ours");
+  AtomicFile living(folder / "living");
+  living.write("half");
+  const pid_t other = fork();  // a process that writes for the first time sweeps
+  if (other == 0) {
+    write_file(folder.path() / "." / "next", "whole");  // a folder it has not swept yet
+    _exit(0);
+  }
+  waitpid(other, nullptr, 0);
+  living.commit();
+  EXPECT_EQ(files_in(folder), 3U) << "notes.tmp.txt, next and living";
+  EXPECT_EQ(read_file(folder / "living"), "half");
 }
 
 TEST(AtomicFile, TheTargetIsUntouchedAndNoTemporaryIsLeftWhenTheWriterThrows) {

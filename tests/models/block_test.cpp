@@ -133,6 +133,10 @@ TEST(Block, BadInputIsNamed) {
                       "block: weight 'conv1d.bias' holds a NaN or an infinity");
     bias[3] = 0;
   }
+  EXPECT_THROW_WITH(block->forward(torch::randn({2, 9, 8}, torch::kFloat64)), Error,
+                    "block: u is float64, the weights are not");
+  EXPECT_THROW_WITH(block->materialize(torch::randn({2, 9, 8}, torch::kFloat64)), Error,
+                    "Give u.to(torch::kFloat32), or make the block float64");
   block->to(torch::kFloat64);
   EXPECT_THROW_WITH(block->forward(torch::randn({2, 9, 8})), Error,
                     "the weights are float64 but the input is not");

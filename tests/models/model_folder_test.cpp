@@ -167,6 +167,46 @@ TEST(ModelFolder, ClassifierRoundTripIsBitExact) {
   EXPECT_TRUE(load_classifier(folder.path()).labels.empty());
 }
 
+TEST(ModelFolder, KeepsWhatAnswersDependOn) {
+  const test::TemporaryFolder folder;
+  ClassifierTask task{"labels", {"a", "b"}, "labels", {0.25, 1.0 / 3}};
+  task.text = "body", task.pair = "title", task.label = "topics", task.separator = "; ";
+  task.pairs = true;
+  save_classifier(folder.path(), SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{}), task);
+  const auto copy = load_classifier(folder.path());
+  EXPECT_EQ(copy.kind, "labels");
+  EXPECT_EQ(copy.thresholds, task.thresholds);
+  EXPECT_EQ(copy.text + copy.pair + copy.label + copy.separator, "bodytitletopics; ");
+  EXPECT_TRUE(copy.pairs);
+  task.thresholds.pop_back();
+  EXPECT_THROW_WITH(
+      save_classifier(folder.path(), SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{}),
+                      task),
+      Error, "1 thresholds for 2 labels");
+  const SequenceClassifier vectors(tiny_bert("hydra"),
+                                   ClassifierOptions{.outputs = 0, .pooling = "mean"});
+  save_classifier(folder.path(), vectors, ClassifierTask{"pairs", {}, "pairs"});
+  EXPECT_EQ(load_classifier(folder.path()).model->options().outputs, 0);
+  EXPECT_THROW_WITH(save_classifier(folder.path(), vectors, "score", {}), Error,
+                    "0 outputs for the kind \"score\"");
+}
+
+// Folders of earlier programs do not say what their outputs mean.
+TEST(ModelFolder, OlderClassifiersHaveClassesOrAScore) {
+  const test::TemporaryFolder folder;
+  for (const auto& labels : {std::vector<std::string>{"a", "b"}, std::vector<std::string>{}}) {
+    const ClassifierOptions options{.outputs = labels.empty() ? 1 : 2};
+    save_classifier(folder.path(), SequenceClassifier(tiny_bert("hydra"), options), "t", labels);
+    auto config = nlohmann::ordered_json::parse(contents(folder / "config.json"));
+    for (const char* key : {"kind", "thresholds", "text", "pair", "label", "separator", "pairs"})
+      EXPECT_EQ(config["classifier"].erase(key), 1u) << key;
+    const auto file = load_tensors(folder / "model.safetensors");
+    save_tensors(folder / "model.safetensors", file.tensors, {{"config", config.dump()}});
+    overwrite(folder / "config.json", config.dump());
+    EXPECT_EQ(load_classifier(folder.path()).kind, labels.empty() ? "score" : "classes");
+  }
+}
+
 TEST(ModelFolder, AClassifierIsNoMaskedLm) {
   const test::TemporaryFolder folder;
   const auto config = (folder / "config.json").string();

@@ -216,6 +216,45 @@ TEST(SequenceClassifier, GradientsReachEveryWeight) {
   }
 }
 
+TEST(SequenceClassifier, GivesARowForEachToken) {
+  torch::manual_seed(4);
+  SequenceClassifier model(lively_bert("hydra"),
+                           ClassifierOptions{.outputs = 3, .pooling = "tokens", .dropout = 0.5});
+  model->to(torch::kFloat64);
+  EXPECT_EQ(names_of(*model).count("bert.pooler.dense.weight"), 0u);
+  const Sequences sequences({7, 1, 12});
+  const DropoutKey key{7, torch::arange(100, 103)};
+  const auto dropped = sequences.packed(model, key);
+  ASSERT_EQ(dropped.sizes(), torch::IntArrayRef({20, 3}));
+  expect_close(sequences.alone(model, key), dropped, 1e-12, "dropout depends on the batch");
+  EXPECT_THROW_WITH(sequences.packed(model), Error, "a number for each of the 3 sequences");
+  model->eval();
+  const auto whole = sequences.packed(model);
+  expect_close(sequences.alone(model), whole, 1e-12, "alone");
+  expect_close(sequences.padded(model, 14), whole, 1e-12, "padded");
+  EXPECT_GT(test::relative_error(dropped, whole), 1e-3);
+  model->rescale(2, 5);
+  expect_close(sequences.packed(model), whole * 2 + 5, 1e-12, "rescaled");
+}
+
+TEST(SequenceClassifier, WithoutOutputsItGivesTheVector) {
+  torch::manual_seed(4);
+  const auto options = lively_bert("hydra");
+  const BertForMaskedLM pretrained(options);
+  SequenceClassifier model(options, ClassifierOptions{.outputs = 0, .pooling = "mean"});
+  model->take_encoder(*pretrained);
+  model->eval();
+  const torch::NoGradGuard no_grad;
+  const auto ids = torch::randint(5, 30, {1, 9}, torch::kInt64);
+  expect_close(model->forward(ids, {}), pretrained->encode(ids, {}).mean(1), 1e-6, "mean");
+  for (const auto& name : names_of(*model))
+    EXPECT_FALSE(name.starts_with("classifier.") || name.starts_with("bert.pooler.")) << name;
+  model->take_encoder(*SequenceClassifier(options, ClassifierOptions{}));  // whose pooler is left
+  EXPECT_THROW_WITH(
+      SequenceClassifier(options, ClassifierOptions{.outputs = 0, .pooling = "tokens"}), UsageError,
+      "outputs for each token");
+}
+
 TEST(SequenceClassifier, TakesTheEncoderOfAMaskedLm) {
   auto options = tiny_bert("hydra");
   BertForMaskedLM pretrained(options);
@@ -280,7 +319,7 @@ TEST(SequenceClassifier, BadInputIsNamed) {
   EXPECT_THROW_WITH(model->check_ids(torch::full({1, 2}, 30, torch::kInt64), {}), Error,
                     "ids must be in [0, 29]; got 30");
   EXPECT_THROW_WITH(model->forward(torch::rand({1, 2}), {}), Error, "must be (B, L) int64");
-  EXPECT_THROW_WITH(SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{.outputs = 0}),
+  EXPECT_THROW_WITH(SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{.outputs = -1}),
                     UsageError, "outputs");
   EXPECT_THROW_WITH(SequenceClassifier(tiny_bert("hydra"), ClassifierOptions{.pooling = "max"}),
                     UsageError, "cls");

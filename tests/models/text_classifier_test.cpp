@@ -19,14 +19,6 @@ using test::small_tokenizer;
 using Text = TextClassifier::Text;
 using Answer = TextClassifier::Answer;
 
-// This many words, different in each text.
-std::string words(int64_t count, int64_t first) {
-  std::string text;
-  for (int64_t i = 0; i < count; ++i)
-    text += "w" + std::to_string((first + i * (first + 3)) % 20) + " ";
-  return text;
-}
-
 void expect_same(const Answer& a, const Answer& b, const std::string& what) {
   EXPECT_EQ(a.label, b.label) << what;
   EXPECT_NEAR(a.value, b.value, 1e-5) << what;
@@ -42,17 +34,21 @@ TEST(TextClassifier, AnswersInOrderWhateverIsClassifiedTogether) {
         outputs == 1 ? std::vector<std::string>{} : std::vector<std::string>{"yes", "no", "maybe"};
     save_classifier(folder.path(), lively_classifier(outputs), "some task", labels);
     small_tokenizer().save(folder / "tokenizer.json");
-    const auto classifier = TextClassifier::open(folder.path());
+    const auto classifier = TextClassifier::open(folder.path(), {.batch_tokens = 4096});
     EXPECT_EQ(classifier.task(), "some task");
     EXPECT_EQ(classifier.labels(), labels);
     std::vector<Text> texts;  // 60 texts, 4965 tokens: two batches
     for (int64_t i = 0; i < 60; ++i)
-      texts.push_back({words(1 + i * 37 % 150, i), i % 3 == 0 ? "" : words(1 + i % 7, i + 5)});
+      texts.push_back({test::small_words(1 + i * 37 % 150, i),
+                       i % 3 == 0 ? "" : test::small_words(1 + i % 7, i + 5)});
     const auto answers = classifier.classify(texts);
     ASSERT_EQ(answers.size(), texts.size());
     std::set<double> values;
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      expect_same(answers[i], classifier.classify(texts[i]), "text " + std::to_string(i));
+      const auto alone = classifier.classify(texts[i]);
+      EXPECT_EQ(answers[i].value, alone.value) << "text " << i;  // bit for bit
+      EXPECT_EQ(answers[i].probabilities, alone.probabilities) << "text " << i;
+      EXPECT_EQ(answers[i].label, alone.label) << "text " << i;
       values.insert(answers[i].value);
     }
     EXPECT_GT(values.size(), outputs == 1 ? 50u : 1u) << "texts that cannot be told apart";
@@ -105,6 +101,36 @@ TEST(TextClassifier, LongTextsAreCut) {
               short_model.classify({"w1 w2 w3 w4 w5 w6"}), "cut to the positions");
 }
 
+TEST(TextClassifier, CountsTokensUnknownWordsAndCutTexts) {
+  const test::TemporaryFolder folder;
+  small_tokenizer().save(folder / "tokenizer.json");
+  save_classifier(folder.path(), lively_classifier(2), "task", {"a", "b"});
+  const auto classifier = TextClassifier::open(folder.path(), {.max_length = 6});
+  const auto tokens = [&](const Text& text) { return classifier.classify(text).tokens; };
+  EXPECT_EQ(tokens({"w1 stone w2"}).count, 5);
+  EXPECT_EQ(tokens({"w1 stone w2"}).unknown, 1);
+  EXPECT_FALSE(tokens({"w1 w2 w3 w4"}).cut) << "just fits";
+  EXPECT_TRUE(tokens({"w1 w2 w3 w4 w5"}).cut);
+  EXPECT_FALSE(tokens({"w1 w2", "w3"}).cut);
+  EXPECT_TRUE(tokens({"w1 w2", "w3 w4"}).cut);
+}
+
+TEST(TextClassifier, AnAnswerThatIsNotFiniteIsAnErrorOfItsText) {
+  const test::TemporaryFolder folder;
+  small_tokenizer().save(folder / "tokenizer.json");
+  for (const int64_t outputs : {1, 2}) {
+    auto model = lively_classifier(outputs);
+    const torch::NoGradGuard no_grad;
+    model->named_parameters()["bert.embeddings.word_embeddings.weight"][24].fill_(
+        std::numeric_limits<float>::max());  // w19
+    save_classifier(folder.path(), model, "task",
+                    outputs == 1 ? std::vector<std::string>{} : std::vector<std::string>{"a", "b"});
+    const std::vector<Text> texts{{"w1"}, {"w19"}, {"w2"}};
+    EXPECT_THROW_WITH(TextClassifier::open(folder.path()).classify(texts), TextError,
+                      "text 2 of 3: its answer is not finite");
+  }
+}
+
 TEST(TextClassifier, FaultsNameTheFileOrTheText) {
   const test::TemporaryFolder folder;
   const auto open = [&] { return TextClassifier::open(folder.path()); };
@@ -119,7 +145,7 @@ TEST(TextClassifier, FaultsNameTheFileOrTheText) {
   small_tokenizer().save(folder / "tokenizer.json");
   EXPECT_THROW_WITH(TextClassifier::open(folder.path(), 2), UsageError, "max_length is 2");
   const std::vector<Text> texts{{"w1"}, {"w2 \xff"}};
-  EXPECT_THROW_WITH(open().classify(texts), Error, "text 2 of 2: ");
+  EXPECT_THROW_WITH(open().classify(texts), TextError, "text 2 of 2: ");
   save_model(folder.path(), BertForMaskedLM(model->encoder_options()));
   EXPECT_THROW_WITH(open(), Error, "this is a masked-language model");
 }

@@ -27,4 +27,21 @@ inline SequenceClassifier lively_classifier(int64_t outputs) {
   return SequenceClassifier(options, ClassifierOptions{.outputs = outputs});
 }
 
+// The same for a masked-language model.
+inline BertForMaskedLM lively_masked_lm() {
+  torch::manual_seed(12);
+  auto options = tiny_bert("hydra");
+  options.vocab = 25;
+  options.initial_deviation = 0.3;
+  return BertForMaskedLM(options);
+}
+
+// `count` of the words of small_tokenizer(), others for each `first`.
+inline std::string small_words(int64_t count, int64_t first) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i)
+    text += "w" + std::to_string((first + i * (first + 3)) % 20) + " ";
+  return text;
+}
+
 }  // namespace hydramix::test

@@ -144,6 +144,15 @@ TEST_F(TokenizerFile, NamesTheKeyThatIsNotBerts) {
   expect_refused([](json& f) { f["added_tokens"][0]["content"] = ""; }, "added_tokens[0].content");
   EXPECT_THROW_WITH(Tokenizer::load(write("broken.json", "{\"model\": ")), Error,
                     "broken.json: is not JSON at byte");
+  EXPECT_THROW_WITH(Tokenizer::load(write("deep.json", "{\"model\": " + std::string(100'000, '['))),
+                    Error, "deep.json: is nested deeper than 64 levels");
+}
+
+TEST_F(TokenizerFile, AByteOrderMarkIsNoPartOfTheFirstToken) {
+  const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nword\n";
+  const auto plain = Tokenizer::load(write("plain.txt", vocabulary));
+  const auto marked = Tokenizer::load(write("marked.txt", "\xEF\xBB\xBF" + vocabulary));
+  EXPECT_EQ(marked.fingerprint(), plain.fingerprint());
 }
 
 }  // namespace

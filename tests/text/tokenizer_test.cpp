@@ -86,6 +86,29 @@ TEST(Tokenizer, GivesTheIdsAndOffsetsOfHuggingFace) {
   EXPECT_EQ(compared, 422);
 }
 
+// Texts on which versions of Unicode differ, and pairs around the maximal length.
+TEST(Tokenizer, GivesWhatHuggingFaceGivesWhereUnicodeVersionsDiffer) {
+  const json file = golden("tokenizer.json");
+  EXPECT_NE(file["library"].get<std::string>().find("tokenizers 0.23"), std::string::npos);
+  const auto tokens = file["tokens"].get<std::vector<std::string>>();
+  const Tokenizer uncased = Tokenizer::from_tokens(tokens, {}, "golden");
+  const Tokenizer cased = Tokenizer::from_tokens(tokens, TokenizerOptions::cased(), "golden");
+  EXPECT_EQ(file["cases"].size(), 148U);
+  for (const auto& example : file["cases"]) {
+    const Tokenizer& tokenizer = example["cased"] ? cased : uncased;
+    const json& input = example["input"];
+    const int64_t max_length = example["max_length"];
+    const Encoding encoding = input.is_string()
+                                  ? tokenizer.encode(input.get<std::string>(), max_length)
+                                  : tokenizer.encode_pair(input[0].get<std::string>(),
+                                                          input[1].get<std::string>(), max_length);
+    EXPECT_EQ(encoding.ids, example["ids"].get<Ids>()) << input;
+    EXPECT_EQ(encoding.offsets, example["offsets"].get<Spans>()) << input;
+    EXPECT_EQ(encoding.type_ids, example["type_ids"].get<Ids>()) << input;
+    EXPECT_EQ(tokenizer.decode(encoding.ids), example["decoded"].get<std::string>()) << input;
+  }
+}
+
 // Random text that exercises every rule: each draw is from one of these sets.
 class RandomText {
  public:
@@ -261,6 +284,7 @@ TEST(Tokenizer, TruncatesTheLongerOfAPair) {
   EXPECT_EQ(lengths(4, 4, 7), (Lengths{3, 4}));
   EXPECT_EQ(lengths(8, 4, 7), (Lengths{4, 3}));
   EXPECT_EQ(lengths(8, 8, 7), (Lengths{3, 4}));
+  EXPECT_EQ(lengths(9, 8, 5), (Lengths{2, 3})) << "no word after the eighth token counts";
   EXPECT_EQ(lengths(8, 2, 7), (Lengths{5, 2}));
   EXPECT_EQ(lengths(8, 8, 0), (Lengths{0, 0}));
   EXPECT_EQ(tokenizer.encode("a b a b", 4).ids, (Ids{2, 5, 6, 3}));
@@ -305,6 +329,7 @@ TEST(Tokenizer, RefusesInvalidUtf8AndNamesTheByte) {
   refused("\xED\xA0\x80", "byte 0 (0xED)");      // a surrogate
   refused("\xF4\x90\x80\x80", "byte 0 (0xF4)");  // beyond U+10FFFF
   refused("\xF0\x9F\x98", "byte 0 (0xF0)");
+  EXPECT_THROW_WITH(tokenizer.encode("a a a a \xFF", 3), Error, "byte 8 (0xFF)");
 }
 
 TEST(Tokenizer, DecodesLikeHuggingFace) {

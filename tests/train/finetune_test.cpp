@@ -7,7 +7,7 @@
 #include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/glue.h"
-#include "train/sentence_classification.h"
+#include "train/example_training.h"
 #include "train/trained_model.h"
 
 namespace hydramix {
@@ -316,18 +316,18 @@ TEST_F(FinetuneTest, LengthsMustFitTheModel) {
 
 struct Examples {
   const SentenceTask& task = sentence_task("STS-B");
-  std::vector<EncodedSentence> train, dev;
+  std::vector<EncodedExample> train, dev;
 
   Examples() {
     for (int i = 0; i < 11; ++i) {
       std::vector<int32_t> ids{2};
       for (int k = 0; k <= i % 5; ++k) ids.push_back(5 + (3 * i + k) % 20);
       ids.push_back(3);
-      const EncodedSentence one{ids, std::vector<int32_t>(ids.size()), i * 0.4, i + 1};
+      const EncodedExample one{ids, std::vector<int32_t>(ids.size()), {i * 0.4}, i + 1};
       (i < 7 ? train : dev).push_back(one);
     }
   }
-  SentenceClassification classification(int64_t epochs) const {
+  ExampleTraining classification(int64_t epochs) const {
     torch::manual_seed(8);
     SequenceClassifier model(test::tiny_bert("hydra"), ClassifierOptions{1, "cls", 0.2});
     model->to(torch::kFloat64);
@@ -335,7 +335,7 @@ struct Examples {
   }
 };
 
-TEST(SentenceClassificationTest, RanksAddUpToTheWholeEvaluation) {
+TEST(ExampleTrainingTest, RanksAddUpToTheWholeEvaluation) {
   const Examples examples;
   auto task = examples.classification(1);
   const auto whole = task.evaluate(0, 1);
@@ -348,7 +348,7 @@ TEST(SentenceClassificationTest, RanksAddUpToTheWholeEvaluation) {
     EXPECT_NEAR(first[i] + second[i], whole[i + 2], 1e-12);
 }
 
-TEST(SentenceClassificationTest, AnEpochSeesEveryExampleOnceHoweverItIsCut) {
+TEST(ExampleTrainingTest, AnEpochSeesEveryExampleOnceHoweverItIsCut) {
   const Examples examples;
   const auto gradient = [&](int64_t at_once) {
     auto task = examples.classification(2);

@@ -5,9 +5,36 @@
 #include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
+#include "train/metrics.h"
 
 namespace hydramix {
 namespace {
+
+TEST(RunFolderTest, NothingInsideTheFolderHoldsItsLock) {
+  const test::TemporaryFolder folder;
+  const RunFolder first(folder / "run");
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "run"))
+    std::filesystem::remove(entry.path());
+  EXPECT_THROW_WITH(RunFolder(folder / "run"), Error, "another run is writing into this folder");
+}
+
+TEST(MetricsTest, DamagedLinesAreAnnouncedAndAnIncompleteLastLineIsNot) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const std::string sound = "{\"step\":1,\"loss\":2.5}\n";
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& warning) { warnings.push_back(warning); };
+  write_file(path, sound + "{\"step\":2,\"lo");
+  { const Metrics metrics(path, 5, warn); }
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_EQ(read_file(path), sound);
+  write_file(path, sound + "{\"st\x80p\":2}\n" + std::string(100'000, '[') + "\n");
+  { const Metrics metrics(path, 5, warn); }
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("2 of 3 lines damaged, the first is line 2"), std::string::npos)
+      << warnings[0];
+  EXPECT_EQ(read_file(path), sound);
+}
 
 TEST(RunFolderTest, RunsOfEarlierVersionsGetTheirImpliedOptions) {
   const test::TemporaryFolder folder;

@@ -53,6 +53,21 @@ inline MatrixPicture labelled_picture(int64_t rows, int64_t cols) {
   return picture;
 }
 
+inline std::string decode_base64(const std::string& text) {
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  EXPECT_EQ(text.size() % 4, 0u);
+  std::string out;
+  unsigned held = 0, bits = 0;
+  for (const char c : text.substr(0, text.find('='))) {
+    const std::size_t digit = digits.find(c);
+    EXPECT_NE(digit, std::string::npos) << c;
+    held = (held << 6 | static_cast<unsigned>(digit)) & 0xFFFFu;
+    bits += 6;
+    if (bits >= 8) out += static_cast<char>(held >> (bits -= 8) & 0xFFu);
+  }
+  return out;
+}
+
 inline Canvas read_png(const std::filesystem::path& path) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

@@ -33,21 +33,6 @@ int64_t integer(const XmlElement& element, const std::string& attribute) {
   return std::stoll(element.attributes.at(attribute));
 }
 
-std::string decode_base64(const std::string& text) {
-  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  EXPECT_EQ(text.size() % 4, 0u);
-  std::string out;
-  unsigned held = 0, bits = 0;
-  for (const char c : text.substr(0, text.find('='))) {
-    const std::size_t digit = digits.find(c);
-    EXPECT_NE(digit, std::string::npos) << c;
-    held = (held << 6 | static_cast<unsigned>(digit)) & 0xFFFFu;
-    bits += 6;
-    if (bits >= 8) out += static_cast<char>(held >> (bits -= 8) & 0xFFu);
-  }
-  return out;
-}
-
 // The other tests rely on this reader, so it must refuse broken files.
 TEST(XmlReader, RefusesWhatIsNotWellFormed) {
   const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";

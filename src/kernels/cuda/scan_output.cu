@@ -33,10 +33,10 @@ template <int P, int N, bool kStates>
 __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
   using Plan = Plan<P, N, kStates>;
   constexpr int kThreads = 256;
-  extern __shared__ __align__(128) uint8_t shared[];
+  extern __shared__ __align__(1024) uint8_t shared[];
   // Aligned, because pairs of them are read at once.
   __shared__ __align__(16) float reach[2][2][kTile], entry[2][2][kTile];  // [stage][direction]
-  __shared__ __align__(16) float delta[2][kTile], masked_logs[16];
+  __shared__ __align__(16) float delta[2][kTile];
 
   const int tile = blockIdx.x, group = blockIdx.y / a.runs, run = blockIdx.y % a.runs;
   const int length = ceil_div(a.parts.per_group, a.runs);
@@ -44,17 +44,9 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
   const int last_part = min(first_part + length, (group + 1) * a.parts.per_group);
   const Span s = redo.tile;
   const int thread = thread_number();
-  const int warp = thread / 32, lane = thread % 32, g = lane >> 2, c = lane & 3;
+  const int warp = thread / 32, lane = thread % 32;
   const uint32_t base = shared_address(shared);
   const uint32_t stages = base + 2 * Plan::kRows;
-  const int row0 = 16 * warp + g, row1 = row0 + 8;
-  uint32_t columns_at[P / 16];  // address of 16 columns of x for a lane, in the first 16 rows
-#pragma unroll
-  for (int j = 0; j < P / 16; ++j) {
-    columns_at[j] = Tile<P>::offset(lane & 15, 2 * j + (lane >> 4));
-    keep(columns_at[j]);
-  }
-  if (thread < 16) masked_logs[thread] = kMaskedLog;
 
 #pragma unroll
   for (int d = 0; d < 2; ++d) {
@@ -85,20 +77,25 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
   pack_products</*kTransposed=*/false>(diagonal, warp, add_products, products, diagonal_products);
   __syncthreads();  // all have read b: the stages overwrite it from here on
 
-  // Thread i handles row i % 128 of direction i / 128.
-  const RowLogs logs{thread / kTile, thread % kTile, a.shift,
-                     a.on[thread / kTile] && redo.window.has(thread % kTile), s};
+  // Thread i handles row i % 128 of direction i / 128. In the loop below numbers that follow from
+  // the number of the thread are computed again for each part, to save registers.
+  const auto row_logs = [&] {
+    const int i = thread_number();
+    return RowLogs{i / kTile, i % kTile, a.shift, a.on[i / kTile] && redo.window.has(i % kTile), s};
+  };
 #pragma unroll
-  for (int stage = 0; stage < 2; ++stage)
+  for (int stage = 0; stage < 2; ++stage) {
+    const auto logs = row_logs();
     logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-  const RowCopies<P, kThreads> copies(a.in.x.stride, thread);
-  const BFloat16* x_rows = a.in.x.data + s.begin * a.in.x.stride;
+  }
   const auto start_copies = [&](int part, int stage) {
-    const int head = part / a.parts.per_head;
+    const int head = a.parts.head(part);
+    const auto logs = row_logs();
     logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
                       a.decays.sums(logs.d, head), a.decays.entries(logs.d, head));
     const uint32_t to = stages + stage * Plan::kStage;
-    copies.start(to, x_rows + part * P, redo.window.low, redo.window.high);
+    RowCopies<P, kThreads>(a.in.x.data + s.begin * a.in.x.stride, a.in.x.stride, thread_number())
+        .start(to, part * P, a.in.x.stride, redo.window.low, redo.window.high, thread_number());
     if constexpr (kStates)
       for (int d = 0; d < 2; ++d)
         if (a.on[d])
@@ -107,61 +104,35 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
               a.states +
                   ((static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part) *
                       (P * N),
-              thread);
+              thread_number());
     commit_copies();
   };
-  const auto delta_of_part = [&](int part) {
-    return logs.d == 0 ? delta_of(a.in, part / a.parts.per_head, s, logs.r) : 0.0f;
+  LoadedDelta next_delta;
+  const auto load_delta = [&](int part) {
+    const int i = thread_number();
+    if (i < kTile) next_delta.load(a.in, a.parts.head(part), s, i);
   };
-  float next_delta;
   start_copies(first_part, 0);
-  next_delta = delta_of_part(first_part);
+  load_delta(first_part);
   for (int part = first_part; part < last_part; ++part) {
     const int stage = (part - first_part) & 1;
-    if (logs.d == 0) delta[stage][logs.r] = next_delta;
+    if (const int i = thread_number(); i < kTile)
+      delta[stage][i] = next_delta.value(a.in.delta_is_float);
     wait_copies<0>();
+    publish_copies();
     __syncthreads();
     if (part + 1 < last_part) {
       start_copies(part + 1, stage ^ 1);
-      next_delta = delta_of_part(part + 1);
+      load_delta(part + 1);
     }
+    const int lane = thread_number() % 32, c = lane & 3, row0 = 16 * warp + (lane >> 2),
+              row1 = row0 + 8;
     const uint32_t x = stages + stage * Plan::kStage;
     const float r[2][2] = {{reach[stage][0][row0], reach[stage][0][row1]},
                            {reach[stage][1][row0], reach[stage][1][row1]}};
-    float acc[P / 8][4] = {};
-    // acc += a 16 x 16 block of the matrix, at columns 16 k, times x.
-    const auto multiply_block = [&](const uint32_t(&matrix)[4], int k) {
-#pragma unroll
-      for (int j = 0; j < P / 16; ++j) {
-        uint32_t b[4];
-        load_transposed(b, x + columns_at[j] + k * Tile<P>::bytes(16));
-        multiply(acc[2 * j], matrix, b[0], b[1]);
-        multiply(acc[2 * j + 1], matrix, b[2], b[3]);
-      }
-    };
-    // No branch, so that blocks overlap. The block on the diagonal is masked: its decays are zero.
-    const auto multiply_blocks = [&](auto first) {
-#pragma unroll
-      for (int k = decltype(first)::value; k < decltype(first)::value + 4; ++k) {
-        const float* entries =
-            k == warp ? masked_logs : entry[stage][k < warp ? 0 : 1] + 16 * k + 2 * c;
-        const float reach0 = k < warp ? r[0][0] : r[1][0], reach1 = k < warp ? r[0][1] : r[1][1];
-        const float2 e0 = *reinterpret_cast<const float2*>(entries);
-        const float2 e1 = *reinterpret_cast<const float2*>(entries + 8);
-        const uint32_t decays[4] = {pack(power_of_two(reach0 - e0.x), power_of_two(reach0 - e0.y)),
-                                    pack(power_of_two(reach1 - e0.x), power_of_two(reach1 - e0.y)),
-                                    pack(power_of_two(reach0 - e1.x), power_of_two(reach0 - e1.y)),
-                                    pack(power_of_two(reach1 - e1.x), power_of_two(reach1 - e1.y))};
-        uint32_t matrix[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) matrix[i] = multiply_pair(products[k][i], decays[i]);
-        multiply_block(matrix, k);
-      }
-    };
-    multiply_blocks(Int<0>{});
-    if (s.rows > kTile / 2) multiply_blocks(Int<4>{});
     // The block on the diagonal, where both directions meet.
-    if (16 * warp < s.rows) {
+    uint32_t on_diagonal[4];
+    {
       float m[2][4];
 #pragma unroll
       for (int t = 0; t < 2; ++t)
@@ -176,10 +147,40 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
           m[t][e] = forward || diagonal.in(1, t, e) ? v : 0.0f;
         }
       if (diagonal.here) diagonal.add(m, delta[stage][row0], delta[stage][row1]);
-      const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
-                                  pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
-      multiply_block(matrix, warp);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        on_diagonal[i] = pack(m[i / 2][i % 2 * 2], m[i / 2][i % 2 * 2 + 1]);
     }
+    float acc[P / 8][4];
+    if constexpr (!kWarpgroups)
+#pragma unroll
+      for (int j = 0; j < P / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) acc[j][e] = 0;
+    begin_products();
+    // No branch, so that blocks overlap.
+    const auto multiply_blocks = [&](auto first) {
+#pragma unroll
+      for (int k = decltype(first)::value; k < decltype(first)::value + 4; ++k) {
+        const float* entries = entry[stage][k < warp ? 0 : 1] + 16 * k + 2 * c;
+        const float reach0 = k < warp ? r[0][0] : r[1][0], reach1 = k < warp ? r[0][1] : r[1][1];
+        const float2 e0 = *reinterpret_cast<const float2*>(entries);
+        const float2 e1 = *reinterpret_cast<const float2*>(entries + 8);
+        const uint32_t decays[4] = {pack(power_of_two(reach0 - e0.x), power_of_two(reach0 - e0.y)),
+                                    pack(power_of_two(reach1 - e0.x), power_of_two(reach1 - e0.y)),
+                                    pack(power_of_two(reach0 - e1.x), power_of_two(reach0 - e1.y)),
+                                    pack(power_of_two(reach1 - e1.x), power_of_two(reach1 - e1.y))};
+        uint32_t matrix[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          matrix[i] = k == warp ? on_diagonal[i] : multiply_pair(products[k][i], decays[i]);
+        begin_products();
+        add_product_with_rows<P>(acc, matrix, x, k, lane, k > 0);
+        wait_for_products<1>();  // A of more products would not fit in the registers
+      }
+    };
+    multiply_blocks(Int<0>{});
+    if (s.rows > kTile / 2) multiply_blocks(Int<4>{});
     if constexpr (kStates)
 #pragma unroll
       for (int d = 0; d < 2; ++d)
@@ -187,10 +188,11 @@ __device__ __forceinline__ void output_tile(const Arguments& a, Redo& redo) {
           add_state_product<P, N>(acc, base + d * Plan::kRows, 16 * warp, power_of_two(r[d][0]),
                                   power_of_two(r[d][1]),
                                   x + Tile<P>::bytes(kTile) + d * Plan::kState, lane);
+    wait_for_products<0>();
     __syncthreads();  // all have read x: its rows may be overwritten
     uint32_t seen = 0;
-    store_rows<P>(acc, shared + 2 * Plan::kRows + stage * Plan::kStage, 16 * warp,
-                  a.y.data + s.begin * a.y.stride + part * P, a.y.stride, redo.window, lane, seen);
+    RowStores<P>(a.y.data + s.begin * a.y.stride, a.y.stride, 16 * warp, lane)
+        .store(acc, x, 16 * warp, part * P, a.y.stride, redo.window, lane, seen);
     redo.add(seen);
   }
 }

@@ -18,6 +18,7 @@
 
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/scan_common.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 namespace hydramix::cuda {
 
@@ -40,6 +41,10 @@ struct Parts {
         per_head(s.P / P),
         per_group(count / s.G) {}
   __host__ __device__ int state() const { return P * N; }
+  // A division costs 40 instructions, and most heads have one part.
+  __device__ __forceinline__ int head(int part) const {
+    return per_head == 1 ? part : part / per_head;
+  }
 };
 
 // sum and entry of every direction, head and token: (2, 2, H, n).
@@ -174,43 +179,41 @@ __device__ __forceinline__ void load_rows(uint32_t to, const BFloat16* from, int
   }
 }
 
-// Repeated copies of a tile's rows by kThreads threads: the addresses of a thread are computed
-// once.
+// Repeated copies of a tile's rows by kThreads threads. A thread keeps the address of its first
+// piece; the others differ by constants.
 template <int W, int kThreads>
 class RowCopies {
  public:
-  __device__ __forceinline__ RowCopies(int64_t row_stride, int thread)
-      : row_(thread / kPieces),
-        step_(kRows * row_stride),
-        within_(row_ * row_stride + thread % kPieces * 8),
-        offset_(Tile<W>::offset(row_, thread % kPieces)) {}
+  // from: the row of the tile's first token.
+  __device__ __forceinline__ RowCopies(const BFloat16* from, int64_t row_stride, int thread)
+      : from_(from + thread / kPieces * row_stride + thread % kPieces * 8) {}
 
-  // `first`: the row of the tile's first token; rows [low, high) of the tile are copied.
-  __device__ __forceinline__ void start(uint32_t to, const BFloat16* first, int low,
-                                        int high) const {
-    if (kRows > kTile && row_ >= kTile) return;
-    const BFloat16* from = first + within_;
+  // Copies from `offset` values after the first row on: rows [low, high), zeros for the others.
+  __device__ __forceinline__ void start(uint32_t to, int64_t offset, int64_t row_stride, int low,
+                                        int high, int thread) const {
+    const int row = thread / kPieces;
+    if (kRows > kTile && row >= kTile) return;
+    const uint32_t first = to + Tile<W>::offset(row, thread % kPieces);
+    const BFloat16* from = from_ + offset;
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
-      const int r = row_ + i * kRows;
+      const int r = row + i * kRows;
       // Rows that are a multiple of eight apart are permuted alike.
-      const uint32_t at = kRows % 8 == 0
-                              ? offset_ + i * kRows * W * 2
-                              : Tile<W>::offset(r, static_cast<int>(threadIdx.x) % kPieces);
-      copy_async(to + at, from, r >= low && r < high);
-      from += step_;
+      const uint32_t at =
+          kRows % 8 == 0 ? first + i * kRows * W * 2 : to + Tile<W>::offset(r, thread % kPieces);
+      copy_async(at, from, r >= low && r < high);
+      from += kRows * row_stride;
     }
   }
-  __device__ __forceinline__ void start(uint32_t to, const BFloat16* first, int rows) const {
-    start(to, first, 0, rows);
+  __device__ __forceinline__ void start(uint32_t to, int64_t offset, int64_t row_stride, int rows,
+                                        int thread) const {
+    start(to, offset, row_stride, 0, rows, thread);
   }
 
  private:
   static constexpr int kPieces = Tile<W>::kPieces, kRows = kThreads / kPieces;
   static constexpr int kSteps = kRows > kTile ? 1 : kTile / kRows;
-  int row_;
-  int64_t step_, within_;
-  uint32_t offset_;
+  const BFloat16* from_;
 };
 
 // The memory layout of a state: 8 x 8 blocks of P x N, the blocks row by row, each 128 bytes.
@@ -291,15 +294,29 @@ __device__ __forceinline__ void pack_products(const DiagonalBlock& diagonal, int
     diagonal_products[i] = pack(forward[i / 2][i % 2 * 2], forward[i / 2][i % 2 * 2 + 1]);
 }
 
-// delta of a row plus the diagonal.
-__device__ __forceinline__ float delta_of(const ScanInputs<BFloat16>& in, int head, const Span& s,
-                                          int r) {
-  if (r >= s.rows) return 0;
-  float v = in.diagonal != nullptr ? in.diagonal[head] : 0.0f;
-  if (in.delta.data != nullptr)
-    v += load_any(in.delta.data, (s.begin + r) * in.delta.stride + head, in.delta_is_float);
-  return v;
-}
+// delta of a row plus the diagonal, loaded before they are needed: what is computed with a value
+// waits for its load.
+class LoadedDelta {
+ public:
+  __device__ __forceinline__ void load(const ScanInputs<BFloat16>& in, int head, const Span& s,
+                                       int r) {
+    diagonal_ = 0;
+    bits_ = 0;
+    if (r >= s.rows) return;
+    if (in.diagonal != nullptr) diagonal_ = in.diagonal[head];
+    if (in.delta.data == nullptr) return;
+    const int64_t at = (s.begin + r) * in.delta.stride + head;
+    bits_ = in.delta_is_float ? static_cast<const uint32_t*>(in.delta.data)[at]
+                              : static_cast<const uint16_t*>(in.delta.data)[at];
+  }
+  __device__ __forceinline__ float value(bool is_float) const {
+    return diagonal_ + __uint_as_float(is_float ? bits_ : bits_ << 16);
+  }
+
+ private:
+  float diagonal_;
+  uint32_t bits_;
+};
 
 // acc (16 x P) += rows (16 x N, of a tile in shared memory, each scaled) state^T (N x P).
 template <int P, int N>
@@ -307,57 +324,79 @@ __device__ __forceinline__ void add_state_product(float (&acc)[P / 8][4], uint32
                                                   int first_row, float scale0, float scale1,
                                                   uint32_t state, int lane) {
   constexpr int kSteps = N / 16;
+  const uint32_t pair0 = pack(scale0, scale0), pair1 = pack(scale1, scale1);
   uint32_t a[kSteps][4];
 #pragma unroll
   for (int k = 0; k < kSteps; ++k) {
     Tile<N>::a(a[k], rows, first_row, 2 * k, lane);
-    a[k][0] = pack(low(a[k][0]) * scale0, high(a[k][0]) * scale0);
-    a[k][1] = pack(low(a[k][1]) * scale1, high(a[k][1]) * scale1);
-    a[k][2] = pack(low(a[k][2]) * scale0, high(a[k][2]) * scale0);
-    a[k][3] = pack(low(a[k][3]) * scale1, high(a[k][3]) * scale1);
-  }
-  // Blocks 4 q .. 4 q + 3: two steps of one column of P / 8, or both columns when N is 16.
 #pragma unroll
-  for (int q = 0; q < P / 8 * (N / 8) / 4; ++q) {
-    uint32_t b[4];
-    load_matrices(b, state + (q * 32 + lane) * 16);
-    if constexpr (kSteps == 1) {
-      multiply(acc[2 * q], a[0], b[0], b[1]);
-      multiply(acc[2 * q + 1], a[0], b[2], b[3]);
-    } else {
-      const int column = q / (kSteps / 2), k = q % (kSteps / 2) * 2;
-      multiply(acc[column], a[k], b[0], b[1]);
-      multiply(acc[column], a[k + 1], b[2], b[3]);
+    for (int i = 0; i < 4; ++i) a[k][i] = multiply_pair(a[k][i], i % 2 == 0 ? pair0 : pair1);
+    if constexpr (kWarpgroups) {
+      begin_products();
+      add_product_with_state<P, N>(acc, a[k], state, k);
+      wait_for_products<1>();
+    }
+  }
+  if constexpr (!kWarpgroups) {
+    // Blocks 4 q .. 4 q + 3: two steps of one column of P / 8, or both columns when N is 16.
+#pragma unroll
+    for (int q = 0; q < P / 8 * (N / 8) / 4; ++q) {
+      uint32_t b[4];
+      load_matrices(b, state + (q * 32 + lane) * 16);
+      if constexpr (kSteps == 1) {
+        multiply(acc[2 * q], a[0], b[0], b[1]);
+        multiply(acc[2 * q + 1], a[0], b[2], b[3]);
+      } else {
+        const int column = q / (kSteps / 2), k = q % (kSteps / 2) * 2;
+        multiply(acc[column], a[k], b[0], b[1]);
+        multiply(acc[column], a[k + 1], b[2], b[3]);
+      }
     }
   }
 }
 
-// Rows first .. first + 15 of (rows, P), held by a warp as sums of products, to global memory if
-// they are in the window. They pass through the same rows of a tile in shared memory, which no
-// other warp reads. Records in `seen` values that are not finite.
+// Stores rows first .. first + 15 of (rows, P), which a warp holds as sums of products, to global
+// memory if they are in the window. They pass through the same rows of a tile in shared memory,
+// which no other warp reads. A lane keeps few addresses: the others differ by constants.
 template <int P>
-__device__ __forceinline__ void store_rows(const float (&acc)[P / 8][4], uint8_t* tile, int first,
-                                           BFloat16* to, int64_t row_stride, const Window& window,
-                                           int lane, uint32_t& seen) {
-  const int g = lane >> 2, c = lane & 3;
+class RowStores {
+ public:
+  // to: where the tile's row 0 goes.
+  __device__ __forceinline__ RowStores(BFloat16* to, int64_t row_stride, int first, int lane)
+      : to_(to + (first + lane / kPieces) * row_stride + lane % kPieces * 8) {}
+
+  // Records in `seen` values that are not finite.
+  __device__ __forceinline__ void store(const float (&acc)[P / 8][4], uint32_t tile, int first,
+                                        int column, int64_t row_stride, const Window& window,
+                                        int lane, uint32_t& seen) const {
+    const uint32_t mine = tile + Tile<P>::pair(first + (lane >> 2), 2 * (lane & 3));
 #pragma unroll
-  for (int j = 0; j < P / 8; ++j) {
-    const uint32_t upper = pack(acc[j][0], acc[j][1]), lower = pack(acc[j][2], acc[j][3]);
-    *reinterpret_cast<uint32_t*>(tile + Tile<P>::pair(first + g, 8 * j + 2 * c)) = upper;
-    *reinterpret_cast<uint32_t*>(tile + Tile<P>::pair(first + g + 8, 8 * j + 2 * c)) = lower;
-    note(seen, upper);
-    note(seen, lower);
-  }
-  __syncwarp();
-  constexpr int kPieces = Tile<P>::kPieces;
+    for (int j = 0; j < P / 8; ++j) {
+      const uint32_t upper = pack(acc[j][0], acc[j][1]), lower = pack(acc[j][2], acc[j][3]);
+      // The permutation of a row's pieces is an exclusive or, and rows 8 apart have the same.
+      store_shared(mine ^ (j * 16), upper);
+      store_shared((mine ^ (j * 16)) + Tile<P>::bytes(8), lower);
+      note(seen, upper);
+      note(seen, lower);
+    }
+    __syncwarp();
+    const int row = first + lane / kPieces;
+    const uint32_t line = tile + Tile<P>::offset(row, lane % kPieces);
+    BFloat16* to = to_ + column;
 #pragma unroll
-  for (int i = lane; i < 16 * kPieces; i += 32) {
-    const int r = first + i / kPieces, piece = i % kPieces;
-    if (window.has(r))
-      *reinterpret_cast<uint4*>(to + r * row_stride + piece * 8) =
-          *reinterpret_cast<const uint4*>(tile + Tile<P>::offset(r, piece));
+    for (int i = 0; i < 16 / kStep; ++i) {
+      // Rows kStep apart: the permutation differs by a constant.
+      const uint32_t turn = P == 64 && i % 2 == 1 ? 64 : 0;
+      if (window.has(row + i * kStep))
+        store_global(to, load_shared((line ^ turn) + Tile<P>::bytes(i * kStep)));
+      to += kStep * row_stride;
+    }
   }
-}
+
+ private:
+  static constexpr int kPieces = Tile<P>::kPieces, kStep = 32 / kPieces;
+  BFloat16* to_;
+};
 
 // Lets a kernel use more shared memory than the default limit.
 template <typename Kernel>

@@ -41,22 +41,26 @@ struct Plan {
 template <int P, int N>
 __device__ __forceinline__ void through_state(float (&sum)[N / 8][4], uint32_t tile, int first_row,
                                               uint32_t state, int lane) {
+  if constexpr (kWarpgroups && (N == 32 || N == 64)) {
+    rows_times_state<P, N>(sum, tile + Tile<P>::bytes(first_row / 64 * 64), state);
+  } else {
 #pragma unroll
-  for (int j = 0; j < N / 8; ++j)
+    for (int j = 0; j < N / 8; ++j)
 #pragma unroll
-    for (int e = 0; e < 4; ++e) sum[j][e] = 0;
+      for (int e = 0; e < 4; ++e) sum[j][e] = 0;
 #pragma unroll
-  for (int k = 0; k < P / 16; ++k) {
-    uint32_t m[4];
-    Tile<P>::a(m, tile, first_row, 2 * k, lane);
+    for (int k = 0; k < P / 16; ++k) {
+      uint32_t m[4];
+      Tile<P>::a(m, tile, first_row, 2 * k, lane);
 #pragma unroll
-    for (int j = 0; j < N / 16; ++j) {
-      // Blocks (2 k, 2 j), (2 k + 1, 2 j), (2 k, 2 j + 1), (2 k + 1, 2 j + 1), each transposed.
-      const int block = (2 * k + ((lane >> 3) & 1)) * (N / 8) + 2 * j + (lane >> 4);
-      uint32_t b[4];
-      load_transposed(b, state + (block * 8 + (lane & 7)) * 16);
-      multiply(sum[2 * j], m, b[0], b[1]);
-      multiply(sum[2 * j + 1], m, b[2], b[3]);
+      for (int j = 0; j < N / 16; ++j) {
+        // Blocks (2 k, 2 j), (2 k + 1, 2 j), (2 k, 2 j + 1), (2 k + 1, 2 j + 1), each transposed.
+        const int block = (2 * k + ((lane >> 3) & 1)) * (N / 8) + 2 * j + (lane >> 4);
+        uint32_t b[4];
+        load_transposed(b, state + (block * 8 + (lane & 7)) * 16);
+        multiply(sum[2 * j], m, b[0], b[1]);
+        multiply(sum[2 * j + 1], m, b[2], b[3]);
+      }
     }
   }
 }
@@ -67,9 +71,9 @@ __device__ __forceinline__ void through_state(float (&sum)[N / 8][4], uint32_t t
 template <int N>
 __device__ __forceinline__ float2 gather_rows(float (&total)[N / 8][4],
                                               const float (&sum)[N / 8][4], const float (&scale)[2],
-                                              const bool (&in)[2], const uint8_t* with, int row0,
-                                              int c) {
+                                              const bool (&in)[2], uint32_t with, int row0, int c) {
   float dots[2] = {};
+  const uint32_t mine = with + Tile<N>::pair(row0, 2 * c);
 #pragma unroll
   for (int r = 0; r < 2; ++r)
     if (in[r])
@@ -77,8 +81,8 @@ __device__ __forceinline__ float2 gather_rows(float (&total)[N / 8][4],
       for (int j = 0; j < N / 8; ++j) {
         total[j][2 * r] += scale[r] * sum[j][2 * r];
         total[j][2 * r + 1] += scale[r] * sum[j][2 * r + 1];
-        const uint32_t w =
-            *reinterpret_cast<const uint32_t*>(with + Tile<N>::pair(row0 + 8 * r, 8 * j + 2 * c));
+        // The permutation of a row's pieces is an exclusive or, and rows 8 apart have the same.
+        const uint32_t w = load_shared_word((mine ^ (j * 16)) + Tile<N>::bytes(8 * r));
         dots[r] += sum[j][2 * r] * low(w) + sum[j][2 * r + 1] * high(w);
       }
 #pragma unroll
@@ -94,7 +98,7 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
     state_gradient_kernel(const Arguments a) {
   using Plan = Plan<P, N>;
   constexpr int kThreads = Plan::kThreads;
-  extern __shared__ __align__(128) uint8_t shared[];
+  extern __shared__ __align__(1024) uint8_t shared[];
   __shared__ float warp_sums[kThreads / 32];
   __shared__ __align__(16) float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
   const int tile = blockIdx.x, group = blockIdx.z;
@@ -123,34 +127,35 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
     return (static_cast<int64_t>(which) * a.layout.tiles + tile) * a.parts.count + part;
   };
   // Thread i handles row i % 128 of one direction; further threads have none.
-  const int logs_of = Plan::kDirections == 2 ? static_cast<int>(threadIdx.x) / kTile : blockIdx.y;
-  const bool has_logs = threadIdx.x < kTile * Plan::kDirections;
-  const RowLogs logs{logs_of, static_cast<int>(threadIdx.x) % kTile, a.shift,
-                     has_logs && a.on[logs_of & 1], s};
-  if (has_logs)
+  const auto row_logs = [&] {
+    const int i = thread_number();
+    const int of = Plan::kDirections == 2 ? i / kTile : blockIdx.y;
+    return RowLogs{of, i % kTile, a.shift, i < kTile * Plan::kDirections && a.on[of & 1], s};
+  };
+  if (threadIdx.x < kTile * Plan::kDirections)
 #pragma unroll
-    for (int stage = 0; stage < Plan::kStages; ++stage)
+    for (int stage = 0; stage < Plan::kStages; ++stage) {
+      const auto logs = row_logs();
       logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-  const RowCopies<P, kThreads> x_copies(a.in.x.stride, threadIdx.x),
-      dy_copies(a.dy.stride, threadIdx.x);
-  const BFloat16* x_rows = a.in.x.data + s.begin * a.in.x.stride;
-  const BFloat16* dy_rows = a.dy.data + s.begin * a.dy.stride;
+    }
   const auto start_copies = [&](int part, int stage) {
-    if (has_logs)
+    if (const auto logs = row_logs(); logs.on)
       logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
-                        a.decays.sums(logs.d, part / a.parts.per_head),
-                        a.decays.entries(logs.d, part / a.parts.per_head));
+                        a.decays.sums(logs.d, a.parts.head(part)),
+                        a.decays.entries(logs.d, a.parts.head(part)));
     const uint32_t to = base + kFirstStage + stage * Plan::kStage;
-    x_copies.start(to, x_rows + part * P, s.rows);
-    dy_copies.start(to + Plan::kX, dy_rows + part * P, s.rows);
+    RowCopies<P, kThreads>(a.in.x.data + s.begin * a.in.x.stride, a.in.x.stride, thread_number())
+        .start(to, part * P, a.in.x.stride, s.rows, thread_number());
+    RowCopies<P, kThreads>(a.dy.data + s.begin * a.dy.stride, a.dy.stride, thread_number())
+        .start(to + Plan::kX, part * P, a.dy.stride, s.rows, thread_number());
 #pragma unroll
     for (int i = 0; i < Plan::kDirections; ++i) {
       const int which = Plan::kDirections == 2 ? i : blockIdx.y;
       if (!a.on[which]) continue;
       const int64_t at = state_at(which, part) * (P * N);
       const uint32_t state = to + 2 * Plan::kX + 2 * i * Plan::kState;
-      load_state<P, N, kThreads>(state, a.states + at, threadIdx.x);
-      load_state<P, N, kThreads>(state + Plan::kState, a.dstates + at, threadIdx.x);
+      load_state<P, N, kThreads>(state, a.states + at, thread_number());
+      load_state<P, N, kThreads>(state + Plan::kState, a.dstates + at, thread_number());
     }
     commit_copies();
   };
@@ -162,7 +167,7 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
   const bool enters[2] = {entering.rows.has(row0), entering.rows.has(row1)};
   const bool leaves[2] = {leaving.rows.has(row0), leaving.rows.has(row1)};
   const auto far_of = [&](int part) {
-    return on ? a.decays.sums(d, part / a.parts.per_head)[far_token(d, s)] : 0.0f;
+    return on ? a.decays.sums(d, a.parts.head(part))[far_token(d, s)] : 0.0f;
   };
   float dc[N / 8][4] = {}, db[N / 8][4] = {};
   float next_far = far_of(first);
@@ -172,6 +177,7 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
     if (Plan::kStages == 1 && part > first) start_copies(part, 0);
     const float far = next_far;
     wait_copies<0>();
+    publish_copies();
     __syncthreads();
     if (Plan::kStages == 2 && part + 1 < last) start_copies(part + 1, stage ^ 1);
     if (part + 1 < last) next_far = far_of(part + 1);
@@ -184,9 +190,9 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
     if (on) {
       float sum[N / 8][4];
       through_state<P, N>(sum, base + at + Plan::kX, 16 * warp, base + state, lane);
-      const float2 dreach = gather_rows<N>(dc, sum, w, enters, shared + c_at, row0, c);
+      const float2 dreach = gather_rows<N>(dc, sum, w, enters, base + c_at, row0, c);
       through_state<P, N>(sum, base + at, 16 * warp, base + state + Plan::kState, lane);
-      const float2 dentry = gather_rows<N>(db, sum, u, leaves, shared + b_at, row0, c);
+      const float2 dentry = gather_rows<N>(db, sum, u, leaves, base + b_at, row0, c);
       if (c == 0) {
         float* reaches = place(a.gathered, a.parts, a.layout.n, 5 + 2 * d, part) + s.begin;
         float* entries = place(a.gathered, a.parts, a.layout.n, 6 + 2 * d, part) + s.begin;
@@ -194,10 +200,12 @@ __global__ void __launch_bounds__(Plan<P, N>::kThreads, 1)
         if (row1 < s.rows) reaches[row1] = dreach.y, entries[row1] = dentry.y;
       }
       float dot = 0;
-      for (int i = threadIdx.x % 256; i < P * N / 2; i += 256) {
-        const uint32_t v = reinterpret_cast<const uint32_t*>(shared + state)[i];
-        const uint32_t dv = reinterpret_cast<const uint32_t*>(shared + state + Plan::kState)[i];
-        dot += low(v) * low(dv) + high(v) * high(dv);
+      for (int i = threadIdx.x % 256; i < P * N / 8; i += 256) {
+        const uint4 v = load_shared(base + state + 16 * i);
+        const uint4 dv = load_shared(base + state + Plan::kState + 16 * i);
+        dot += low(v.x) * low(dv.x) + high(v.x) * high(dv.x) + low(v.y) * low(dv.y) +
+               high(v.y) * high(dv.y) + low(v.z) * low(dv.z) + high(v.z) * high(dv.z) +
+               low(v.w) * low(dv.w) + high(v.w) * high(dv.w);
       }
       // Four lanes have the same value of a row: only one adds it.
       dot = warp_sum((leaving.passes ? power_of_two(far) * dot : 0.0f) +

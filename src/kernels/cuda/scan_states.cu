@@ -44,23 +44,24 @@ template <int P, int N>
 __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   constexpr int kThreads = 2 * P, kEach = kTile / kThreads;
   constexpr int kU = Tile<P>::bytes(kTile), kStage = kU + Tile<N>::bytes(kTile);
-  extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ __align__(16) float weights[2][kTile];
+  extern __shared__ __align__(1024) uint8_t shared[];
+  __shared__ __align__(16) uint16_t weights[2][kTile];  // bfloat16
+  // The block is one warpgroup, and the rows of v are as wgmma wants them.
+  constexpr bool kTogether = kWarpgroups && P == 64 && (N == 64 || N == 32);
 
   const int part = blockIdx.x, d = blockIdx.z;
   if (!a.on[d]) return;
-  const int head = part / a.parts.per_head, group = part / a.parts.per_group;
+  const int head = a.parts.head(part), group = part / a.parts.per_group;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane >> 2, c = lane & 3;
   const Walk walk = walk_of(a.layout, blockIdx.y, d, a.pass.gradient);
   const float* sums = a.decays.sums(d, head);
   const float* entries = a.decays.entries(d, head);
-  const BFloat16* u = a.pass.u.data + part * P;
-  const BFloat16* v = a.pass.v[d].data + group * N;
   const int c_offset = !a.pass.gradient || a.shift == 0 ? 0 : d == 0 ? -1 : 1;
   const int way = walk.up ? 0 : 1;  // the direction of the walk
 
-  const RowCopies<P, kThreads> u_copies(a.pass.u.stride, threadIdx.x);
-  const RowCopies<N, kThreads> v_copies(a.pass.v[d].stride, threadIdx.x);
+  const RowCopies<P, kThreads> u_copies(a.pass.u.data + part * P, a.pass.u.stride, threadIdx.x);
+  const RowCopies<N, kThreads> v_copies(a.pass.v[d].data + group * N, a.pass.v[d].stride,
+                                        threadIdx.x);
   const auto span = [&](int i) {
     return i < walk.count ? tile_span(a.layout, walk.tile(i)) : Span{0, 0};
   };
@@ -72,30 +73,39 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   // are not finite. The rows of c are of the same sequence.
   const auto start_copies = [&](int i, const Span& s, const Window& rows) {
     const uint32_t stage = shared_address(shared) + (i & 1) * kStage;
-    u_copies.start(stage, u + s.begin * a.pass.u.stride, rows.low, rows.high);
-    v_copies.start(stage + kU, v + (s.begin + c_offset) * a.pass.v[d].stride, rows.low, rows.high);
+    u_copies.start(stage, s.begin * a.pass.u.stride, a.pass.u.stride, rows.low, rows.high,
+                   threadIdx.x);
+    v_copies.start(stage + kU, (s.begin + c_offset) * a.pass.v[d].stride, a.pass.v[d].stride,
+                   rows.low, rows.high, threadIdx.x);
     commit_copies();
   };
-  // The logarithm of the weight of each token of this thread.
-  const auto log_weights = [&](const Span& s, const Window& rows, float(&w)[kEach]) {
-    const float far = sums[far_token(d, s)];
+  // The weight of a token is 2^reach, or 2^(far - entry): loads reach, or entry, of each token of
+  // this thread, and returns far. Nothing is computed with them yet, which would wait for the
+  // loads.
+  const auto load_logs = [&](const Span& s, const Window& rows, float(&logs)[kEach]) {
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
       const int r = threadIdx.x + e * kThreads;
-      w[e] = !rows.has(r)      ? -kMaskedLog
-             : a.pass.gradient ? reach_of(sums, d, a.shift, s, r)
-                               : far - entry_of(entries, s, r);
+      logs[e] = a.pass.gradient ? -kMaskedLog : kMaskedLog;
+      if (rows.has(r))
+        logs[e] = a.pass.gradient ? reach_of(sums, d, a.shift, s, r) : entry_of(entries, s, r);
     }
-    return far;
+    return sums[far_token(d, s)];
   };
-  const auto store_weights = [&](int i, const float(&w)[kEach]) {
+  const auto store_weights = [&](int i, const float(&logs)[kEach], float far) {
 #pragma unroll
-    for (int e = 0; e < kEach; ++e) weights[i & 1][threadIdx.x + e * kThreads] = power_of_two(w[e]);
+    for (int e = 0; e < kEach; ++e) {
+      // A masked token has no weight, even if `far` is not finite.
+      const float log = a.pass.gradient         ? logs[e]
+                        : logs[e] == kMaskedLog ? -kMaskedLog
+                                                : far - logs[e];
+      weights[i & 1][threadIdx.x + e * kThreads] = pack(power_of_two(log), 0.0f) & 0xffffu;
+    }
   };
 
   float state[N / 8][4] = {};  // rows 16 warp + g and + 8, columns 8 j + 2 c and + 1
   float total = 0;             // log of the decay so far
-  float w[kEach], decay = 0, next_decay = 0;
+  float logs[kEach], decay = 0, next_decay = 0;
   bool passes = false;  // whether the state passes through the tile
   // Rows and weights are loaded one step ahead, the bounds of their sequences two steps ahead, and
   // the spans of tiles three.
@@ -105,18 +115,19 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
     const Span first = span(0);
     const Crossing goes_on = crossing(way, first, bounds(0, first));
     start_copies(0, first, goes_on.rows);
-    decay = log_weights(first, goes_on.rows, w);
+    decay = load_logs(first, goes_on.rows, logs);
     passes = goes_on.passes;
-    store_weights(0, w);
+    store_weights(0, logs, decay);
   }
   for (int i = 0; i < walk.count; ++i) {
     wait_copies<0>();
+    publish_copies();
     __syncthreads();
     const int tile = walk.tile(i);
     const Crossing goes_on = crossing(way, next, next_bounds);
     if (i + 1 < walk.count) {
       start_copies(i + 1, next, goes_on.rows);
-      next_decay = log_weights(next, goes_on.rows, w);
+      next_decay = load_logs(next, goes_on.rows, logs);
     }
     next = later;
     next_bounds = bounds(i + 2, next);
@@ -140,26 +151,28 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) state[j][e] = passes ? state[j][e] * factor : 0.0f;
     const uint32_t tile_u = shared_address(shared) + (i & 1) * kStage, tile_v = tile_u + kU;
-    const float* weight = weights[i & 1];
+    const uint32_t* weight = reinterpret_cast<const uint32_t*>(weights[i & 1]) + c;
 #pragma unroll
     for (int k = 0; k < kTile / 16; ++k) {
       uint32_t m[4];
       Tile<P>::a_transposed(m, tile_u, 16 * k, 2 * warp, lane);
-      const float2 w0 = *reinterpret_cast<const float2*>(weight + 16 * k + 2 * c);
-      const float2 w1 = *reinterpret_cast<const float2*>(weight + 16 * k + 2 * c + 8);
-      m[0] = pack(low(m[0]) * w0.x, high(m[0]) * w0.y);
-      m[1] = pack(low(m[1]) * w0.x, high(m[1]) * w0.y);
-      m[2] = pack(low(m[2]) * w1.x, high(m[2]) * w1.y);
-      m[3] = pack(low(m[3]) * w1.x, high(m[3]) * w1.y);
 #pragma unroll
-      for (int j = 0; j < N / 16; ++j) {
-        uint32_t b[4];
-        Tile<N>::b(b, tile_v, 16 * k, 2 * j, lane);
-        multiply(state[2 * j], m, b[0], b[1]);
-        multiply(state[2 * j + 1], m, b[2], b[3]);
+      for (int j = 0; j < 4; ++j) m[j] = multiply_pair(m[j], weight[8 * k + 4 * (j / 2)]);
+      if constexpr (kTogether) {
+        begin_products();
+        add_product_with_rows<N>(state, m, tile_v, k, lane);
+      } else {
+#pragma unroll
+        for (int j = 0; j < N / 16; ++j) {
+          uint32_t b[4];
+          Tile<N>::b(b, tile_v, 16 * k, 2 * j, lane);
+          multiply(state[2 * j], m, b[0], b[1]);
+          multiply(state[2 * j + 1], m, b[2], b[3]);
+        }
       }
     }
-    if (i + 1 < walk.count) store_weights(i + 1, w);
+    if (i + 1 < walk.count) store_weights(i + 1, logs, next_decay);
+    if constexpr (kTogether) wait_for_products<0>();
     decay = next_decay;
     passes = goes_on.passes;
   }

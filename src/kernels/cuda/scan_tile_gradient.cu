@@ -51,7 +51,7 @@ template <int P, int N, bool kStates>
 __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a) {
   using Plan = Plan<P, N, kStates>;
   constexpr int kBlocks = kTile / 16, kThreads = 256;
-  extern __shared__ __align__(128) uint8_t shared[];
+  extern __shared__ __align__(1024) uint8_t shared[];
   __shared__ __align__(16) float reach[Plan::kStages][2][kTile], entry[Plan::kStages][2][kTile];
   __shared__ __align__(
       16) float column_sums[2][2 * kBlocks][kTile];  // [direction][warp and half of it]
@@ -71,15 +71,6 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
   const auto b_tile = [&](int d) { return base + (2 * d) * Plan::kRows; };
   const auto c_tile = [&](int d) { return base + (2 * d + 1) * Plan::kRows; };
   const int row0 = 16 * warp + g, row1 = row0 + 8;  // rows j
-  // Addresses of 16 columns of dy for a lane, as rows of B and as columns, in the first 16 rows.
-  uint32_t columns_at[P / 16], rows_at[P / 16];
-#pragma unroll
-  for (int j = 0; j < P / 16; ++j) {
-    columns_at[j] = Tile<P>::offset(lane & 15, 2 * j + (lane >> 4));
-    rows_at[j] = Tile<P>::offset((lane & 7) + ((lane >> 4) << 3), 2 * j + ((lane >> 3) & 1));
-    keep(columns_at[j]);
-    keep(rows_at[j]);
-  }
   if (threadIdx.x < 16) masked_logs[threadIdx.x] = -kMaskedLog;
   // Whether M_ij, row i and column j of M, belongs to direction d.
   const auto in_direction = [&](int d, int i, int j) {
@@ -101,23 +92,27 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
     commit_copies();
 
     // Thread i handles row i % 128 of direction i / 128.
-    const RowLogs logs{static_cast<int>(threadIdx.x) / kTile, static_cast<int>(threadIdx.x) % kTile,
-                       a.shift, a.on[threadIdx.x / kTile] && redo.window.has(threadIdx.x % kTile),
-                       s};
+    const auto row_logs = [&] {
+      const int i = thread_number();
+      return RowLogs{i / kTile, i % kTile, a.shift, a.on[i / kTile] && redo.window.has(i % kTile),
+                     s};
+    };
 #pragma unroll
-    for (int stage = 0; stage < Plan::kStages; ++stage)
+    for (int stage = 0; stage < Plan::kStages; ++stage) {
+      const auto logs = row_logs();
       logs.put_fixed(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r]);
-    const RowCopies<P, kThreads> x_copies(a.in.x.stride, threadIdx.x),
-        dy_copies(a.dy.stride, threadIdx.x);
-    const BFloat16* x_rows = a.in.x.data + s.begin * a.in.x.stride;
-    const BFloat16* dy_rows = a.dy.data + s.begin * a.dy.stride;
+    }
     const auto start_copies = [&](int part, int stage) {
-      const int head = part / a.parts.per_head;
+      const int head = a.parts.head(part);
+      const auto logs = row_logs();
       logs.start_copies(reach[stage][logs.d][logs.r], entry[stage][logs.d][logs.r],
                         a.decays.sums(logs.d, head), a.decays.entries(logs.d, head));
       const uint32_t to = stages + stage * Plan::kStage;
-      x_copies.start(to, x_rows + part * P, redo.window.low, redo.window.high);
-      dy_copies.start(to + Plan::kX, dy_rows + part * P, redo.window.low, redo.window.high);
+      RowCopies<P, kThreads>(a.in.x.data + s.begin * a.in.x.stride, a.in.x.stride, thread_number())
+          .start(to, part * P, a.in.x.stride, redo.window.low, redo.window.high, thread_number());
+      RowCopies<P, kThreads>(a.dy.data + s.begin * a.dy.stride, a.dy.stride, thread_number())
+          .start(to + Plan::kX, part * P, a.dy.stride, redo.window.low, redo.window.high,
+                 thread_number());
       if constexpr (kStates)
 #pragma unroll
         for (int d = 0; d < 2; ++d)
@@ -127,15 +122,16 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
                 a.dstates +
                     ((static_cast<int64_t>(d) * a.layout.tiles + tile) * a.parts.count + part) *
                         (P * N),
-                threadIdx.x);
+                thread_number());
       commit_copies();
     };
-    const auto delta_of_part = [&](int part) {
-      return logs.d == 0 ? delta_of(a.in, part / a.parts.per_head, s, logs.r) : 0.0f;
+    LoadedDelta next_delta;
+    const auto load_delta = [&](int part) {
+      const int i = thread_number();
+      if (i < kTile) next_delta.load(a.in, a.parts.head(part), s, i);
     };
-    float next_delta;
     start_copies(first_part, 0);
-    next_delta = delta_of_part(first_part);
+    load_delta(first_part);
     wait_copies<1>();
     __syncthreads();
 
@@ -157,19 +153,23 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
 
     for (int part = first_part; part < last_part; ++part) {
       const int stage = Plan::kStages == 2 ? (part - first_part) & 1 : 0;
-      const int head = part / a.parts.per_head;
+      const int head = a.parts.head(part);
       if (Plan::kStages == 1 && part > first_part) {
         __syncthreads();
         start_copies(part, 0);
-        next_delta = delta_of_part(part);
+        load_delta(part);
       }
-      if (logs.d == 0) delta[stage][logs.r] = next_delta;
+      if (const int i = thread_number(); i < kTile)
+        delta[stage][i] = next_delta.value(a.in.delta_is_float);
       wait_copies<0>();
+      publish_copies();
       __syncthreads();
       if (Plan::kStages == 2 && part + 1 < last_part) {
         start_copies(part + 1, stage ^ 1);
-        next_delta = delta_of_part(part + 1);
+        load_delta(part + 1);
       }
+      const int lane = thread_number() % 32, c = lane & 3, row0 = 16 * warp + (lane >> 2),
+                row1 = row0 + 8;
       const uint32_t x = stages + stage * Plan::kStage, dy = x + Plan::kX;
       uint32_t rows_x[P / 16][4];
 #pragma unroll
@@ -177,7 +177,6 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       const float e0f = entry[stage][0][row0], e1f = entry[stage][0][row1];
       const float e0b = entry[stage][1][row0], e1b = entry[stage][1][row1];
 
-      float acc[P / 8][4] = {};   // dx
       float row_sums[2][2] = {};  // [direction][row]
       // dM of the columns 16 k ..
       const auto dmatrix = [&](float(&dm)[2][4], int k) {
@@ -188,60 +187,14 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
 #pragma unroll
         for (int step = 0; step < P / 16; ++step) {
           uint32_t b[4];
-          load_matrices(b, dy + rows_at[step] + k * Tile<P>::bytes(16));
+          Tile<P>::b_of_rows(b, dy, 16 * k, 2 * step, lane);
           multiply(dm[0], rows_x[step], b[0], b[1]);
           multiply(dm[1], rows_x[step], b[2], b[3]);
         }
       };
-      // dx += M dy at these columns.
-      const auto multiply_block = [&](const float(&m)[2][4], int k) {
-        const uint32_t matrix[4] = {pack(m[0][0], m[0][1]), pack(m[0][2], m[0][3]),
-                                    pack(m[1][0], m[1][1]), pack(m[1][2], m[1][3])};
-#pragma unroll
-        for (int j = 0; j < P / 16; ++j) {
-          uint32_t b[4];
-          load_transposed(b, dy + columns_at[j] + k * Tile<P>::bytes(16));
-          multiply(acc[2 * j], matrix, b[0], b[1]);
-          multiply(acc[2 * j + 1], matrix, b[2], b[3]);
-        }
-      };
-      // Sums over the rows of this warp; stored when all blocks are done.
-      float columns_of[kBlocks];
-      // No branch, so that blocks overlap. The block on the diagonal is masked: its decays are
-      // zero.
-      const auto block = [&](auto index) {
-        constexpr int k = decltype(index)::value;
-        float dm[2][4], m[2][4];
-        dmatrix(dm, k);
-        const bool forward = k > warp;
-        const float* reaches =
-            k == warp ? masked_logs : reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
-        const float e0 = forward ? e0f : e0b, e1 = forward ? e1f : e1b;
-        float columns[4] = {}, sum0 = 0, sum1 = 0;
-#pragma unroll
-        for (int t = 0; t < 2; ++t) {
-          const float2 r = *reinterpret_cast<const float2*>(reaches + 8 * t);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const float decay = power_of_two((e & 1 ? r.y : r.x) - (e < 2 ? e0 : e1));
-            const uint32_t two = products[k][2 * t + (e >> 1)];
-            const float product = e & 1 ? high_now(two) : low_now(two), scaled = dm[t][e] * decay;
-            m[t][e] = product * decay;
-            dproducts[k][t][e] += scaled;
-            const float q = scaled * product;
-            columns[2 * t + (e & 1)] += q;
-            (e < 2 ? sum0 : sum1) += q;
-          }
-        }
-        row_sums[0][0] += forward ? sum0 : 0.0f, row_sums[0][1] += forward ? sum1 : 0.0f;
-        row_sums[1][0] += forward ? 0.0f : sum0, row_sums[1][1] += forward ? 0.0f : sum1;
-        columns_of[k] = sum_columns(columns, lane);
-        multiply_block(m, k);
-      };
-      block(Int<0>{}), block(Int<1>{}), block(Int<2>{}), block(Int<3>{});
-      if (s.rows > kTile / 2) block(Int<4>{}), block(Int<5>{}), block(Int<6>{}), block(Int<7>{});
       // The block on the diagonal, where both directions meet.
       float diagonal_columns[2] = {};
+      uint32_t on_diagonal[4] = {};
       if (16 * warp < s.rows) {
         float dm[2][4], m[2][4], columns[2][4] = {};
         dmatrix(dm, warp);
@@ -273,8 +226,80 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
         }
         diagonal_columns[0] = sum_columns(columns[0], lane);
         diagonal_columns[1] = sum_columns(columns[1], lane);
-        multiply_block(m, warp);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          on_diagonal[i] = pack(m[i / 2][i % 2 * 2], m[i / 2][i % 2 * 2 + 1]);
       }
+      float acc[P / 8][4];  // dx
+      if constexpr (!kWarpgroups)
+#pragma unroll
+        for (int j = 0; j < P / 8; ++j)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) acc[j][e] = 0;
+      // Sums over the rows of this warp.
+      const int line = 2 * warp + (lane >> 2 & 1),
+                column = (lane >> 4) * 8 + 2 * c + (lane >> 3 & 1);
+      // No branch, so that blocks overlap. The block on the diagonal is masked: its decays are
+      // zero.
+      const auto block = [&](auto index, const float(*dm)[4]) {
+        constexpr int k = decltype(index)::value;
+        const bool forward = k > warp;
+        const float* reaches =
+            k == warp ? masked_logs : reach[stage][forward ? 0 : 1] + 16 * k + 2 * c;
+        const float e0 = forward ? e0f : e0b, e1 = forward ? e1f : e1b;
+        float columns[4] = {}, sum0 = 0, sum1 = 0;
+        uint32_t matrix[4];
+#pragma unroll
+        for (int t = 0; t < 2; ++t) {
+          const float2 r = *reinterpret_cast<const float2*>(reaches + 8 * t);
+          float m[4];
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const float decay = power_of_two((e & 1 ? r.y : r.x) - (e < 2 ? e0 : e1));
+            const uint32_t two = products[k][2 * t + (e >> 1)];
+            // The sums over rows and columns nearly cancel later, so M is not rounded before them.
+            m[e] = (e & 1 ? high_now(two) : low_now(two)) * decay;
+            dproducts[k][t][e] = fmaf(dm[t][e], decay, dproducts[k][t][e]);
+            columns[2 * t + (e & 1)] = fmaf(dm[t][e], m[e], columns[2 * t + (e & 1)]);
+            (e < 2 ? sum0 : sum1) = fmaf(dm[t][e], m[e], e < 2 ? sum0 : sum1);
+          }
+          matrix[2 * t] = pack(m[0], m[1]);
+          matrix[2 * t + 1] = pack(m[2], m[3]);
+        }
+        row_sums[0][0] += forward ? sum0 : 0.0f, row_sums[0][1] += forward ? sum1 : 0.0f;
+        row_sums[1][0] += forward ? 0.0f : sum0, row_sums[1][1] += forward ? 0.0f : sum1;
+        const float sum = sum_columns(columns, lane);
+        column_sums[forward ? 0 : 1][line][16 * k + column] = k == warp ? diagonal_columns[1] : sum;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) matrix[i] = k == warp ? on_diagonal[i] : matrix[i];
+        begin_products();
+        add_product_with_rows<P>(acc, matrix, dy, k, lane, k > 0);
+        wait_for_products<1>();  // A of more products would not fit in the registers
+      };
+      // Half of the columns i. A warpgroup computes dM of all of them at once.
+      const auto half = [&](auto index) {
+        constexpr int h = decltype(index)::value;
+        if constexpr (kWarpgroups) {
+          float dm[8][4];
+          begin_products();
+#pragma unroll
+          for (int k = 0; k < P / 16; ++k)
+            set_product_with_columns<P>(dm, rows_x[k], dy, 64 * h, k);
+          wait_for_products<0>();
+          block(Int<4 * h>{}, dm), block(Int<4 * h + 1>{}, dm + 2);
+          block(Int<4 * h + 2>{}, dm + 4), block(Int<4 * h + 3>{}, dm + 6);
+        } else {
+          const auto alone = [&](auto k) {
+            float dm[2][4];
+            dmatrix(dm, decltype(k)::value);
+            block(k, dm);
+          };
+          alone(Int<4 * h>{}), alone(Int<4 * h + 1>{});
+          alone(Int<4 * h + 2>{}), alone(Int<4 * h + 3>{});
+        }
+      };
+      half(Int<0>{});
+      if (s.rows > kTile / 2) half(Int<1>{});
       if constexpr (kStates)
 #pragma unroll
         for (int d = 0; d < 2; ++d)
@@ -285,11 +310,11 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
                                     power_of_two(far - (d == 0 ? e1f : e1b)),
                                     x + 2 * Plan::kX + d * Plan::kState, lane);
           }
+      wait_for_products<0>();
       __syncwarp();
       uint32_t seen = 0;
-      store_rows<P>(acc, shared + 4 * Plan::kRows + stage * Plan::kStage, 16 * warp,
-                    a.dx.data + s.begin * a.dx.stride + part * P, a.dx.stride, redo.window, lane,
-                    seen);
+      RowStores<P>(a.dx.data + s.begin * a.dx.stride, a.dx.stride, 16 * warp, lane)
+          .store(acc, x, 16 * warp, part * P, a.dx.stride, redo.window, lane, seen);
 #pragma unroll
       for (int d = 0; d < 2; ++d)
 #pragma unroll
@@ -302,17 +327,9 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           if (c == 0 && redo.window.has(j) && a.on[d])
             place(a.gathered, a.parts, a.layout.n, 2 * d + 1, part)[s.begin + j] = sum;
         }
-      // A store in between would delay the reads of the following blocks.
-      const int line = 2 * warp + (lane >> 2 & 1),
-                column = (lane >> 4) * 8 + 2 * c + (lane >> 3 & 1);
-#pragma unroll
-      for (int k = 0; k < kBlocks; ++k)
-        if (k < 4 || s.rows > kTile / 2)
-          column_sums[k > warp ? 0 : 1][line][16 * k + column] =
-              k == warp ? diagonal_columns[1] : columns_of[k];
       column_sums[0][line][16 * warp + column] = diagonal_columns[0];
       __syncthreads();  // all column sums are written
-      if (logs.on) {
+      if (const auto logs = row_logs(); logs.on) {
         const int block = logs.r / 16;
         float sum = 0;
         const int first = logs.d == 0 ? 0 : block, last = logs.d == 0 ? block : (s.rows - 1) / 16;

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics of a classifier's answers for a file that has the columns of its training file, labels
+// included.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "hydramix/text_classifier.h"
+
+namespace hydramix {
+
+class OwnMetrics {
+ public:
+  // `file` is read again at the end. Empty, or one without labels: no metrics.
+  OwnMetrics(const TextClassifier& classifier, const std::filesystem::path& folder,
+             const std::string& file);
+
+  void add(const TextClassifier::Answer& answer);
+  void print() const;  // to stderr
+
+ private:
+  std::filesystem::path folder_;
+  std::string file_;
+  bool has_labels_ = false, several_;
+  std::vector<double> values_;  // what metrics need of each answer
+};
+
+}  // namespace hydramix

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrices that an encoder applies to one sequence.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "hydramix/bert_encoder.h"
+
+namespace hydramix {
+
+// One tensor per layer, (branches H, L, L) float64: row i holds the weights with which place i
+// reads the others. `model` has one encoder, with these options; `encode` runs it on the sequence
+// and passes `observe` on.
+std::vector<torch::Tensor> layer_matrices(
+    const torch::nn::Module& model, const BertOptions& options,
+    const std::function<void(const std::function<void(const torch::Tensor&)>& observe)>& encode);
+
+}  // namespace hydramix

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/size_check.h"
+
+#include <algorithm>
+
+#include "hydramix/error.h"
+#include "hydramix/registry.h"
+
+namespace hydramix {
+
+void check_size(const BlockOptions& block, double rows, double layers, double held,
+                const std::string& origin) {
+  const Heads heads = block.heads();
+  const auto& m = block.mixer_options;
+  const auto d_model = static_cast<double>(block.d_model), P = static_cast<double>(m.max_length);
+  double least = d_model * (rows + layers * 3 * static_cast<double>(heads.channels()));
+  if (block.mixer == "dense") least += layers * static_cast<double>(heads.H) * P * P;
+  const auto largest = static_cast<double>(std::max({m.d_state, m.qk_dim, block.d_conv}));
+  const bool by_place = !mixer_info(block.mixer).extendable && block.mixer != "vandermonde_dft";
+  HYDRAMIX_CHECK(least <= held && largest <= held && (!by_place || P <= held), origin,
+                 " describes a module of at least ", std::max({least, largest, by_place ? P : 0}),
+                 " weights, but the file holds ", held, ". Do its sizes belong to these weights?");
+}
+
+void check_size(const BertOptions& options, double held, const std::string& origin) {
+  double rows = static_cast<double>(options.vocab) + static_cast<double>(options.positions) +
+                static_cast<double>(options.type_vocab);
+  const auto& mlp = options.mlp;
+  if (mlp.kind != "none")
+    rows += 2 * static_cast<double>(options.layers) * static_cast<double>(mlp.width) /
+            static_cast<double>(mlp.blocks);
+  check_size(options.block, rows, static_cast<double>(options.layers), held, origin);
+}
+
+}  // namespace hydramix

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix finetune and predict on own files, as processes.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/read_file.h"
+#include "support/command.h"
+
+namespace hydramix {
+namespace {
+
+using test::contains;
+using test::run;
+
+struct OwnFilesCommand : ::testing::Test {
+  static const test::TemporaryFolder& folder() {
+    static const test::TemporaryFolder made;
+    return made;
+  }
+  static std::string at(const std::string& name) { return (folder() / name).string(); }
+  static void SetUpTestSuite() {
+    ASSERT_EQ(run("make-data examples --train 40 --out " + at("data")).code, 0);
+    ASSERT_EQ(run("pretrain --device cpu --model.vocab 300 --model.layers 1 "
+                  "--model.block.d-model 16 --model.block.headdim 8 "
+                  "--model.block.mixer-options.d-state 8 --data.evaluation-documents 4 "
+                  "--train.steps 2 --train.batch 4 --out " +
+                  at("encoder"))
+                  .code,
+              0);
+  }
+  static std::string finetune(const std::string& file, const std::string& more,
+                              const std::string& out) {
+    return "finetune " + at("encoder") + " --device cpu --recipe tiny --epochs 1 --data " +
+           at("data/" + file) + " --out " + at(out) + " " + more;
+  }
+  static nlohmann::json metrics(const std::string& out) {
+    return nlohmann::json::parse(read_file(folder() / (out + "/result.json"))).at("metrics");
+  }
+  static std::string shown(const std::string& name, double share) {
+    char line[64];
+    std::snprintf(line, sizeof line, "%-12s %8.2f %%", name.c_str(), 100 * share);
+    return line;
+  }
+  static int64_t lines(const std::string& text) {
+    return std::count(text.begin(), text.end(), '\n');
+  }
+};
+
+// Each kind is trained with the file itself as its development set, so that predict on that file
+// must find what finetune measured.
+TEST_F(OwnFilesCommand, PredictFindsWhatFinetuneMeasuredForEveryKind) {
+  struct Case {
+    std::string file, options, metric, out;
+  };
+  for (const auto& [file, options, metric, out] : std::vector<Case>{
+           {"reviews.tsv", "--text review --label verdict", "accuracy", "classes"},
+           {"questions.csv", "--text first --pair second --label same", "accuracy", "two"},
+           {"similar.jsonl", "--text first --pair second --label score", "spearman", "score"},
+           {"purchases.jsonl", "--task labels --label goods", "micro_f1", "labels"},
+           {"people.conll", "--task tokens", "accuracy", "tags"},
+           {"similar.jsonl", "--task pairs --text first --pair second --label score", "spearman",
+            "vectors"}}) {
+    const auto trained =
+        run(finetune(file, options + " --dev " + at("data/" + file), "each-" + out));
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    const double expected = metrics("each-" + out).at(metric).get<double>();
+    EXPECT_TRUE(contains(trained.out, shown(metric, expected))) << trained.out;
+    const auto predicted = run("predict " + at("each-" + out) + " " + at("data/" + file) +
+                               " --device cpu --to jsonl --out " + at("p.jsonl"));
+    ASSERT_EQ(predicted.code, 0) << predicted.err;
+    EXPECT_TRUE(contains(predicted.err, shown(metric, expected))) << file << "\n" << predicted.err;
+    EXPECT_EQ(lines(read_file(folder() / "p.jsonl")), 40) << file;
+  }
+}
+
+TEST_F(OwnFilesCommand, AnswersHaveTheFormOfTheirKind) {
+  ASSERT_EQ(run(finetune("purchases.jsonl", "--task labels --label goods", "labels")).code, 0);
+  const auto several = nlohmann::json::parse(
+      run("predict " + at("labels") + " --device cpu --to jsonl --text 'Anna found tea .'").out);
+  EXPECT_TRUE(several.at("labels").is_array());
+  EXPECT_EQ(several.at("probabilities").size(), 8u);
+  ASSERT_EQ(run(finetune("people.conll", "--task tokens", "tags")).code, 0);
+  const auto tags = run("predict " + at("tags") + " --device cpu --text 'anna found tea'").out;
+  EXPECT_EQ(lines(tags), 4);
+  EXPECT_TRUE(tags.starts_with("anna\t")) << tags;
+  const auto json = nlohmann::json::parse(
+      run("predict " + at("tags") + " --device cpu --to jsonl --text 'anna found tea'").out);
+  EXPECT_EQ(json.at("tags").size(), 3u);
+  EXPECT_TRUE(json.contains("entities"));
+  ASSERT_EQ(run(finetune("answers.csv",
+                         "--task pairs --text question --pair answer --batch 8 "
+                         "--micro-batch 8",
+                         "vectors"))
+                .code,
+            0);
+  const auto similar =
+      run("predict " + at("vectors") + " --device cpu --text 'where is anna ?' --second 'anna'");
+  ASSERT_EQ(similar.code, 0) << similar.err;
+  EXPECT_LE(std::stod(similar.out), 1.0);
+  const auto single = run("predict " + at("vectors") + " --device cpu --text 'where is anna ?'");
+  EXPECT_EQ(single.code, 2);
+  EXPECT_TRUE(contains(single.err, "which has pairs")) << single.err;
+  // The vectors are what embed is for.
+  write_file(folder() / "lines.txt", "anna is here .\nwhere is tom ?\n");
+  const auto vectors =
+      run("embed " + at("lines.txt") + " --device cpu --normalize --model " + at("vectors"));
+  ASSERT_EQ(vectors.code, 0) << vectors.err;
+  EXPECT_EQ(lines(vectors.out), 2);
+}
+
+TEST_F(OwnFilesCommand, ErrorsAreUsageOrFailure) {
+  const auto column = run(finetune("reviews.tsv", "--text sentence --label verdict", "no"));
+  EXPECT_EQ(column.code, 2);
+  EXPECT_TRUE(contains(column.err, "only review, verdict")) << column.err;
+  const auto number =
+      run(finetune("reviews.tsv", "--text review --label verdict --task score", "no"));
+  EXPECT_EQ(number.code, 1);
+  EXPECT_TRUE(contains(number.err, "reviews.tsv: line 2: verdict is")) << number.err;
+  const auto both = run("finetune " + at("encoder") + " --model " + at("encoder"));
+  EXPECT_EQ(both.code, 2);
+  EXPECT_TRUE(contains(both.err, "unexpected argument")) << both.err;
+  EXPECT_FALSE(std::filesystem::exists(folder() / "no"));
+}
+
+}  // namespace
+}  // namespace hydramix

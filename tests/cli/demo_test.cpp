@@ -63,7 +63,7 @@ TEST(Demo, TheModelsDifferAsTheReadmeSays) {
   const auto page = read_file(folder / "report.html");
   for (const std::string part :
        {"<polyline", "layer 2, head 4", "data:image/png;base64,", "expected ceiling",
-        "<mark>[MASK]</mark>", "true word", "All 8 heads of hydra", "prefers-color-scheme: dark",
+        "<mark>[MASK]</mark>", "true word", "All 16 heads of hydra", "prefers-color-scheme: dark",
         "<main>", "alt=\"Matrix"})
     EXPECT_TRUE(contains(page, part)) << part;
   EXPECT_FALSE(contains(page, "src=\"http")) << "the page loads something";

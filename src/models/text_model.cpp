@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/text_model.h"
 
-#include "hydramix/model_folder.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "hydramix/error.h"
+#include "hydramix/model_folder.h"
 #include "models/device.h"
 
 namespace hydramix {

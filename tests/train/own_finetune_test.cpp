@@ -4,6 +4,7 @@
 
 #include "base/read_file.h"
 #include "hydramix/error.h"
+#include "hydramix/weights.h"
 #include "support/glue.h"
 #include "train/finetune.h"
 #include "train/trained_model.h"
@@ -270,8 +271,8 @@ TEST_F(OwnFinetuneTest, RefusesARunThatIsStillInTraining) {
   language_tokenizer().save(run / "tokenizer.json");
   Checkpoint checkpoint;
   checkpoint.step = 4;
-  for (const auto& item : model->named_parameters())
-    checkpoint.tensors.emplace("weights." + item.key(), item.value().detach().clone());
+  for (const auto& [name, weight] : named_weights(*model))
+    checkpoint.tensors.emplace("weights." + name, weight.detach().clone());
   write_checkpoint(run / "checkpoints/step-0000000004.safetensors", checkpoint);
   auto o = options("a.tsv");
   o.model = run.string();

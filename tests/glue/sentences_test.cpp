@@ -188,7 +188,7 @@ TEST_F(Sentences, FileWithoutRowsIsAnError) {
   EXPECT_THROW_WITH(read_sentences(sentence_task("RTE"), folder_ / "none.tsv", Labels::kNeeded),
                     Error, "none.tsv: cannot be opened");
   EXPECT_THROW_WITH(read_sentences(sentence_task("RTE"), folder_.path(), Labels::kNeeded), Error,
-                    "is not a regular file");
+                    "is a directory, expected a file");
 }
 
 TEST_F(Sentences, BytesThatAreNotUtf8AreNamedWithTheLine) {

@@ -335,7 +335,7 @@ TEST(TorchArchive, WritesOnlyWhatItCanRead) {
   std::vector<TensorView> many;
   for (int i = 0; i < 170'000; ++i)
     many.push_back({std::to_string(i), DType::kF32, {1}, as_bytes(data)});
-  refuse(many, "170000 tensors are too many for the reader of .pt files");
+  refuse(many, "so it is not written: write a .safetensors file");
   many.resize(50'000);
   torch_archive::write(folder / "many.pt", many);
   EXPECT_EQ(File::open(folder / "many.pt").tensors().size(), 50'000u);
@@ -377,24 +377,6 @@ TEST(TorchArchive, RoundTripsBitForBit) {
   EXPECT_TRUE(read_file(folder / "a.safetensors") == read_file(folder / "c.safetensors"));
   torch_archive::write(folder / "d.pt", first.tensors, first.metadata);
   EXPECT_TRUE(read_file(folder / "b.pt") == read_file(folder / "d.pt"));
-}
-
-TEST(TorchArchive, DoesNotWriteWhatItCouldNotReadAgain) {
-  const test::TemporaryFolder folder;
-  const std::array<std::byte, 4> number = {};
-  const auto tensor = [&](std::string name, std::size_t dimensions) {
-    return TensorView{std::move(name), safetensors::DType::kF32,
-                      std::vector<std::int64_t>(dimensions, 1), number};
-  };
-  torch_archive::write(folder / "a.pt", {tensor("x", 64)}, {});
-  EXPECT_EQ(torch_archive::File::open(folder / "a.pt").tensors().size(), 1U);
-  EXPECT_THROW_WITH(torch_archive::write(folder / "b.pt", {tensor("x", 65)}, {}), Error,
-                    "\"x\" has 65 dimensions; a file of PyTorch with more than 64 cannot be read");
-  std::vector<TensorView> many;
-  for (int i = 0; i < 100'000; ++i) many.push_back(tensor(std::to_string(i), 4));
-  EXPECT_THROW_WITH(torch_archive::write(folder / "b.pt", many, {}), Error,
-                    "so it is not written: write a .safetensors file");
-  EXPECT_FALSE(std::filesystem::exists(folder / "b.pt"));
 }
 
 TEST(TorchArchive, TensorsOverTheSameBytesShareAStorage) {

@@ -259,10 +259,10 @@ void Trainer::check_learned(const nlohmann::ordered_json& summary) const {
   if (fault.empty()) return;
   std::string good = "No checkpoint has a finite evaluation.";
   if (std::isfinite(best_loss_))
-    good = concat("The best checkpoint, of evaluation loss ", best_loss_, ", is ",
+    good = concat("The best checkpoint is ",
                   (folder_ / "checkpoints" / "best.safetensors").string(), ".");
   throw Error(concat("training failed: after ", step_, " steps, ", fault, ". No model is written. ",
-                     good, " ", task_.advice()));
+                     good, " Lower the learning rate."));
 }
 
 // Evaluation and checkpoints after step_ steps, where they are due.

@@ -225,7 +225,7 @@ TEST(TrainerTest, ALastEvaluationThatIsNotFiniteIsAFailure) {
   task.first_bad_evaluation = 2;  // of steps 7, 14 and 20
   EXPECT_THROW_WITH(train(task, quick_options(), folder.path()), Error,
                     "after 20 steps, the loss of the evaluation is not finite. No model is "
-                    "written. The best checkpoint, of evaluation loss");
+                    "written. The best checkpoint is ");
   EXPECT_TRUE(std::filesystem::exists(folder / "checkpoints/best.safetensors"));
   EXPECT_FALSE(std::filesystem::exists(folder / "checkpoints/step-0000000020.safetensors"));
   EXPECT_NE(read_file(folder / "metrics.jsonl").find("\"evaluation/loss\":null"),

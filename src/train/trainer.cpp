@@ -251,18 +251,18 @@ nlohmann::ordered_json Trainer::evaluate(bool tell) {
 // Throws unless the run ends with a model worth keeping.
 void Trainer::check_learned(const nlohmann::ordered_json& summary) const {
   const std::string metric = not_finite(summary);
-  std::string fault;
-  if (!metric.empty())
-    fault = concat("the ", metric, " of the evaluation is not finite");
-  else if (2 * skipped_ > step_)
-    fault = concat(skipped_, " steps were skipped, because their loss or gradient was not finite");
-  if (fault.empty()) return;
+  const bool skipped = 2 * skipped_ > step_;
+  if (metric.empty() && !skipped) return;
+  const std::string fault =
+      skipped ? concat(skipped_, " of ", step_,
+                       " steps were skipped, because their loss or gradient was not finite")
+              : concat("after ", step_, " steps the ", metric, " of the evaluation is not finite");
   std::string good = "No checkpoint has a finite evaluation.";
   if (std::isfinite(best_loss_))
-    good = concat("The best checkpoint, of evaluation loss ", best_loss_, ", is ",
+    good = concat("The best checkpoint is ",
                   (folder_ / "checkpoints" / "best.safetensors").string(), ".");
-  throw Error(concat("training failed: after ", step_, " steps, ", fault, ". No model is written. ",
-                     good, " ", task_.advice()));
+  throw Error(concat("training failed: ", fault, ". No model is written. ", good,
+                     " Lower the learning rate."));
 }
 
 // Evaluation and checkpoints after step_ steps, where they are due.

@@ -80,7 +80,8 @@ TEST_F(Convert, SaysWhatItTookFromATrainingState) {
 TEST_F(Convert, TurnsToeplitzWeightsThereAndBack) {
   const std::string data("\0\0\0\0\0\0\x80\x3f\0\0\0\x40", 12);  // 0, 1, 2
   safetensors::write(folder_ / "a.safetensors",
-                     {{"matrix_mixer.conv_params", DType::kF32, {1, 3}, bytes_of(data)}});
+                     {{"matrix_mixer.conv_params", DType::kF32, {1, 3}, bytes_of(data)}},
+                     {{"format", "pt"}});
   ASSERT_EQ(convert(path("a.safetensors"), "b.safetensors", "--reference-toeplitz to").code, 0);
   const auto turned = safetensors::File::open(path("b.safetensors"));
   EXPECT_EQ(std::to_integer<int>(turned.tensors()[0].data[3]), 0x40);  // 2, 0, 1

@@ -91,7 +91,7 @@ TEST(Diverged, TrainingFailsWithoutAModelAndNamesTheLastGoodCheckpoint) {
   const auto command = test::tiny_pretrain(
       out,
       "--data.evaluation-documents 10 --data.language-documents 50 --train.steps 12 "
-      "--train.schedule.warmup 0 --train.optimizer.rate 1e30 --train.most-skipped 100");
+      "--train.schedule.warmup 0 --train.optimizer.rate 1000 --train.most-skipped 100");
   for (int attempt = 0; attempt < 2; ++attempt) {  // continued, it fails again
     const auto r = run(command);
     EXPECT_EQ(r.code, 1) << r.out;
@@ -105,7 +105,7 @@ TEST(Diverged, TrainingFailsWithoutAModelAndNamesTheLastGoodCheckpoint) {
   int nulls = 0;
   for (std::string line; std::getline(text, line);) {
     const auto object = nlohmann::json::parse(line);
-    nulls += object.contains("loss") && object["loss"].is_null();
+    for (const auto& value : object) nulls += value.is_null();
   }
   EXPECT_GT(nulls, 0);
 }

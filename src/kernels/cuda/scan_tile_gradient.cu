@@ -171,6 +171,9 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
       const int lane = thread_number() % 32, c = lane & 3, row0 = 16 * warp + (lane >> 2),
                 row1 = row0 + 8;
       const uint32_t x = stages + stage * Plan::kStage, dy = x + Plan::kX;
+      uint32_t rows_x[P / 16][4];
+#pragma unroll
+      for (int k = 0; k < P / 16; ++k) Tile<P>::a(rows_x[k], x, 16 * warp, 2 * k, lane);
       const float e0f = entry[stage][0][row0], e1f = entry[stage][0][row1];
       const float e0b = entry[stage][1][row0], e1b = entry[stage][1][row1];
 
@@ -183,11 +186,10 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
           for (int e = 0; e < 4; ++e) dm[t][e] = 0;
 #pragma unroll
         for (int step = 0; step < P / 16; ++step) {
-          uint32_t rows_x[4], b[4];
-          Tile<P>::a(rows_x, x, 16 * warp, 2 * step, lane);
+          uint32_t b[4];
           Tile<P>::b_of_rows(b, dy, 16 * k, 2 * step, lane);
-          multiply(dm[0], rows_x, b[0], b[1]);
-          multiply(dm[1], rows_x, b[2], b[3]);
+          multiply(dm[0], rows_x[step], b[0], b[1]);
+          multiply(dm[1], rows_x[step], b[2], b[3]);
         }
       };
       // The block on the diagonal, where both directions meet.
@@ -279,7 +281,11 @@ __global__ void __launch_bounds__(256, 1) tile_gradient_kernel(const Arguments a
         constexpr int h = decltype(index)::value;
         if constexpr (kWarpgroups) {
           float dm[8][4];
-          rows_times_rows<P>(dm, x + Tile<P>::bytes(warp / 4 * 64), dy + Tile<P>::bytes(64 * h));
+          begin_products();
+#pragma unroll
+          for (int k = 0; k < P / 16; ++k)
+            set_product_with_columns<P>(dm, rows_x[k], dy, 64 * h, k);
+          wait_for_products<0>();
           block(Int<4 * h>{}, dm), block(Int<4 * h + 1>{}, dm + 2);
           block(Int<4 * h + 2>{}, dm + 4), block(Int<4 * h + 3>{}, dm + 6);
         } else {

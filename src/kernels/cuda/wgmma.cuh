@@ -137,6 +137,19 @@ __device__ __forceinline__ void add_product_with_rows(float (&acc)[P / 8][4],
 #endif
 }
 
+// acc = the sum over k = 0, 1, .. of A B: B's 64 columns are the rows `first` .. `first` + 63 of a
+// tile of P columns, its rows the columns 16 k .. 16 k + 15 of the tile. Only for warpgroups.
+template <int P>
+__device__ __forceinline__ void set_product_with_columns(float (&acc)[8][4], const uint32_t (&a)[4],
+                                                         uint32_t tile, int first, int k) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  constexpr int kLine = P * 2;
+  wgmma<false>(acc, a,
+               descriptor < P == 64 ? 1 : 2 > (tile + first * kLine + k * 32, 8 * kLine, 8 * kLine),
+               k > 0);
+#endif
+}
+
 // B: the columns 16 k .. 16 k + 15, transposed, of a state (P x N) in 8 x 8 blocks.
 template <int P, int N>
 __device__ __forceinline__ void add_product_with_state(float (&acc)[P / 8][4],
@@ -144,22 +157,6 @@ __device__ __forceinline__ void add_product_with_state(float (&acc)[P / 8][4],
                                                        int k) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   wgmma<false>(acc, a, descriptor<0>(state + k * 256, 128, N / 8 * 128), true);
-#endif
-}
-
-// sum = 64 rows of a tile of P columns, from the warpgroup's first row on, times 64 rows of
-// another, transposed. Waits for the result. Only for warpgroups.
-template <int P>
-__device__ __forceinline__ void rows_times_rows(float (&sum)[8][4], uint32_t rows,
-                                                uint32_t others) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  constexpr int kLine = P * 2, kPermutation = P == 64 ? 1 : 2;
-  begin_products();
-#pragma unroll
-  for (int k = 0; k < P / 16; ++k)
-    wgmma<false>(sum, descriptor<kPermutation>(rows + k * 32, 8 * kLine, 8 * kLine),
-                 descriptor<kPermutation>(others + k * 32, 8 * kLine, 8 * kLine), k > 0);
-  wait_for_products<0>();
 #endif
 }
 

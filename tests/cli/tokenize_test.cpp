@@ -189,7 +189,7 @@ TEST_F(TokenizeCommand, VerifyPrintsWhatIsThereAndFindsDamage) {
   write_file(folder_ / "out/shard-00000.bin", shard);
   const Result bad = run({"--verify", path("out")});
   EXPECT_EQ(bad.code, 1);
-  EXPECT_TRUE(contains(bad.err, "shard-00000.bin: its checksum is")) << bad.err;
+  EXPECT_TRUE(contains(bad.err, "shard-00000.bin: the checksum of the")) << bad.err;
   EXPECT_FALSE(contains(bad.out, "right"));
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix tokenizer: its output, its files and its error messages.
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
+#include <cstdio>
 #include <iostream>
 #include <sstream>
 
@@ -34,14 +37,34 @@ class Lent {
   std::streambuf* before_;
 };
 
+// Lets the descriptor of the standard input be a file with this text.
+class StandardInput {
+ public:
+  explicit StandardInput(const std::string& text) : before_(dup(STDIN_FILENO)) {
+    std::FILE* file = std::tmpfile();
+    std::fwrite(text.data(), 1, text.size(), file);
+    std::rewind(file);
+    dup2(fileno(file), STDIN_FILENO);
+    std::fclose(file);
+  }
+  ~StandardInput() {
+    dup2(before_, STDIN_FILENO);
+    close(before_);
+  }
+  StandardInput(const StandardInput&) = delete;
+  StandardInput& operator=(const StandardInput&) = delete;
+
+ private:
+  int before_;
+};
+
 Result run(std::vector<std::string> words, const std::string& input = "") {
   words.insert(words.begin(), {"hydramix", "tokenizer"});
   std::vector<const char*> arguments;
   for (const auto& word : words) arguments.push_back(word.c_str());
   std::ostringstream out, err;
-  std::istringstream in(input);
-  std::cin.clear();
-  const Lent lent_out(std::cout, out.rdbuf()), lent_in(std::cin, in.rdbuf());
+  const Lent lent_out(std::cout, out.rdbuf());
+  const StandardInput lent_in(input);
   const int status = run_command_line({tokenizer_command()}, static_cast<int>(arguments.size()),
                                       arguments.data(), out, err);
   return {status, out.str(), err.str()};
@@ -103,14 +126,14 @@ TEST_F(TokenizerCommand, NamesFileAndLineOfAMistake) {
   expect_refused({"encode", "--vocab", vocab_, "--jsonl", bad}, 1,
                  bad + ":2: \"{\\\"text\\\": 1}\" is neither; expected a text, or a list of two");
   expect_refused({"encode", "--vocab", vocab_, "--jsonl", "-"}, 1,
-                 "stdin:1: \"hello\" is not JSON; expected a text", "hello\n");
+                 "stdin:1: \"hello\": is not JSON at byte 1", "hello\n");
   expect_refused({"encode", "--vocab", vocab_}, 1, "stdin:2: the text is not UTF-8: byte 1",
                  "hello\na\xFF\n");
   expect_refused({"decode", "--vocab", vocab_}, 1, "stdin:1: \"x\" is no id", "5 x\n");
   expect_refused({"decode", "--vocab", vocab_}, 1, "stdin:1: \"-1\" is no id", "[5, -1]\n");
   expect_refused({"decode", "--vocab", vocab_, "11"}, 1, "id 11 is not in the vocabulary");
   expect_refused({"encode", "--vocab", vocab_, "--jsonl", "no.jsonl"}, 1,
-                 "no.jsonl: cannot be read");
+                 "no.jsonl: cannot be opened");
   expect_refused({"encode", "--vocab", vocab_, "--jsonl", "-", "x"}, 2, "both --jsonl and a text");
   expect_refused({"encode", "x"}, 2, "no vocabulary given; expected --vocab");
   expect_refused({"guess"}, 2, "guess");

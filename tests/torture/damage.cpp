@@ -45,6 +45,7 @@ Damage damage_a_file(const fs::path& fixtures, const fs::path& folder, std::mt19
   const std::string before = contents_of(path);
   std::string bytes = before;
   Damage damage;
+  damage.file = path;
   damage.verify = folder / target.folder;
   damage.use = target.use;
   const std::size_t at = random() % bytes.size();

@@ -10,11 +10,11 @@
 namespace torture {
 
 struct Damage {
-  std::string what;              // "model/model.safetensors: byte 12 is 3, was 2"
+  std::string what;  // "model/model.safetensors: byte 12 is 3, was 2"
+  std::filesystem::path file;
   std::filesystem::path verify;  // for hydramix verify
   std::vector<std::string> use;  // a command that reads the file
   bool is_harmless = false;      // the contents mean the same: white space of a JSON file
-  bool is_unread = false;        // `use` does not read this part
 };
 
 // Copies a fixture to the folder, and damages one of its files.

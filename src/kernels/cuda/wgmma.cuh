@@ -5,7 +5,7 @@
 // functions together, with the same B.
 //
 //   begin_products()          before the first product, and after other code has written acc
-//   add_product(...)          any number of times; on Hopper these do not wait for one another
+//   add_product_with_...()    any number of times; on Hopper these do not wait for one another
 //   wait_for_products<n>()    all but the last n products have read their A and added to acc
 #pragma once
 
@@ -41,6 +41,11 @@ __device__ __forceinline__ void wait_for_products() {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
+// How wgmma names the order of the pieces in a Tile<W>; 0 is that of a state, blocks one after
+// another.
+template <int W>
+constexpr int kPermutationOf = W == 64 ? 1 : 2;
+
 // Where wgmma finds B: 8 x 8 blocks (or lines of a permuted tile) `lead` and `stride` bytes apart.
 template <int kPermutation>
 __device__ __forceinline__ uint64_t descriptor(uint32_t address, int lead, int stride) {
@@ -48,72 +53,65 @@ __device__ __forceinline__ uint64_t descriptor(uint32_t address, int lead, int s
          (static_cast<uint64_t>(lead >> 4) << 16) | ((address & 0x3ffff) >> 4);
 }
 
+// An assembler statement names each register, so these lists are written out: those of a sum (64 x
+// 32 or 64 x 64) that a thread holds, and of its part of A.
+#define HYDRAMIX_FOUR(d, j) "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])
+#define HYDRAMIX_SUMS_32(d) \
+  HYDRAMIX_FOUR(d, 0), HYDRAMIX_FOUR(d, 1), HYDRAMIX_FOUR(d, 2), HYDRAMIX_FOUR(d, 3)
+#define HYDRAMIX_SUMS_64(d)                                                           \
+  HYDRAMIX_SUMS_32(d), HYDRAMIX_FOUR(d, 4), HYDRAMIX_FOUR(d, 5), HYDRAMIX_FOUR(d, 6), \
+      HYDRAMIX_FOUR(d, 7)
+#define HYDRAMIX_NAMES_32 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define HYDRAMIX_NAMES_64 \
+  HYDRAMIX_NAMES_32 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+// One product of `columns` columns, a group of its own. `operands` are A and B, `add` is the
+// register that says whether to add, `ways` are the constants that say how A and B lie.
+#define HYDRAMIX_WGMMA(columns, add, operands, ways)             \
+  "{.reg .pred p; setp.ne.b32 p, " add                           \
+  ", 0;\n"                                                       \
+  "wgmma.mma_async.sync.aligned.m64n" #columns                   \
+  "k16.f32.bf16.bf16 "                                           \
+  "{" HYDRAMIX_NAMES_##columns "}, " operands ", p, 1, 1, " ways \
+                               ";}\n"                            \
+                               "wgmma.commit_group.sync.aligned;\n"
+
 // kRows: B's 16 rows are rows in memory; otherwise its columns are.
 template <bool kRows>
 __device__ __forceinline__ void wgmma(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b,
                                       bool add) {
-  asm volatile(
-      "{.reg .pred p; setp.ne.b32 p, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-      "{%32,%33,%34,%35}, %36, p, 1, 1, %38;}\n"
-      "wgmma.commit_group.sync.aligned;\n"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-        "+f"(d[7][2]), "+f"(d[7][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
-        "n"(kRows ? 1 : 0));
-}
-// The same with A (64 x 16) in shared memory, row by row.
-template <bool kRows>
-__device__ __forceinline__ void wgmma(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
-  asm volatile(
-      "{.reg .pred p; setp.ne.b32 p, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-      "%32, %33, p, 1, 1, 0, %35;}\n"
-      "wgmma.commit_group.sync.aligned;\n"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-        "+f"(d[7][2]), "+f"(d[7][3])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kRows ? 1 : 0));
-}
-template <bool kRows>
-__device__ __forceinline__ void wgmma(float (&d)[4][4], uint64_t a, uint64_t b, bool add) {
-  asm volatile(
-      "{.reg .pred p; setp.ne.b32 p, %18, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "
-      "%16, %17, p, 1, 1, 0, %19;}\n"
-      "wgmma.commit_group.sync.aligned;\n"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kRows ? 1 : 0));
+  asm volatile(HYDRAMIX_WGMMA(64, "%37", "{%32,%33,%34,%35}, %36", "%38")
+               : HYDRAMIX_SUMS_64(d)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
+                 "n"(kRows ? 1 : 0));
 }
 template <bool kRows>
 __device__ __forceinline__ void wgmma(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b,
                                       bool add) {
-  asm volatile(
-      "{.reg .pred p; setp.ne.b32 p, %21, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "
-      "{%16,%17,%18,%19}, %20, p, 1, 1, %22;}\n"
-      "wgmma.commit_group.sync.aligned;\n"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
-        "n"(kRows ? 1 : 0));
+  asm volatile(HYDRAMIX_WGMMA(32, "%21", "{%16,%17,%18,%19}, %20", "%22")
+               : HYDRAMIX_SUMS_32(d)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
+                 "n"(kRows ? 1 : 0));
 }
+// The same with A (64 x 16) in shared memory, row by row.
+template <bool kRows>
+__device__ __forceinline__ void wgmma(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
+  asm volatile(HYDRAMIX_WGMMA(64, "%34", "%32, %33", "0, %35")
+               : HYDRAMIX_SUMS_64(d)
+               : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kRows ? 1 : 0));
+}
+template <bool kRows>
+__device__ __forceinline__ void wgmma(float (&d)[4][4], uint64_t a, uint64_t b, bool add) {
+  asm volatile(HYDRAMIX_WGMMA(32, "%18", "%16, %17", "0, %19")
+               : HYDRAMIX_SUMS_32(d)
+               : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kRows ? 1 : 0));
+}
+
+#undef HYDRAMIX_FOUR
+#undef HYDRAMIX_SUMS_32
+#undef HYDRAMIX_SUMS_64
+#undef HYDRAMIX_NAMES_32
+#undef HYDRAMIX_NAMES_64
+#undef HYDRAMIX_WGMMA
 
 #endif
 
@@ -124,7 +122,7 @@ __device__ __forceinline__ void add_product_with_rows(float (&acc)[P / 8][4],
                                                       int lane, bool add = true) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr int kLine = P * 2;  // bytes
-  wgmma<true>(acc, a, descriptor < P == 64 ? 1 : 2 > (tile + k * 16 * kLine, 8 * kLine, 8 * kLine),
+  wgmma<true>(acc, a, descriptor<kPermutationOf<P>>(tile + k * 16 * kLine, 8 * kLine, 8 * kLine),
               add);
 #else
 #pragma unroll
@@ -145,7 +143,7 @@ __device__ __forceinline__ void set_product_with_columns(float (&acc)[8][4], con
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr int kLine = P * 2;
   wgmma<false>(acc, a,
-               descriptor < P == 64 ? 1 : 2 > (tile + first * kLine + k * 32, 8 * kLine, 8 * kLine),
+               descriptor<kPermutationOf<P>>(tile + first * kLine + k * 32, 8 * kLine, 8 * kLine),
                k > 0);
 #endif
 }
@@ -170,7 +168,7 @@ __device__ __forceinline__ void rows_times_state(float (&sum)[N / 8][4], uint32_
   begin_products();
 #pragma unroll
   for (int k = 0; k < P / 16; ++k)
-    wgmma<true>(sum, descriptor < P == 64 ? 1 : 2 > (rows + k * 32, 8 * kLine, 8 * kLine),
+    wgmma<true>(sum, descriptor<kPermutationOf<P>>(rows + k * 32, 8 * kLine, 8 * kLine),
                 descriptor<0>(state + k * 2 * (N / 8) * 128, N / 8 * 128, 128), k > 0);
   wait_for_products<0>();
 #endif

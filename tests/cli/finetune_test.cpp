@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/read_file.h"
 #include "support/command.h"
+#include "support/tiny_run.h"
 
 namespace hydramix {
 namespace {
@@ -23,13 +24,7 @@ struct OwnFilesCommand : ::testing::Test {
   static std::string at(const std::string& name) { return (folder() / name).string(); }
   static void SetUpTestSuite() {
     ASSERT_EQ(run("make-data examples --train 40 --out " + at("data")).code, 0);
-    ASSERT_EQ(run("pretrain --device cpu --model.vocab 300 --model.layers 1 "
-                  "--model.block.d-model 16 --model.block.headdim 8 "
-                  "--model.block.mixer-options.d-state 8 --data.evaluation-documents 4 "
-                  "--train.steps 2 --train.batch 4 --out " +
-                  at("encoder"))
-                  .code,
-              0);
+    test::make_language_run(folder() / "encoder");
   }
   static std::string finetune(const std::string& file, const std::string& more,
                               const std::string& out) {

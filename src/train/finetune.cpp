@@ -6,22 +6,18 @@
 #include <optional>
 
 #include "base/atomic_file.h"
-#include "base/fnv.h"
-#include "base/formatted.h"
 #include "base/json_checksum.h"
 #include "base/json_reader.h"
-#include "base/quotes.h"
 #include "base/spelling.h"
 #include "dist/launch_environment.h"
-#include "glue/sentences.h"
 #include "glue/submission.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/registry.h"
-#include "hydramix/weights.h"
 #include "models/device.h"
-#include "tasks/own_data.h"
 #include "train/example_training.h"
+#include "train/finetune_start.h"
+#include "train/lesson.h"
 #include "train/run_folder.h"
 #include "train/trained_model.h"
 
@@ -31,143 +27,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-fs::path file_of(const SentenceTask& task, const fs::path& data, const std::string& part) {
-  return data / task.name / (part + ".tsv");
-}
-
-// The task's files, read and checked. Test files have no labels and are optional.
-struct TaskFiles {
-  SentenceFile train;
-  std::vector<SentenceFile> dev, test;  // in the order of task.dev; the existing ones of task.test
-  std::vector<std::string> test_parts;
-
-  std::vector<const SentenceFile*> all() const {
-    std::vector<const SentenceFile*> list{&train};
-    for (const auto* files : {&dev, &test})
-      for (const auto& file : *files) list.push_back(&file);
-    return list;
-  }
-  // Fingerprints of the training and dev files; test files may be added later.
-  Json fingerprints() const {
-    Json all{{"train", train.fingerprint}};
-    for (const auto& file : dev) all[file.path.stem().string()] = file.fingerprint;
-    return all;
-  }
-};
-
-TaskFiles read_files(const SentenceTask& task, const fs::path& data) {
-  TaskFiles files{read_sentences(task, file_of(task, data, "train"), Labels::kNeeded), {}, {}, {}};
-  for (const auto& part : task.dev)
-    files.dev.push_back(read_sentences(task, file_of(task, data, part), Labels::kNeeded));
-  for (const auto& part : task.test) {
-    const auto path = file_of(task, data, part);
-    if (!fs::exists(path)) continue;
-    files.test.push_back(read_sentences(task, path, Labels::kNone));
-    files.test_parts.push_back(part);
-  }
-  return files;
-}
-
-// The examples that a run learns from, of GLUE or of a user's own files.
-struct Lesson {
-  TextTask task;
-  OwnColumns columns;  // of own files
-  std::vector<EncodedExample> train;
-  std::vector<ExamplePart> dev;
-};
-
 OwnDataOptions own_data_options(const FinetuneOptions& options) {
   return {options.data,   options.dev,
           options.task,   {options.text, options.pair, options.label, options.separator},
           options.format, options.dev_share,
           options.seed};
-}
-
-Lesson glue_lesson(const SentenceTask& task, const TaskFiles& files, const Tokenizer& tokenizer,
-                   int64_t max_length) {
-  const auto encoded = [&](const SentenceFile& file) {
-    return encode_sentences(task, file.rows, tokenizer, max_length);
-  };
-  Lesson lesson{task, {}, encoded(files.train), {}};
-  for (std::size_t i = 0; i < task.dev.size(); ++i)
-    lesson.dev.push_back({task.dev[i], encoded(files.dev[i])});
-  return lesson;
-}
-
-Lesson own_lesson(const OwnData& data, const Tokenizer& tokenizer, int64_t max_length) {
-  Lesson lesson{data.task, data.columns, {}, {}};
-  lesson.train = encode_examples(data.task, data.train, tokenizer, max_length);
-  lesson.dev.push_back({"dev", encode_examples(data.task, data.dev, tokenizer, max_length)});
-  return lesson;
-}
-
-// "3 classes: a, b, c", "a score", ...
-std::string labels_text(const TextTask& task) {
-  constexpr std::size_t kNamed = 8;
-  if (task.kind == LabelKind::kScore) return "a score";
-  if (task.kind == LabelKind::kPairs) return "vectors";
-  std::vector<std::string> names;
-  for (const auto& label : task.labels)
-    if (names.size() < kNamed) names.push_back(escaped(clipped(label, 40)));
-  if (task.labels.size() > kNamed) names.push_back("...");
-  return concat(task.labels.size(),
-                task.kind == LabelKind::kClasses  ? " classes"
-                : task.kind == LabelKind::kLabels ? " labels"
-                                                  : " tags",
-                ": ", join(names));
-}
-
-// Words of the development set that no token stands for, because the sentence is too long.
-int64_t words_cut(const Lesson& lesson) {
-  int64_t count = 0;
-  for (const auto& part : lesson.dev)
-    for (const auto& example : part.examples)
-      count += std::count(example.places.begin(), example.places.end(), -1);
-  return count;
-}
-
-// Fingerprint of all weights, so that a stopped run is not continued with another model.
-std::string fingerprint_of(const torch::nn::Module& module) {
-  uint64_t hash = kFnvStart;
-  for (const auto& [name, weight] : named_weights(module)) {
-    const auto w = weight.detach().cpu().contiguous();
-    hash = fnv1a(concat(name, " ", w.sizes(), " ", w.dtype()), hash);
-    hash = fnv1a({static_cast<const char*>(w.data_ptr()), w.nbytes()}, hash);
-  }
-  return formatted("%016llx", hash);
-}
-
-// The start of fine-tuning: an encoder with its tokenizer.
-struct Start {
-  BertOptions options;
-  std::shared_ptr<torch::nn::Module> weights;
-  Tokenizer tokenizer;
-
-  Json fingerprints() const {
-    return {{"model", fingerprint_of(*weights)}, {"tokenizer", tokenizer.fingerprint()}};
-  }
-};
-
-// A run of pretraining writes model/ when it is complete.
-void check_finished(const fs::path& folder) {
-  const bool is_run =
-      !fs::exists(folder / "model.safetensors") && fs::is_directory(folder / "checkpoints");
-  HYDRAMIX_CHECK(!is_run || fs::exists(folder / "model" / "model.safetensors"), folder.string(),
-                 ": is a run of pretraining that is not complete, so its weights may still change. "
-                 "Wait for it, or continue it with the command that began it; --unfinished starts "
-                 "from its newest checkpoint all the same.");
-}
-
-Start open_start(const fs::path& folder, bool unfinished) {
-  const auto inner = classifier_folder(folder);
-  if (!inner.empty()) {
-    const auto classifier = load_classifier(inner);
-    return {classifier.model->encoder_options(), classifier.model.ptr(),
-            load_model_tokenizer(inner)};
-  }
-  if (!unfinished) check_finished(folder);
-  const auto trained = open_trained_model(folder);
-  return {trained.model->options(), trained.model.ptr(), trained.tokenizer};
 }
 
 std::string pooling_of(const FinetuneOptions& options, const TextTask& task,

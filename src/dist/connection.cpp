@@ -21,6 +21,12 @@ int milliseconds_until(Deadline deadline) {
 
 [[noreturn]] void throw_closed(int code) { throw ConnectionClosed(std::strerror(code)); }
 
+// A service that accepts and resets at once can do so before `connect` has returned.
+[[noreturn]] void throw_not_connected(int code) {
+  if (code == ECONNRESET) throw_closed(code);
+  throw ConnectionRefused(std::strerror(code));
+}
+
 bool would_block(int code) { return code == EAGAIN || code == EWOULDBLOCK || code == EINTR; }
 
 }  // namespace
@@ -66,24 +72,24 @@ socklen_t length_of(const sockaddr_storage& address) {
 
 Connection::Connection(const sockaddr_storage& address, Deadline deadline)
     : socket_(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
-  if (socket_.number() < 0) throw_closed(errno);
+  if (socket_.number() < 0) throw_not_connected(errno);
   const int yes = 1;
   setsockopt(socket_.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   const auto* target = reinterpret_cast<const sockaddr*>(&address);
   if (connect(socket_.number(), target, length_of(address)) != 0) {
-    if (errno != EINPROGRESS) throw_closed(errno);
+    if (errno != EINPROGRESS) throw_not_connected(errno);
     wait_for(POLLOUT, deadline);
     int code = 0;
     socklen_t length = sizeof code;
     getsockopt(socket_.number(), SOL_SOCKET, SO_ERROR, &code, &length);
-    if (code != 0) throw_closed(code);
+    if (code != 0) throw_not_connected(code);
   }
   // Where nothing listens, a local port can by chance connect to itself.
   sockaddr_storage local{};
   socklen_t length = sizeof local;
   if (getsockname(socket_.number(), reinterpret_cast<sockaddr*>(&local), &length) == 0 &&
       described(local) == described(address))
-    throw_closed(ECONNREFUSED);
+    throw_not_connected(ECONNREFUSED);
 }
 
 void Connection::wait_for(short events, Deadline deadline) const {

@@ -41,6 +41,10 @@ class ConnectionClosed : public Error {
  public:
   using Error::Error;
 };
+class ConnectionRefused : public ConnectionClosed {  // nothing listens there
+ public:
+  using ConnectionClosed::ConnectionClosed;
+};
 class ConnectionSilent : public Error {  // the deadline has passed
  public:
   using Error::Error;
@@ -48,7 +52,8 @@ class ConnectionSilent : public Error {  // the deadline has passed
 
 class Connection {
  public:
-  // Throws ConnectionClosed when nothing listens there, ConnectionSilent after the deadline.
+  // Throws ConnectionRefused when nothing listens there, ConnectionClosed when the other end
+  // answers and closes at once, ConnectionSilent after the deadline.
   Connection(const sockaddr_storage& address, Deadline deadline);
 
   void send(std::string_view bytes, Deadline deadline);

@@ -36,15 +36,16 @@ Connection connect_to(const StoreClientOptions& options) {
     bool hung_up = false;
     try {
       for (const auto& address : resolve(options.address, options.port)) {
-        bool connected = false;
         try {
           Connection connection(address, deadline);
-          connected = true;
           shake_hands(connection, self, place, deadline);
           return connection;
-        } catch (const ConnectionClosed& error) {  // nothing listens there, or it hung up
+        } catch (const ConnectionRefused& error) {
           reason = error.what();
-          hung_up = connected;
+          hung_up = false;
+        } catch (const ConnectionClosed& error) {
+          reason = error.what();
+          hung_up = true;
         }
       }
     } catch (const ConnectionSilent& error) {

@@ -45,10 +45,21 @@ void end_process() {
   _exit(1);
 }
 
+// Runs before the constructors of the libraries, which allocate too.
+void before_libraries() { usual_end = std::set_terminate(end_process); }
+[[gnu::section(".preinit_array"), gnu::used]] void (*run_before_libraries)() = before_libraries;
+
+// The system extends the stack when it is used, and kills the process where there is no memory for
+// that. Using it now leaves failures to allocations, which can be reported.
+void extend_stack() {
+  volatile char used[1 << 20];
+  for (std::size_t i = 0; i < sizeof used; i += 4096) used[i] = 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  usual_end = std::set_terminate(end_process);
+  extend_stack();
   hydramix::name_mapped_file_on_fault();
   // Without this a closed pipe would kill a training run before it has saved.
   std::signal(SIGPIPE, SIG_IGN);

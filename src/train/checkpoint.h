@@ -56,10 +56,10 @@ class CheckpointFolder {
   // Waits until everything is on disk; throws if a write failed.
   void wait();
 
+  std::vector<std::filesystem::path> files() const;  // of steps, newest first
   std::filesystem::path best() const { return folder_ / "best.safetensors"; }
 
  private:
-  std::vector<std::filesystem::path> files() const;  // newest first
   void write(const Checkpoint& checkpoint, bool best) const;
 
   std::filesystem::path folder_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trained_model.h"
 
-#include <cstdio>
-
 #include "base/json_reader.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
@@ -24,6 +22,16 @@ void take_weights(BertForMaskedLM& model, const Checkpoint& checkpoint, const st
   HYDRAMIX_CHECK(!weights.empty(), origin.string(), ": holds no tensors named '", prefix,
                  "...'. Was the run asked to keep an average (train.optimizer.ema)?");
   load_weights(*model, weights);
+}
+
+// Unlike a run that continues, a command that uses weights must not take older ones instead: its
+// result would be another.
+Checkpoint read_newest(const std::filesystem::path& path) {
+  try {
+    return read_checkpoint(path);
+  } catch (const Error& error) {
+    throw Error(concat(error.what(), " Move the file away to use the checkpoint before it."));
+  }
 }
 
 Tokenizer tokenizer_of_run(const std::filesystem::path& folder) {
@@ -80,22 +88,20 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
     BertOptions options;
     parse_yaml(options, json["model"].dump(), config.string());
     const CheckpointFolder checkpoints(path / "checkpoints", 1 << 20);
-    const auto warn = [](const std::string& m) { std::fprintf(stderr, "%s\n", m.c_str()); };
-    std::optional<Checkpoint> checkpoint;
     if (which == "best") {
       origin = checkpoints.best();
-      checkpoint = read_checkpoint(origin);
     } else {
-      origin = path / "checkpoints";
-      checkpoint = checkpoints.newest(warn);
+      const auto files = checkpoints.files();
+      HYDRAMIX_CHECK(!files.empty(), (path / "checkpoints").string(), ": holds no checkpoint yet.");
+      origin = files.front();
     }
-    HYDRAMIX_CHECK(checkpoint, origin.string(), ": holds no sound checkpoint yet.");
+    const auto checkpoint = which == "best" ? read_checkpoint(origin) : read_newest(origin);
     double held = 0;
-    for (const auto& [name, tensor] : checkpoint->tensors)
+    for (const auto& [name, tensor] : checkpoint.tensors)
       held += static_cast<double>(tensor.numel());
     check_size(options, held, config.string());
     model = BertForMaskedLM(options);
-    take_weights(model, *checkpoint, which == "average" ? "average." : "weights.", origin);
+    take_weights(model, checkpoint, which == "average" ? "average." : "weights.", origin);
   }
   HYDRAMIX_CHECK(tokenizer->size() <= model->options().vocab, tokenizer_file.string(), ": has ",
                  tokenizer->size(), " tokens, the model ", model->options().vocab,

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/atomic_file.h"
-#include "support/command.h"
+#include "support/tiny_run.h"
 
 namespace hydramix {
 namespace {
@@ -167,6 +167,24 @@ TEST(Reading, MemoryIsTakenAfterSizesAreChecked) {
 
 TEST(Reading, WithoutAMaskedTokenThereIsNothingToLearn) {
   expect_refused("pretrain --set data.sequences.mask=0", "data.sequences.mask");
+}
+
+// The result of older weights would be another.
+TEST(Reading, ADamagedNewestCheckpointIsNotReplacedByAnOlderOne) {
+  const TemporaryFolder folder;
+  const auto checkpoints = folder / "run" / "checkpoints";
+  test::make_language_run(folder / "run", "--train.keep 2");
+  const auto newest = checkpoints / "step-0000000004.safetensors";
+  ASSERT_TRUE(std::filesystem::exists(checkpoints / "step-0000000002.safetensors"));
+  const std::string embed = "embed --text word --model " + (folder / "run").string();
+  EXPECT_EQ(run(embed).code, 0);
+  std::filesystem::remove(newest);  // it may share its bytes with best.safetensors
+  write_file(newest, "damaged");
+  expect_refused(embed, newest.string());
+  expect_refused(embed, "Move the file away to use the checkpoint before it.");
+  EXPECT_EQ(run(embed + " --which best").code, 0);
+  std::filesystem::remove(newest);
+  EXPECT_EQ(run(embed).code, 0);
 }
 
 }  // namespace

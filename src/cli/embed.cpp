@@ -23,7 +23,7 @@ struct EmbedOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("files", self.files, Positional{}, "files of texts, also .gz or .zst; - for stdin");
+    v("files", self.files, Positional{}, "files of texts, also .gz, .xz or .zst; - for stdin");
     v("model", self.model, Required{}, "folder of a model, of a classifier, or of a run");
     v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
     v("text", self.text, "a text to embed, in place of files");

@@ -27,7 +27,7 @@ struct FillMaskOptions {
   static void fields(Self& self, Visitor& v) {
     v("texts", self.texts, Positional{},
       "texts with [MASK] for each word to predict; - reads stdin");
-    v("input", self.input, "files of texts, also .gz or .zst; - for stdin");
+    v("input", self.input, "files of texts, also .gz, .xz or .zst; - for stdin");
     v("model", self.model, Required{}, "folder of a model or of a run");
     v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
     v("top", self.top, Range{1, 1000}, "words shown for each place");

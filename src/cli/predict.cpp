@@ -36,7 +36,7 @@ struct PredictOptions {
     v("model", self.model, Positional{}, Required{},
       "folder of a classifier (hydramix finetune makes it: OUT/model), or of its run");
     v("files", self.files, Positional{},
-      "files of texts, also .gz or .zst, or - for stdin; for a GLUE task a .tsv file as GLUE "
+      "files of texts, also .gz, .xz or .zst, or - for stdin; for a GLUE task a .tsv file as GLUE "
       "distributes it, with or without labels");
     v("text", self.text, "a text to classify, in place of files");
     v("second", self.second, "second text of a pair; the first is --text");

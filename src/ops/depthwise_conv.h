@@ -7,6 +7,8 @@
 // centre = K - 1 if causal. The output has the length of the input.
 #pragma once
 
+#include <functional>
+
 #include "hydramix/layout.h"
 
 namespace hydramix {
@@ -35,7 +37,10 @@ struct ConvWeightGradients {
 };
 
 namespace on_cpu {
-void conv_forward(const ConvCall& call, const torch::Tensor& y);
+// `then` is called for tokens [begin, end) as soon as they are convolved, while they are in the
+// cache, by the thread that convolved them.
+using TokensDone = std::function<void(int64_t begin, int64_t end)>;
+void conv_forward(const ConvCall& call, const torch::Tensor& y, const TokensDone& then = {});
 ConvWeightGradients conv_backward(const ConvCall& call, const torch::Tensor& dy,
                                   const torch::Tensor& dx);  // fills dx
 }  // namespace on_cpu

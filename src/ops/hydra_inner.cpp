@@ -50,8 +50,8 @@ ConvCall conv_call(const HydraPlan& plan, const Tensor& columns, const HydraWeig
           plan.shape.centre, plan.shape.convolved(), plan.sequences};
 }
 
-Tensor convolve(const HydraPlan& plan, const Tensor& columns, const HydraWeights& weights) {
-  const auto convolved = torch::empty({columns.size(0), plan.shape.convolved()}, columns.options());
+Tensor convolve_again(const HydraPlan& plan, const Tensor& columns, const HydraWeights& weights) {
+  const auto convolved = torch::empty(columns.sizes(), columns.options());
   HYDRAMIX_ON_BACKEND(columns, conv_forward, conv_call(plan, columns, weights), convolved);
   return convolved;
 }
@@ -81,9 +81,10 @@ Results run(const HydraPlan& plan, const Tensor& w, const HydraWeights& weights)
   const int64_t n = w.size(0);
   const ProjectedColumns parts(w, s);
   Results r;
-  r.convolved = convolve(plan, parts.conv, weights);
+  r.convolved = torch::empty(parts.conv.sizes(), w.options());
+  r.delta = HYDRAMIX_ON_BACKEND(w, hydra_convolve, conv_call(plan, parts.conv, weights), weights,
+                                r.convolved);
   const ConvolvedColumns v(r.convolved, s);
-  r.delta = HYDRAMIX_ON_BACKEND(w, hydra_delta, v.flat, weights);
   r.y = torch::empty({n, s.H, s.P}, w.options());
   r.saved = HYDRAMIX_ON_BACKEND(w, scan_forward, scan_call(plan, parts, v, r.delta, weights), r.y);
   r.out = torch::empty({n, s.inner()}, w.options());
@@ -151,7 +152,7 @@ class HydraFunction : public torch::autograd::Function<HydraFunction> {
         HYDRAMIX_ON_BACKEND(w, gated_norm_backward, norm, packed_rows(outputs[0]), dy, dparts.z);
 
     const auto convolved =
-        in[kConvolved].defined() ? in[kConvolved] : convolve(plan, parts.conv, weights);
+        in[kConvolved].defined() ? in[kConvolved] : convolve_again(plan, parts.conv, weights);
     const auto dconvolved = torch::empty(convolved.sizes(), convolved.options());
     const ConvolvedColumns v(convolved, s), dv(dconvolved, s);
     const HydraDelta delta{in[kDelta], in[kDiagonal]};

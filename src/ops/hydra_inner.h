@@ -11,6 +11,7 @@
 #pragma once
 
 #include "hydramix/rounded_copy.h"
+#include "ops/depthwise_conv.h"
 #include "ops/scan.h"
 
 namespace hydramix {
@@ -52,8 +53,9 @@ struct HydraDeltaGradients {
   torch::Tensor fc_D, D;
 };
 namespace on_cpu {
-// D + fc_D x for x (n, H P).
-HydraDelta hydra_delta(const torch::Tensor& x, const HydraWeights& weights);
+// Fills `convolved` (n, C), and returns D + fc_D x for x, its first H P columns.
+HydraDelta hydra_convolve(const ConvCall& call, const HydraWeights& weights,
+                          const torch::Tensor& convolved);
 // Adds the gradient that flows through delta to dx. ddiagonal is the scan's gradient of the
 // diagonal, undefined if there was none.
 HydraDeltaGradients hydra_delta_backward(const torch::Tensor& x, const HydraWeights& weights,
@@ -62,7 +64,8 @@ HydraDeltaGradients hydra_delta_backward(const torch::Tensor& x, const HydraWeig
 constexpr bool kKeepsConvolved = true;
 }  // namespace on_cpu
 namespace on_cuda {
-HydraDelta hydra_delta(const torch::Tensor& x, const HydraWeights& weights);
+HydraDelta hydra_convolve(const ConvCall& call, const HydraWeights& weights,
+                          const torch::Tensor& convolved);
 HydraDeltaGradients hydra_delta_backward(const torch::Tensor& x, const HydraWeights& weights,
                                          const torch::Tensor& ddelta,
                                          const torch::Tensor& ddiagonal, torch::Tensor dx);

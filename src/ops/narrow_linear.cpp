@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/narrow_linear.h"
 
+#include <algorithm>
+
 #include "hydramix/error.h"
 #include "kernels/cpu/narrow_linear.h"
 #include "ops/arithmetic.h"
@@ -15,24 +17,14 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-template <typename S>
 Tensor run(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  using T = kernels::Arithmetic<S>;
-  using kernels::kNarrowPad;
-  const int64_t n = x.size(0), C = x.size(1), H = weight.size(0);
-  const auto columns =
-      torch::constant_pad_nd(weight.t(), {0, (kNarrowPad - H % kNarrowPad) % kNarrowPad})
-          .contiguous();  // (C, padded H)
-  const auto y = torch::empty({n, H}, weight.options());
-  const kernels::NarrowProduct<S> p{n,
-                                    C,
-                                    H,
-                                    {storage<S>(x), x.stride(0)},
-                                    columns.data_ptr<T>(),
-                                    bias.data_ptr<T>(),
-                                    y.data_ptr<T>()};
-  parallel(kernels::narrow_tasks(n), [&](int64_t task) { kernels::narrow_linear<S>(p, task); });
-  return y;
+  const NarrowRows rows(x, weight, bias);
+  const int64_t n = x.size(0);
+  parallel(kernels::narrow_tasks(n), [&](int64_t task) {
+    const int64_t begin = task * kernels::kNarrowRows;
+    rows.compute(begin, std::min(begin + kernels::kNarrowRows, n));
+  });
+  return rows.result();
 }
 
 class NarrowLinear : public torch::autograd::Function<NarrowLinear> {
@@ -40,7 +32,7 @@ class NarrowLinear : public torch::autograd::Function<NarrowLinear> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
                         const Tensor& bias) {
     ctx->save_for_backward({x, weight});
-    return dispatch_storage(x, [&](auto tag) { return run<decltype(tag)>(x, weight, bias); });
+    return run(x, weight, bias);
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
     const auto in = ctx->get_saved_variables();
@@ -69,7 +61,31 @@ Tensor narrow_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) 
   if (!x.is_cpu()) return torch::addmm(bias, x.to(arithmetic), weight.t());
   const auto rows = packed_rows(x), w = weight.contiguous(), b = bias.contiguous();
   if (wants_gradient({rows, w, b})) return NarrowLinear::apply(rows, w, b);
-  return dispatch_storage(x, [&](auto tag) { return run<decltype(tag)>(rows, w, b); });
+  return run(rows, w, b);
+}
+
+NarrowRows::NarrowRows(const Tensor& x, const Tensor& weight, const Tensor& bias)
+    : x_(x), bias_(bias), y_(torch::empty({x.size(0), weight.size(0)}, weight.options())) {
+  constexpr int64_t pad = kernels::kNarrowPad;
+  columns_ =
+      torch::constant_pad_nd(weight.t(), {0, (pad - weight.size(0) % pad) % pad}).contiguous();
+}
+
+void NarrowRows::compute(int64_t begin, int64_t end) const {
+  dispatch_storage(x_, [&](auto tag) {
+    using S = decltype(tag);
+    using T = kernels::Arithmetic<S>;
+    const int64_t outputs = y_.size(1);
+    const kernels::NarrowProduct<S> p{end - begin,
+                                      x_.size(1),
+                                      outputs,
+                                      {storage<S>(x_) + begin * x_.stride(0), x_.stride(0)},
+                                      columns_.data_ptr<T>(),
+                                      bias_.data_ptr<T>(),
+                                      y_.data_ptr<T>() + begin * outputs};
+    for (int64_t task = 0; task < kernels::narrow_tasks(end - begin); ++task)
+      kernels::narrow_linear<S>(p, task);
+  });
 }
 
 }  // namespace hydramix

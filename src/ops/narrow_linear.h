@@ -10,4 +10,16 @@ namespace hydramix {
 torch::Tensor narrow_linear(const torch::Tensor& x, const torch::Tensor& weight,
                             const torch::Tensor& bias);
 
+// The same on the CPU without checks and autograd, some rows at a time. Threads may share it.
+class NarrowRows {
+ public:
+  // x (n, C) with contiguous rows, weight (H, C), bias (H) contiguous.
+  NarrowRows(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias);
+  void compute(int64_t begin, int64_t end) const;     // rows [begin, end) of the result
+  const torch::Tensor& result() const { return y_; }  // (n, H)
+
+ private:
+  torch::Tensor x_, columns_, bias_, y_;
+};
+
 }  // namespace hydramix

@@ -59,7 +59,7 @@ void scan_backward(const ScanCall&, const std::vector<Tensor>&, const Tensor&,
   missing();
 }
 
-HydraDelta hydra_delta(const Tensor&, const HydraWeights&) { missing(); }
+HydraDelta hydra_convolve(const ConvCall&, const HydraWeights&, const Tensor&) { missing(); }
 HydraDeltaGradients hydra_delta_backward(const Tensor&, const HydraWeights&, const Tensor&,
                                          const Tensor&, Tensor) {
   missing();

@@ -37,7 +37,7 @@ const T* bias_of(const ConvCall& call) {
 
 }  // namespace
 
-void conv_forward(const ConvCall& call, const Tensor& y) {
+void conv_forward(const ConvCall& call, const Tensor& y, const TokensDone& then) {
   const auto blocks = blocks_of(call.sequences);
   const auto taps = taps_of(call);
   dispatch_storage(call.x, [&](auto tag) {
@@ -45,8 +45,11 @@ void conv_forward(const ConvCall& call, const Tensor& y) {
     using T = kernels::Arithmetic<S>;
     const kernels::ConvForward<S> p{shape_of(call), rows_of<const S>(call.x), taps.data_ptr<T>(),
                                     bias_of<T>(call), rows_of<S>(y)};
-    parallel(static_cast<int64_t>(blocks.size()),
-             [&](int64_t i) { kernels::conv_forward<S>(p, blocks[static_cast<std::size_t>(i)]); });
+    parallel(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
+      const auto& block = blocks[static_cast<std::size_t>(i)];
+      kernels::conv_forward<S>(p, block);
+      if (then) then(block.begin, block.end);
+    });
   });
 }
 

@@ -6,8 +6,12 @@
 
 namespace hydramix::on_cpu {
 
-HydraDelta hydra_delta(const torch::Tensor& x, const HydraWeights& weights) {
-  return {narrow_linear(x, weights.fc_D, weights.D), {}};
+HydraDelta hydra_convolve(const ConvCall& call, const HydraWeights& weights,
+                          const torch::Tensor& convolved) {
+  const auto x = convolved.narrow(1, 0, weights.fc_D.size(1));
+  const NarrowRows delta(x, weights.fc_D, weights.D);
+  conv_forward(call, convolved, [&](int64_t begin, int64_t end) { delta.compute(begin, end); });
+  return {delta.result(), {}};
 }
 
 HydraDeltaGradients hydra_delta_backward(const torch::Tensor& x, const HydraWeights& weights,

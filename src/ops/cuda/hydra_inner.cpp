@@ -23,7 +23,10 @@ bool hydra_inner_fits(const Tensor& w, const HydraShape& s) {
 }
 
 // The scan adds the diagonal itself.
-HydraDelta hydra_delta(const Tensor& x, const HydraWeights& weights) {
+HydraDelta hydra_convolve(const ConvCall& call, const HydraWeights& weights,
+                          const Tensor& convolved) {
+  conv_forward(call, convolved);
+  const auto x = convolved.narrow(1, 0, weights.fc_D.size(1));
   return {torch::mm(x, weights.fc_D_copy.of(weights.fc_D).t()), weights.D};
 }
 

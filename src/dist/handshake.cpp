@@ -136,11 +136,11 @@ void shake_hands(Connection& connection, const ClientHello& self, const StorePla
   } catch (const ConnectionSilent&) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begin);
-    throw Error(concat(who, ": the service at ", place.text, " is not rank 0 of a HydraMix run: ",
-                       heard.empty() ? "it has sent nothing for "
-                                     : concat("it has sent only ", heard.size(), " bytes in "),
-                       seconds(waited),
-                       ". Is the port taken by another program? Choose another MASTER_PORT."));
+    throw ConnectionSilent(concat(
+        who, ": the service at ", place.text, " is not rank 0 of a HydraMix run: ",
+        heard.empty() ? "it has sent nothing for "
+                      : concat("it has sent only ", heard.size(), " bytes in "),
+        seconds(waited), ". Is the port taken by another program? Choose another MASTER_PORT."));
   } catch (const ConnectionClosed& error) {
     if (heard.empty()) throw;
     throw Error(concat(who, ": the service at ", place.text, " broke off the handshake after ",

@@ -26,30 +26,41 @@ const Nonce& nonce_of_process() {
   return nonce;
 }
 
+std::vector<sockaddr_storage> addresses_of(const StoreClientOptions& options) {
+  try {
+    return resolve(options.address, options.port);
+  } catch (const Error& error) {
+    throw Error(concat("rank ", options.rank, " cannot find the store at ", place_of(options), ": ",
+                       error.what(), ". MASTER_ADDR must name rank 0's machine."));
+  }
+}
+
 Connection connect_to(const StoreClientOptions& options) {
   const auto deadline = Clock::now() + options.timeout;
   const ClientHello self{kStoreVersion, options.size, options.rank, !options.secret.empty(),
                          nonce_of_process()};
   const StorePlace place{place_of(options), options.secret};
+  std::string reason;    // why the last attempt failed
+  bool hung_up = false;  // the service closes connections
   while (true) {
-    std::string reason;
-    bool hung_up = false;
-    try {
-      for (const auto& address : resolve(options.address, options.port)) {
-        try {
-          Connection connection(address, deadline);
-          shake_hands(connection, self, place, deadline);
-          return connection;
-        } catch (const ConnectionRefused& error) {
-          reason = error.what();
-          hung_up = false;
-        } catch (const ConnectionClosed& error) {
-          reason = error.what();
-          hung_up = true;
-        }
+    for (const auto& address : addresses_of(options)) {
+      bool connected = false;
+      try {
+        Connection connection(address, deadline);
+        connected = true;
+        shake_hands(connection, self, place, deadline);
+        return connection;
+      } catch (const ConnectionRefused& error) {
+        reason = error.what();
+        hung_up = false;
+      } catch (const ConnectionClosed& error) {
+        reason = error.what();
+        hung_up = true;
+      } catch (const ConnectionSilent& error) {
+        // The deadline may cut the last attempt short; then an earlier one says more.
+        if (connected && !hung_up) throw;
+        if (reason.empty()) reason = error.what();
       }
-    } catch (const ConnectionSilent& error) {
-      reason = error.what();
     }
     if (Clock::now() + kBetweenAttempts > deadline) {
       HYDRAMIX_CHECK(!hung_up, "rank ", options.rank, ": the service at ", place.text,
@@ -72,12 +83,16 @@ StoreClient::StoreClient(const StoreClientOptions& options)
 
 StoreMessage StoreClient::ask(const StoreMessage& request) {
   const std::lock_guard lock(mutex_);
+  // A late answer to an earlier request would be taken for the answer to this one.
+  if (out_of_step_)
+    throw ConnectionClosed(concat("the store at ", place_, " did not answer an earlier request"));
   const auto deadline = Clock::now() + getTimeout();
   try {
     connection_.send(request.bytes(), deadline);
     const std::size_t length = message_length(connection_.receive(kLengthBytes, deadline));
     return StoreMessage::parse(connection_.receive(length, deadline));
   } catch (const ConnectionSilent&) {
+    out_of_step_ = true;
     throw ConnectionSilent(
         concat("the store at ", place_, " has not answered for ", seconds(getTimeout())));
   } catch (const ConnectionClosed& error) {

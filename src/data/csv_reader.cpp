@@ -12,7 +12,8 @@
 namespace hydramix {
 namespace {
 
-constexpr std::size_t kLongestRow = 16 << 20;
+constexpr std::size_t kLongestRow = 16 << 20;  // bytes in its cells
+constexpr std::size_t kMostCells = 1 << 20;
 
 }  // namespace
 
@@ -100,6 +101,8 @@ bool CsvReader::next() {
   row_bytes_ = 0;
   cells_.clear();
   while (true) {
+    HYDRAMIX_CHECK(cells_.size() < kMostCells, where(), " begins a row of more than ", kMostCells,
+                   " cells. Check that this is the right file.");
     cells_.emplace_back();
     if (peek() == '"')
       read_quoted_cell();

@@ -60,7 +60,8 @@ Names several(const RowValue& value, const std::string& separator) {
     labels.emplace_back(label.substr(begin, label.find_last_not_of(' ') - begin + 1));
   };
   std::string_view rest = value.text;
-  for (std::size_t end; (end = rest.find(separator)) != rest.npos;
+  // A model that was not trained on a file has no separator; a cell is then one label.
+  for (std::size_t end; !separator.empty() && (end = rest.find(separator)) != rest.npos;
        rest.remove_prefix(end + separator.size()))
     add(rest.substr(0, end));
   add(rest);
@@ -126,6 +127,8 @@ Names found_labels(const RawFile& file, const OwnColumns& columns) {
 Names found_tags(const RawFile& file) {
   std::set<std::string> found;
   for (const auto& row : file.rows) found.insert(row.tags.begin(), row.tags.end());
+  HYDRAMIX_CHECK(!found.empty(), file.path.string(),
+                 ": every list of words is empty; expected words and their tags.");
   const Names tags = ordered_tags(found);
   HYDRAMIX_CHECK(tags.size() > 1, file.path.string(), ": every tag is ",
                  in_quotes(clipped(tags.front(), 80)),

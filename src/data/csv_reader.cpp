@@ -28,11 +28,12 @@ CsvReader::CsvReader(const std::filesystem::path& path)
 }
 
 int CsvReader::peek() {
-  if (begin_ == end_) {
+  if (begin_ == end_ && !ended_) {
     begin_ = 0;
     end_ = stream_->read(buffer_.data(), buffer_.size());
-    if (end_ == 0) return kEnd;
+    ended_ = end_ == 0;  // a terminal would wait for more
   }
+  if (ended_) return kEnd;
   return static_cast<unsigned char>(buffer_[begin_]);
 }
 

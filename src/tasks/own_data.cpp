@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
 #include "data/shuffle.h"
@@ -202,9 +203,9 @@ void hold_out(OwnData& data, const OwnDataOptions& options) {
   const auto all = std::move(data.train);
   const auto n = static_cast<int64_t>(all.size());
   const auto count = static_cast<int64_t>(std::llround(options.dev_share * static_cast<double>(n)));
-  HYDRAMIX_CHECK(count >= 1 && count < n, options.data.string(), ": has ", n,
-                 n == 1 ? " row, and " : " rows, and ", count,
-                 " of them would be held out for development (--dev-share ", options.dev_share,
+  HYDRAMIX_CHECK(count >= 1 && count < n, options.data.string(), ": has ", counted(n, "row"),
+                 ", and ", count, " of them would be held out for development (--dev-share ",
+                 options.dev_share,
                  "); expected at least one, and one to train on. Give a --dev file.");
   constexpr uint64_t kEpoch = ~uint64_t{0};  // no epoch of training has this number
   const Shuffle order(n, static_cast<uint64_t>(options.seed), kEpoch);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dist/store_client.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "base/spelling.h"
@@ -12,7 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBetweenAttempts(50), kFirstAsk(1), kLongestAsk(20);
+constexpr milliseconds kLongestConnect(5000), kBetweenAttempts(50), kFirstAsk(1), kLongestAsk(20);
 
 std::string to_text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
@@ -46,7 +47,8 @@ Connection connect_to(const StoreClientOptions& options) {
     for (const auto& address : addresses_of(options)) {
       bool connected = false;
       try {
-        Connection connection(address, deadline);
+        // Packets to one address of a host may be lost; the next one is then tried in time.
+        Connection connection(address, std::min(deadline, Clock::now() + kLongestConnect));
         connected = true;
         shake_hands(connection, self, place, deadline);
         return connection;

@@ -138,8 +138,9 @@ void StoreClient::wait(const std::vector<std::string>& keys) { wait(keys, getTim
 void StoreClient::wait(const std::vector<std::string>& keys, const milliseconds& timeout) {
   const auto deadline = Clock::now() + timeout;
   for (auto pause = kFirstAsk; !check(keys); pause = std::min(2 * pause, kLongestAsk)) {
-    HYDRAMIX_CHECK(Clock::now() < deadline, "the store at ", place_, " has no ",
-                   join({keys.begin(), keys.end()}), " after ", seconds(timeout));
+    if (Clock::now() >= deadline)
+      throw ConnectionSilent(concat("the store at ", place_, " has no ",
+                                    join({keys.begin(), keys.end()}), " after ", seconds(timeout)));
     std::this_thread::sleep_for(pause);
   }
 }

@@ -11,7 +11,9 @@
 #include <future>
 #include <thread>
 
+#include "dist/c10d_communicator.h"
 #include "dist/membership.h"
+#include "dist/process_group.h"
 #include "dist/store_client.h"
 #include "dist/store_server.h"
 #include "support/expect.h"
@@ -489,6 +491,34 @@ TEST(Rendezvous, RanksWithOneSecretMeetAndOthersAreNamed) {
                   "rank 1 of 2 did not start within 1 s (1 connection was "
                   "refused: 127.0.0.1 says it is rank 1 but has another secret");
   expect_contains(strangers.second, "have different secrets");
+}
+
+// Rank 0 ends after the rendezvous, while rank 1 connects to it through the store.
+TEST(Rendezvous, ARankThatConnectsBlamesRankZeroForTheLostStore) {
+  try {
+    check_gloo_available();
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  const int port = test::free_port();
+  auto second = std::async(std::launch::async, [&]() -> std::string {
+    try {
+      make_c10d_communicator(launched_as(1, 2, port), {.timeout_s = 30}, torch::kCPU);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "connected";
+  });
+  {
+    const Membership first(launched_as(0, 2, port), kTimeout);
+    const auto beats = [&] {  // once rank 1 has left the rendezvous
+      return Heartbeat::parse(read(*first.store(), key_of("heartbeat", 1))).count > 0;
+    };
+    for (const auto limit = Clock::now() + kTimeout; !beats() && Clock::now() < limit;)
+      std::this_thread::sleep_for(milliseconds(5));
+  }
+  expect_contains(second.get(),
+                  concat(":pid ", getpid(), ") died: connection closed by the store"));
 }
 
 TEST(Rendezvous, RankZeroSaysWhoKnockedInsteadOfTheMissingRank) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What TextClassifier, TextEmbedder and FillMask share. Needs no LibTorch.
+// What TextClassifier, TextTagger, TextEmbedder and FillMask share. Needs no LibTorch.
 //
 // Texts are computed in batches without padding. On the CPU the result of a text has the same bits
 // whatever is computed with it, for the mixers that run on scans (Hydra among them); for the others

@@ -148,7 +148,8 @@ void AtomicFile::commit() {
   signal_if_asked(target_, "renamed");
   // The rename survives a crash only after the directory is on disk.
   const auto folder = folder_of(target_);
-  if (const int directory = open(folder.c_str(), O_RDONLY | O_DIRECTORY); directory >= 0) {
+  if (const int directory = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      directory >= 0) {
     fsync(directory);
     close(directory);
   }

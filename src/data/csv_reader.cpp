@@ -12,7 +12,8 @@
 namespace hydramix {
 namespace {
 
-constexpr std::size_t kLongestRow = 16 << 20;
+constexpr std::size_t kLongestRow = 16 << 20;  // bytes in its cells
+constexpr std::size_t kMostCells = 1 << 20;
 
 }  // namespace
 
@@ -27,11 +28,12 @@ CsvReader::CsvReader(const std::filesystem::path& path)
 }
 
 int CsvReader::peek() {
-  if (begin_ == end_) {
+  if (begin_ == end_ && !ended_) {
     begin_ = 0;
     end_ = stream_->read(buffer_.data(), buffer_.size());
-    if (end_ == 0) return kEnd;
+    ended_ = end_ == 0;  // a terminal would wait for more
   }
+  if (ended_) return kEnd;
   return static_cast<unsigned char>(buffer_[begin_]);
 }
 
@@ -100,6 +102,8 @@ bool CsvReader::next() {
   row_bytes_ = 0;
   cells_.clear();
   while (true) {
+    HYDRAMIX_CHECK(cells_.size() < kMostCells, where(), " begins a row of more than ", kMostCells,
+                   " cells. Check that this is the right file.");
     cells_.emplace_back();
     if (peek() == '"')
       read_quoted_cell();

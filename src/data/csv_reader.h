@@ -45,6 +45,7 @@ class CsvReader {
   std::unique_ptr<ByteStream> stream_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // the unread part of the buffer
+  bool ended_ = false;               // the stream
   int64_t line_ = 1, row_line_ = 0;
   std::size_t row_bytes_ = 0;
   std::vector<std::string> cells_;

@@ -18,7 +18,6 @@ bool is_one_of(const std::string& ending, std::initializer_list<const char*> kno
   return std::find(known.begin(), known.end(), ending) != known.end();
 }
 
-// The extension of the format, without that of the archive.
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
 InputFile checked_input(const fs::path& path) {

@@ -24,7 +24,7 @@ struct InputFiles {
 };
 
 // The ending of a name that says the format, before .gz, .zst or .xz: ".txt" of "a.txt.gz".
-std::string format_ending(const std::string& path);
+std::string format_ending(const std::string& name);
 
 // A name ending in .json, .jsonl or .ndjson, before .gz, .zst or .xz, holds JSON lines; any other
 // holds text. In a folder only these, .txt and .text are read, and no hidden files.

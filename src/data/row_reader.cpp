@@ -5,9 +5,11 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/json_reader.h"
 #include "base/quotes.h"
 #include "data/csv_reader.h"
+#include "data/input_files.h"
 #include "data/table_reader.h"
 #include "hydramix/error.h"
 
@@ -41,8 +43,8 @@ class HeaderRows : public RowReader {
       if (!table_.next()) return false;
     } while (table_.cells().size() == 1 && table_.cells()[0].empty());
     HYDRAMIX_CHECK(table_.cells().size() == header_.size(), table_.where(), ": has ",
-                   table_.cells().size(), table_.cells().size() == 1 ? " cell" : " cells",
-                   "; the header names ", header_.size(), ". Separate cells by single ", separator_,
+                   counted(std::ssize(table_.cells()), "cell"), "; the header names ",
+                   header_.size(), ". Separate cells by single ", separator_,
                    ", or remove the row.");
     return true;
   }
@@ -122,13 +124,8 @@ class JsonRows : public RowReader {
 }  // namespace
 
 RowFormat row_format(const std::filesystem::path& path) {
-  auto name = path.filename();
-  for (const char* packed : {".gz", ".zst", ".xz"})
-    if (name.extension() == packed) name = name.stem();
-  const auto ending = name.extension();
-  if (ending == ".csv") return RowFormat::kCsv;
-  if (ending == ".json" || ending == ".jsonl" || ending == ".ndjson") return RowFormat::kJsonLines;
-  return RowFormat::kTsv;
+  if (holds_json_lines(path.string())) return RowFormat::kJsonLines;
+  return format_ending(path.string()) == ".csv" ? RowFormat::kCsv : RowFormat::kTsv;
 }
 
 std::unique_ptr<RowReader> open_rows(const std::filesystem::path& path, RowFormat format) {

@@ -15,8 +15,6 @@ namespace {
 constexpr const char* kFormat = "hydramix token shards";
 // Version 1 has no checksum of its own, and shards of layout 1.
 constexpr int64_t kVersion = 2;
-constexpr const char* kDamagedIndex =
-    "The file is damaged: restore it, or make the data set again.";
 
 // The index names the checksum of each layout.
 const char* checksum_key(int64_t layout) { return layout == 1 ? "crc32" : "crc32c"; }
@@ -38,7 +36,7 @@ ShardInfo parse_shard(const nlohmann::ordered_json& json, int64_t id_bytes,
   const auto text = text_member(json, key, origin);
   const auto sum = parse_checksum(text);
   HYDRAMIX_CHECK(sum, origin, ": '", key, "' is ", in_quotes(text), ", expected 8 hex digits. ",
-                 kDamagedIndex);
+                 kDamagedData);
   shard.checksum = *sum;
   const int64_t expected = shard_bytes(shard, id_bytes);
   HYDRAMIX_CHECK(shard.bytes == expected, origin, ": 'bytes' of ", escaped(shard.file), " is ",
@@ -136,9 +134,9 @@ ShardIndex ShardIndex::from_json(const nlohmann::ordered_json& json, const std::
     HYDRAMIX_CHECK(count_member(json, key, origin) == sum, origin, ": '", key, "' is ",
                    count_member(json, key, origin), ", its shards have ", sum,
                    ". The file is damaged: restore it, or make the data set again.");
-  const bool has_sum = check_json_checksum(json, origin, kDamagedIndex);
+  const bool has_sum = check_json_checksum(json, origin, kDamagedData);
   HYDRAMIX_CHECK(has_sum || version == 1, origin, ": lacks the key '", kJsonChecksum, "'. ",
-                 kDamagedIndex);
+                 kDamagedData);
   return index;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/counted.h"
 #include "base/json_reader.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
@@ -166,8 +167,8 @@ void TextRows::read_header(std::vector<std::string> columns) {
 }
 
 void TextRows::take_cells(const std::vector<std::string>& cells, TextRow& row) const {
-  HYDRAMIX_CHECK(cells.size() == columns_.size(), "has ", cells.size(), " cells, the first line ",
-                 columns_.size(), ". Repair the row.");
+  HYDRAMIX_CHECK(cells.size() == columns_.size(), "has ", counted(std::ssize(cells), "cell"),
+                 ", the first line ", columns_.size(), ". Repair the row.");
   const auto cell = [&](const std::string& column) {
     const auto at = std::find(columns_.begin(), columns_.end(), column) - columns_.begin();
     return cells[static_cast<std::size_t>(at)];

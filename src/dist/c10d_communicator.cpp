@@ -12,6 +12,7 @@
 
 #include "base/fnv.h"
 #include "base/spelling.h"
+#include "dist/connection.h"
 #include "dist/disagreement.h"
 #include "dist/membership.h"
 #include "dist/process_group.h"
@@ -159,6 +160,13 @@ void C10dCommunicator::connect() {
     give_up(membership_.detector().explain({FailedOperation::Kind::kTimeout, timeout_, ""}));
   try {
     group_ = made.get();
+    // The group uses the store, whose connection fails when another rank is lost. Any other Error
+    // is this rank's own.
+  } catch (const ConnectionSilent&) {
+    give_up(membership_.detector().explain({FailedOperation::Kind::kTimeout, timeout_, ""}));
+  } catch (const ConnectionClosed& error) {
+    give_up(membership_.detector().explain(
+        {FailedOperation::Kind::kConnectionLost, timeout_, error.what()}));
   } catch (const Error& error) {
     membership_.detector().abort(error.what());
     throw;

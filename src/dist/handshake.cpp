@@ -7,22 +7,12 @@
 
 #include "base/quotes.h"
 #include "dist/heartbeat.h"
+#include "dist/little_endian.h"
 
 namespace hydramix {
 namespace {
 
 constexpr std::string_view kClientMagic = "HYDRAMX>", kServerMagic = "HYDRAMX<";
-
-void append_number(std::string& bytes, uint32_t number) {
-  for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(number >> shift & 0xFF);
-}
-
-uint32_t number_at(std::string_view bytes, std::size_t at) {
-  uint32_t number = 0;
-  for (std::size_t k = 0; k < 4; ++k)
-    number |= uint32_t{static_cast<unsigned char>(bytes[at + k])} << 8 * k;
-  return number;
-}
 
 void append_nonce(std::string& bytes, const Nonce& nonce) {
   bytes.append(nonce.begin(), nonce.end());
@@ -50,26 +40,25 @@ Nonce random_nonce() {
 std::string ClientHello::bytes() const {
   std::string result(kClientMagic);
   for (const uint32_t number : {version, size, rank, uint32_t{has_secret}})
-    append_number(result, number);
+    append_u32(result, number);
   append_nonce(result, nonce);
   return result;
 }
 
 ClientHello ClientHello::parse(std::string_view bytes) {
-  return {number_at(bytes, 8), number_at(bytes, 12), number_at(bytes, 16),
-          number_at(bytes, 20) != 0, nonce_at(bytes, 24)};
+  return {u32_at(bytes, 8), u32_at(bytes, 12), u32_at(bytes, 16), u32_at(bytes, 20) != 0,
+          nonce_at(bytes, 24)};
 }
 
 std::string ServerHello::bytes() const {
   std::string result(kServerMagic);
-  for (const uint32_t number : {version, size, uint32_t{has_secret}}) append_number(result, number);
+  for (const uint32_t number : {version, size, uint32_t{has_secret}}) append_u32(result, number);
   append_nonce(result, nonce);
   return result;
 }
 
 ServerHello ServerHello::parse(std::string_view bytes) {
-  return {number_at(bytes, 8), number_at(bytes, 12), number_at(bytes, 16) != 0,
-          nonce_at(bytes, 20)};
+  return {u32_at(bytes, 8), u32_at(bytes, 12), u32_at(bytes, 16) != 0, nonce_at(bytes, 20)};
 }
 
 bool is_client_hello(std::string_view bytes) { return begins_like(bytes, kClientMagic); }
@@ -90,7 +79,7 @@ bool proves(std::string_view bytes, const Sha256& expected) {
 
 std::string bytes_of(Admission admission) {
   std::string bytes;
-  append_number(bytes, static_cast<uint32_t>(admission));
+  append_u32(bytes, static_cast<uint32_t>(admission));
   return bytes;
 }
 
@@ -136,17 +125,17 @@ void shake_hands(Connection& connection, const ClientHello& self, const StorePla
   } catch (const ConnectionSilent&) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begin);
-    throw Error(concat(who, ": the service at ", place.text, " is not rank 0 of a HydraMix run: ",
-                       heard.empty() ? "it has sent nothing for "
-                                     : concat("it has sent only ", heard.size(), " bytes in "),
-                       seconds(waited),
-                       ". Is the port taken by another program? Choose another MASTER_PORT."));
+    throw ConnectionSilent(concat(
+        who, ": the service at ", place.text, " is not rank 0 of a HydraMix run: ",
+        heard.empty() ? "it has sent nothing for "
+                      : concat("it has sent only ", heard.size(), " bytes in "),
+        seconds(waited), ". Is the port taken by another program? Choose another MASTER_PORT."));
   } catch (const ConnectionClosed& error) {
     if (heard.empty()) throw;
     throw Error(concat(who, ": the service at ", place.text, " broke off the handshake after ",
                        heard.size(), " bytes: ", error.what(), ". See the output of rank 0."));
   }
-  switch (static_cast<Admission>(number_at(admission, 0))) {
+  switch (static_cast<Admission>(u32_at(admission, 0))) {
     case Admission::kWelcome:
       return;
     case Admission::kRankIsThere:

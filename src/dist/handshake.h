@@ -64,8 +64,8 @@ struct StorePlace {
   std::string secret;
 };
 
-// The client's side. Throws ConnectionClosed when the other end hangs up before it says anything;
-// any other Error says why it is not this run's store.
+// The client's side. Throws ConnectionClosed when the other end hangs up before it says anything,
+// ConnectionSilent after the deadline; any other Error says why it is not this run's store.
 void shake_hands(Connection& connection, const ClientHello& self, const StorePlace& place,
                  Deadline deadline);
 

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/spelling.h"
+#include "dist/connection.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
@@ -110,6 +111,8 @@ void Membership::leave(milliseconds timeout) {
   try {
     put(*store_, key_of("heartbeat", launched_.rank), Heartbeat::of_departed().text());
     store_->add("left", 1);
+  } catch (const ConnectionSilent&) {
+    throw;  // stopped or unreachable, not dead
   } catch (const std::exception& error) {
     throw Error(detector_->lost_store(reason_of(error)));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dist/store_client.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "base/spelling.h"
@@ -12,7 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBetweenAttempts(50), kFirstAsk(1), kLongestAsk(20);
+constexpr milliseconds kLongestConnect(5000), kBetweenAttempts(50), kFirstAsk(1), kLongestAsk(20);
 
 std::string to_text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
@@ -26,30 +27,42 @@ const Nonce& nonce_of_process() {
   return nonce;
 }
 
+std::vector<sockaddr_storage> addresses_of(const StoreClientOptions& options) {
+  try {
+    return resolve(options.address, options.port);
+  } catch (const Error& error) {
+    throw Error(concat("rank ", options.rank, " cannot find the store at ", place_of(options), ": ",
+                       error.what(), ". MASTER_ADDR must name rank 0's machine."));
+  }
+}
+
 Connection connect_to(const StoreClientOptions& options) {
   const auto deadline = Clock::now() + options.timeout;
   const ClientHello self{kStoreVersion, options.size, options.rank, !options.secret.empty(),
                          nonce_of_process()};
   const StorePlace place{place_of(options), options.secret};
+  std::string reason;    // why the last attempt failed
+  bool hung_up = false;  // the service closes connections
   while (true) {
-    std::string reason;
-    bool hung_up = false;
-    try {
-      for (const auto& address : resolve(options.address, options.port)) {
-        try {
-          Connection connection(address, deadline);
-          shake_hands(connection, self, place, deadline);
-          return connection;
-        } catch (const ConnectionRefused& error) {
-          reason = error.what();
-          hung_up = false;
-        } catch (const ConnectionClosed& error) {
-          reason = error.what();
-          hung_up = true;
-        }
+    for (const auto& address : addresses_of(options)) {
+      bool connected = false;
+      try {
+        // Packets to one address of a host may be lost; the next one is then tried in time.
+        Connection connection(address, std::min(deadline, Clock::now() + kLongestConnect));
+        connected = true;
+        shake_hands(connection, self, place, deadline);
+        return connection;
+      } catch (const ConnectionRefused& error) {
+        reason = error.what();
+        hung_up = false;
+      } catch (const ConnectionClosed& error) {
+        reason = error.what();
+        hung_up = true;
+      } catch (const ConnectionSilent& error) {
+        // The deadline may cut the last attempt short; then an earlier one says more.
+        if (connected && !hung_up) throw;
+        if (reason.empty()) reason = error.what();
       }
-    } catch (const ConnectionSilent& error) {
-      reason = error.what();
     }
     if (Clock::now() + kBetweenAttempts > deadline) {
       HYDRAMIX_CHECK(!hung_up, "rank ", options.rank, ": the service at ", place.text,
@@ -72,12 +85,16 @@ StoreClient::StoreClient(const StoreClientOptions& options)
 
 StoreMessage StoreClient::ask(const StoreMessage& request) {
   const std::lock_guard lock(mutex_);
+  // A late answer to an earlier request would be taken for the answer to this one.
+  if (out_of_step_)
+    throw ConnectionClosed(concat("the store at ", place_, " did not answer an earlier request"));
   const auto deadline = Clock::now() + getTimeout();
   try {
     connection_.send(request.bytes(), deadline);
     const std::size_t length = message_length(connection_.receive(kLengthBytes, deadline));
     return StoreMessage::parse(connection_.receive(length, deadline));
   } catch (const ConnectionSilent&) {
+    out_of_step_ = true;
     throw ConnectionSilent(
         concat("the store at ", place_, " has not answered for ", seconds(getTimeout())));
   } catch (const ConnectionClosed& error) {
@@ -121,8 +138,9 @@ void StoreClient::wait(const std::vector<std::string>& keys) { wait(keys, getTim
 void StoreClient::wait(const std::vector<std::string>& keys, const milliseconds& timeout) {
   const auto deadline = Clock::now() + timeout;
   for (auto pause = kFirstAsk; !check(keys); pause = std::min(2 * pause, kLongestAsk)) {
-    HYDRAMIX_CHECK(Clock::now() < deadline, "the store at ", place_, " has no ",
-                   join({keys.begin(), keys.end()}), " after ", seconds(timeout));
+    if (Clock::now() >= deadline)
+      throw ConnectionSilent(concat("the store at ", place_, " has no ",
+                                    join({keys.begin(), keys.end()}), " after ", seconds(timeout)));
     std::this_thread::sleep_for(pause);
   }
 }

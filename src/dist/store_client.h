@@ -52,6 +52,7 @@ class StoreClient : public c10d::Store {
   const std::string place_;  // "127.0.0.1:29500 (MASTER_ADDR:MASTER_PORT)"
   std::mutex mutex_;
   Connection connection_;
+  bool out_of_step_ = false;  // a request has no answer yet
 };
 
 }  // namespace hydramix

@@ -21,26 +21,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostHandshakes = 64;  // connections in the handshake at the same time
+// Connections in the handshake at the same time, besides one of each rank.
+constexpr std::size_t kMostStrangers = 64;
 constexpr std::size_t kShownRefusals = 4;    // in a message
 constexpr std::size_t kReadBytes = 1 << 16;  // at once
 
-int64_t to_number(const std::string& text) {
+// Unsigned, so that no sum that a peer asks for overflows.
+uint64_t to_number(const std::string& text) {
   int64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+  return static_cast<uint64_t>(number);
 }
 
 }  // namespace
 
 // A connection and how far its handshake is.
 struct StoreServer::Peer {
-  enum class Stage {
-    kHello,
-    kProof,
-    kMember,
-    kLeaving
-  };  // leaving: the answer is still to be sent
+  // kLeaving: the connection is closed when the answer is sent.
+  enum class Stage { kHello, kProof, kMember, kLeaving };
 
   Descriptor socket;
   std::string name;  // its address
@@ -116,8 +114,7 @@ void StoreServer::serve() {
     for (std::size_t k = first_peer; k < waiting.size(); ++k) {
       Peer& peer = peers_[k - first_peer];
       if (waiting[k].revents == 0) continue;
-      const bool stays = (waiting[k].revents & POLLOUT) != 0 ? write_to(peer) : read_from(peer);
-      if (!stays) peer.socket = Descriptor();
+      if (!attend(peer, waiting[k].revents)) peer.socket = Descriptor();
     }
     drop_late_peers();
     forget_closed_peers();
@@ -155,7 +152,7 @@ void StoreServer::accept_from(int listener) {
   setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   const auto handshakes = std::count_if(peers_.begin(), peers_.end(),
                                         [](const Peer& peer) { return peer.in_handshake(); });
-  if (static_cast<std::size_t>(handshakes) >= kMostHandshakes) {
+  if (static_cast<std::size_t>(handshakes) >= kMostStrangers + options_.size) {
     const auto oldest = std::find_if(peers_.begin(), peers_.end(),
                                      [](const Peer& peer) { return peer.in_handshake(); });
     refuse(*oldest, "gave way to other connections before its handshake was complete");
@@ -180,6 +177,15 @@ void StoreServer::drop_late_peers() {
   }
 }
 
+bool StoreServer::attend(Peer& peer, short events) {
+  try {
+    return (events & POLLOUT) != 0 ? write_to(peer) : read_from(peer);
+  } catch (const Error& error) {
+    refuse(peer, concat("sent ", error.what()));
+    return false;
+  }
+}
+
 bool StoreServer::read_from(Peer& peer) {
   char buffer[kReadBytes];
   const ssize_t count = recv(peer.socket.number(), buffer, sizeof buffer, 0);
@@ -192,15 +198,9 @@ bool StoreServer::read_from(Peer& peer) {
   }
   if (peer.stage == Peer::Stage::kLeaving) return true;
   peer.in.append(buffer, static_cast<std::size_t>(count));
-  try {
-    if (peer.stage == Peer::Stage::kHello && !answer_hello(peer)) return false;
-    if (peer.stage == Peer::Stage::kProof && !check_proof(peer)) return false;
-    if (peer.stage == Peer::Stage::kMember && !answer_requests(peer)) return false;
-  } catch (const Error& error) {
-    refuse(peer, concat("sent ", error.what()));
-    return false;
-  }
-  return true;
+  if (peer.stage == Peer::Stage::kHello && !answer_hello(peer)) return false;
+  if (peer.stage == Peer::Stage::kProof && !check_proof(peer)) return false;
+  return peer.stage != Peer::Stage::kMember || answer_requests(peer);
 }
 
 bool StoreServer::write_to(Peer& peer) {
@@ -313,7 +313,7 @@ StoreMessage StoreServer::answer(const StoreMessage& request) {
     case Code::kAdd: {
       expect(2);
       std::string& value = values_[texts[0]];
-      value = std::to_string(to_number(value) + to_number(texts[1]));
+      value = std::to_string(static_cast<int64_t>(to_number(value) + to_number(texts[1])));
       return {Code::kYes, {value}};
     }
     case Code::kCheck: {

@@ -51,7 +51,9 @@ class StoreServer {
   void accept_from(int listener);
   void drop_late_peers();
   void forget_closed_peers();
-  // These return false when the connection is to be closed.
+  // These return false when the connection is to be closed. What a peer sends can make all but the
+  // first throw an Error.
+  bool attend(Peer& peer, short events);
   bool read_from(Peer& peer);
   bool write_to(Peer& peer);
   bool answer_hello(Peer& peer);

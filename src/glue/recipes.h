@@ -39,9 +39,10 @@ struct TaskRecipe {
 
 // The names of the compiled-in recipes.
 const std::vector<std::string>& glue_recipes();
+
+inline constexpr const char* kOwnFiles = "own";
 // `recipe` is one of these names, or the path of a .yaml file. Throws UsageError if there is none,
 // or if it is incomplete for the task. `task` is a SentenceTask's name, or kOwnFiles.
-inline constexpr const char* kOwnFiles = "own";
 TaskRecipe glue_recipe(const std::string& recipe, const std::string& task);
 
 }  // namespace hydramix

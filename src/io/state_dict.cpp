@@ -11,7 +11,6 @@
 #include "base/spelling.h"
 #include "hydramix/error.h"
 #include "io/torch_limits.h"
-#include "io/torch_types.h"
 
 namespace hydramix::torch_archive {
 namespace {

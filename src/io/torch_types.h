@@ -2,15 +2,11 @@
 // PyTorch's names of the element types in pickles.
 #pragma once
 
-#include <cstddef>
 #include <string_view>
 
 #include "hydramix/safetensors.h"
 
 namespace hydramix::torch_archive {
-
-// Limits of the reader, so that a hostile file cannot take memory without end. The writer keeps to
-// them too.
 
 struct TypeNames {
   safetensors::DType dtype;

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
 #include "data/shuffle.h"
@@ -60,7 +61,8 @@ Names several(const RowValue& value, const std::string& separator) {
     labels.emplace_back(label.substr(begin, label.find_last_not_of(' ') - begin + 1));
   };
   std::string_view rest = value.text;
-  for (std::size_t end; (end = rest.find(separator)) != rest.npos;
+  // A model that was not trained on a file has no separator; a cell is then one label.
+  for (std::size_t end; !separator.empty() && (end = rest.find(separator)) != rest.npos;
        rest.remove_prefix(end + separator.size()))
     add(rest.substr(0, end));
   add(rest);
@@ -126,6 +128,8 @@ Names found_labels(const RawFile& file, const OwnColumns& columns) {
 Names found_tags(const RawFile& file) {
   std::set<std::string> found;
   for (const auto& row : file.rows) found.insert(row.tags.begin(), row.tags.end());
+  HYDRAMIX_CHECK(!found.empty(), file.path.string(),
+                 ": every list of words is empty; expected words and their tags.");
   const Names tags = ordered_tags(found);
   HYDRAMIX_CHECK(tags.size() > 1, file.path.string(), ": every tag is ",
                  in_quotes(clipped(tags.front(), 80)),
@@ -199,9 +203,9 @@ void hold_out(OwnData& data, const OwnDataOptions& options) {
   const auto all = std::move(data.train);
   const auto n = static_cast<int64_t>(all.size());
   const auto count = static_cast<int64_t>(std::llround(options.dev_share * static_cast<double>(n)));
-  HYDRAMIX_CHECK(count >= 1 && count < n, options.data.string(), ": has ", n,
-                 n == 1 ? " row, and " : " rows, and ", count,
-                 " of them would be held out for development (--dev-share ", options.dev_share,
+  HYDRAMIX_CHECK(count >= 1 && count < n, options.data.string(), ": has ", counted(n, "row"),
+                 ", and ", count, " of them would be held out for development (--dev-share ",
+                 options.dev_share,
                  "); expected at least one, and one to train on. Give a --dev file.");
   constexpr uint64_t kEpoch = ~uint64_t{0};  // no epoch of training has this number
   const Shuffle order(n, static_cast<uint64_t>(options.seed), kEpoch);

@@ -41,8 +41,8 @@ TextTask own_task(LabelKind kind, const OwnColumns& columns, std::vector<std::st
 
 OwnData read_own_data(const OwnDataOptions& options);
 
-// Examples for a model that exists, with targets where the file has them and `needs_labels` is
-// true. `task` is what the model was trained for.
+// Examples for a model that exists, with targets where the file has labels. With `needs_labels`, a
+// row without one is an Error. `task` is what the model was trained for.
 struct OwnFile {
   std::vector<Example> rows;
   std::string fingerprint;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/counted.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
 #include "data/table_reader.h"
@@ -38,7 +39,7 @@ std::string needed_text(const RowReader& rows, const std::string& column, const 
 
 std::optional<RowValue> label_of(const RowReader& rows, const OwnColumns& columns,
                                  RawLabels labels) {
-  if (labels == RawLabels::kNone || columns.label.empty()) return std::nullopt;
+  if (columns.label.empty()) return std::nullopt;
   if (labels == RawLabels::kIfThere) return rows.value(columns.label);
   return needed_value(rows, columns.label, "--label");
 }
@@ -53,11 +54,11 @@ Names needed_list(const RowReader& rows, const std::string& column, const char* 
 RawRow tagged_row(const RowReader& rows, const OwnColumns& columns, RawLabels labels) {
   RawRow row;
   row.words = needed_list(rows, columns.text, "--text");
-  if (labels == RawLabels::kNeeded ||
-      (labels == RawLabels::kIfThere && rows.value(columns.label))) {
+  if (labels == RawLabels::kNeeded || rows.value(columns.label)) {
     row.tags = needed_list(rows, columns.label, "--label");
-    HYDRAMIX_CHECK(row.words.size() == row.tags.size(), rows.where(), ": has ", row.words.size(),
-                   " words and ", row.tags.size(), " tags; expected a tag for each word.");
+    HYDRAMIX_CHECK(row.words.size() == row.tags.size(), rows.where(), ": has ",
+                   counted(std::ssize(row.words), "word"), " and ",
+                   counted(std::ssize(row.tags), "tag"), "; expected a tag for each word.");
   }
   return row;
 }
@@ -102,20 +103,21 @@ void read_conll(RawFile& file, const OwnColumns& columns, RawLabels labels) {
   };
   while (table.next()) {
     const auto cells = conll_cells(std::string(table.text()));
-    if (cells.empty() || cells[0].empty()) {
+    if (std::all_of(cells.begin(), cells.end(), [](const auto& cell) { return cell.empty(); })) {
       finish();
       continue;
     }
     if (cells[0] == "-DOCSTART-") continue;
     if (width == 0) width = cells.size();
-    HYDRAMIX_CHECK(cells.size() == width, table.where(), ": has ", cells.size(),
-                   " columns; the first word has ", width,
+    HYDRAMIX_CHECK(cells.size() == width, table.where(), ": has ",
+                   counted(std::ssize(cells), "column"), "; the first word has ", width,
                    ". Separate columns by blanks or by single tabs, sentences by a blank line.");
-    const bool tagged =
-        labels == RawLabels::kNeeded || (labels == RawLabels::kIfThere && width > 1);
+    const bool tagged = labels == RawLabels::kNeeded || width > 1;
     HYDRAMIX_CHECK(word_at < width && tag_at.value_or(0) < width && (!tagged || width > 1),
-                   table.where(), ": has ", width, width == 1 ? " column" : " columns",
+                   table.where(), ": has ", counted(static_cast<int64_t>(width), "column"),
                    "; expected a word and its tag in columns of their own, as \"Anna B-PER\".");
+    HYDRAMIX_CHECK(!cells[word_at].empty(), table.where(), ": column ", word_at + 1,
+                   " is empty; expected a word. Fill it in, or remove the line.");
     if (sentence.words.empty()) sentence.line = table.line();
     sentence.words.push_back(cells[word_at]);
     if (tagged) sentence.tags.push_back(cells[tag_at.value_or(width - 1)]);

@@ -26,7 +26,7 @@ struct RawFile {
   std::string where(const RawRow& row) const;  // "mine.tsv: line 3"
 };
 
-enum class RawLabels { kNeeded, kNone, kIfThere };
+enum class RawLabels { kNeeded, kIfThere };
 
 // `columns` with the usual names where they are empty.
 OwnColumns complete_columns(OwnColumns columns, LabelKind kind);

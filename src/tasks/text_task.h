@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task on labelled text: the kind of its labels, their names and its metrics. The
-// tasks of GLUE are instances (glue/sentence_task.h); others are found in a user's own files
-// (tasks/own_data.h).
+// A task on labelled text: the kind of its labels, their names and its metrics. The tasks of GLUE
+// are instances (glue/sentence_task.h); others are found in a user's own files (tasks/own_data.h).
 #pragma once
 
 #include <cstdint>

@@ -100,7 +100,10 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   checkpoint.updates = whole_number(path, file, "updates");
   checkpoint.skipped = whole_number(path, file, "skipped");
   checkpoint.evaluated = whole_number(path, file, "evaluated");
-  checkpoint.best_loss = from_bits(file.metadata.at("best_loss"));
+  const auto best_loss = file.metadata.find("best_loss");
+  HYDRAMIX_CHECK(best_loss != file.metadata.end(), path.string(),
+                 ": metadata 'best_loss' is missing; the file is no checkpoint of this version.");
+  checkpoint.best_loss = from_bits(best_loss->second);
   if (file.metadata.contains("stale")) checkpoint.stale = whole_number(path, file, "stale");
   checkpoint.tensors = file.tensors;
   return checkpoint;

@@ -15,8 +15,7 @@ struct EncodedExample {
   std::vector<double> targets;            // as in Example; empty if unknown
   int64_t line = 0;                       // of the file
   std::vector<int32_t> partner_ids = {};  // kPairs: the second text, a sequence of its own
-  // kTokens: of WordPieces.
-  std::vector<int64_t> places = {};
+  std::vector<int64_t> places = {};       // kTokens: of each word, as in WordPieces
 };
 
 // [CLS] first [SEP] or [CLS] first [SEP] second [SEP], cut to max_length tokens; kPairs: [CLS] text

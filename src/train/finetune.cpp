@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/atomic_file.h"
+#include "base/counted.h"
 #include "base/json_checksum.h"
 #include "base/json_reader.h"
 #include "base/spelling.h"
@@ -267,9 +268,9 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
            : own_lesson(*own, start.tokenizer, options.max_length);
   const auto& task = lesson.task;
   if (const auto cut = words_cut(lesson); cut > 0)
-    say(concat(cut, cut == 1 ? " word" : " words", " of the development set ",
-               cut == 1 ? "has" : "have", " no token within --max-length ", options.max_length,
-               " and ", cut == 1 ? "counts" : "count", " as untagged"));
+    say(concat(counted(cut, "word"), " of the development set ", cut == 1 ? "has" : "have",
+               " no token within --max-length ", options.max_length, " and ",
+               cut == 1 ? "counts" : "count", " as untagged"));
 
   torch::manual_seed(static_cast<uint64_t>(options.seed));
   // Vectors are compared as embed returns them, so nothing is dropped from them.

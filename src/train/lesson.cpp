@@ -36,15 +36,14 @@ Lesson glue_lesson(const SentenceTask& task, const TaskFiles& files, const Token
   const auto encoded = [&](const SentenceFile& file) {
     return encode_sentences(task, file.rows, tokenizer, max_length);
   };
-  Lesson lesson{task, {}, encoded(files.train), {}};
+  Lesson lesson{task, encoded(files.train), {}};
   for (std::size_t i = 0; i < task.dev.size(); ++i)
     lesson.dev.push_back({task.dev[i], encoded(files.dev[i])});
   return lesson;
 }
 
 Lesson own_lesson(const OwnData& data, const Tokenizer& tokenizer, int64_t max_length) {
-  Lesson lesson{data.task, data.columns, {}, {}};
-  lesson.train = encode_examples(data.task, data.train, tokenizer, max_length);
+  Lesson lesson{data.task, encode_examples(data.task, data.train, tokenizer, max_length), {}};
   lesson.dev.push_back({"dev", encode_examples(data.task, data.dev, tokenizer, max_length)});
   return lesson;
 }

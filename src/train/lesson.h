@@ -39,7 +39,6 @@ TaskFiles read_files(const SentenceTask& task, const std::filesystem::path& data
 // The examples that a run learns from, of GLUE or of a user's own files.
 struct Lesson {
   TextTask task;
-  OwnColumns columns;  // of own files
   std::vector<EncodedExample> train;
   std::vector<ExamplePart> dev;
 };

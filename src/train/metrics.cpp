@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "base/atomic_file.h"
 #include "base/json_reader.h"
@@ -56,10 +57,15 @@ Metrics::~Metrics() { close(descriptor_); }
 
 void Metrics::add(const nlohmann::ordered_json& line) {
   const std::string text = line.dump() + "\n";
-  // One write per line, so that a reader that follows the file sees whole lines.
-  const ssize_t written = ::write(descriptor_, text.data(), text.size());
-  HYDRAMIX_CHECK(written == static_cast<ssize_t>(text.size()), path_.string(),
-                 ": cannot be written: ", std::strerror(errno), ". Is the disk full?");
+  // A line in one write, where the system takes it whole, so that a reader that follows the file
+  // sees whole lines.
+  for (std::string_view rest = text; !rest.empty();) {
+    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    HYDRAMIX_CHECK(written >= 0, path_.string(), ": cannot be written: ", std::strerror(errno),
+                   ". Is the disk full?");
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
 }
 
 }  // namespace hydramix

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lesson of one kind of label: the loss of a batch, the numbers that an evaluation
+// What training does with one kind of label: the loss of a batch, the numbers that an evaluation
 // keeps of it, and the metrics of these.
 #pragma once
 

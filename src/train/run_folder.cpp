@@ -128,7 +128,7 @@ Json data_of_run(const std::filesystem::path& folder) {
   // Versions that write the checksum of the config write this one too.
   HYDRAMIX_CHECK(has_sum || !data.contains(kConfigSum), path.string(), ": lacks the key '",
                  kJsonChecksum,
-                 "'. The file was changed or damaged. Restore it, or choose another ", "--out.");
+                 "'. The file was changed or damaged. Restore it, or choose another --out.");
   data.erase(kJsonChecksum);
   return data;
 }

@@ -58,7 +58,7 @@ std::string slurm(int rank, int job) {
 TEST(Launch, TwoTasksOfSlurmTrainTogether) {
   const TemporaryFolder folder;
   const std::string arguments = kLaunched + (folder / "run").string();
-  const int job = test::free_port() + 10000;  // the port is derived from the job's number
+  const int job = test::free_port() + 10000;  // of which the port is 10000 + job % 20000
   Result second{};
   std::thread other([&] { second = run(arguments, slurm(1, job)); });
   const Result first = run(arguments, slurm(0, job));

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix tokenize as a process: data sets, messages, exit codes, signals.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
+// hydramix tokenize: data sets, messages, exit codes, signals.
 #include <csignal>
 #include <iostream>
 #include <map>
 #include <sstream>
-#include <thread>
 
 #include "base/atomic_file.h"
 #include "base/read_file.h"
@@ -17,21 +12,14 @@
 #include "hydramix/error.h"
 #include "hydramix/tokenizer.h"
 #include "support/archives.h"
-#include "support/expect.h"
+#include "support/command.h"
 
 namespace hydramix {
 namespace {
 
+using test::contains;
+using test::Result;
 using test::TemporaryFolder;
-
-struct Result {
-  int code;
-  std::string out, err;
-};
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 class TokenizeCommand : public ::testing::Test {
  protected:
@@ -206,18 +194,12 @@ TEST_F(TokenizeCommand, SignalsStopItCleanlyAndTheSameCommandGoesOn) {
 
   for (const int signal : {SIGINT, SIGTERM}) {
     const std::string out = concat("stopped", signal);
-    const pid_t child = fork();
-    if (child == 0) {
-      std::ostringstream errors;
-      _exit(call(words(out), errors));
-    }
-    while (!std::filesystem::exists(folder_ / out / "shard-00000.bin"))
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    kill(child, signal);
-    int status = 0;
-    waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(WEXITSTATUS(status), 128 + signal);
+    std::string line = "tokenize";
+    for (const auto& word : words(out)) line += " " + word;
+    // base/atomic_file.cpp sends the signal once the first shard is there.
+    const Result stopped =
+        test::run(line, concat("HYDRAMIX_SIGNAL_AT=shard-00000.bin:renamed:", signal));
+    EXPECT_EQ(stopped.code, 128 + signal) << stopped.err;
     const auto left = files(out);
     EXPECT_TRUE(left.count("resume.json") == 1 && left.count("index.json") == 0);
     for (const auto& [name, contents] : left) EXPECT_FALSE(contains(name, ".tmp.")) << name;

@@ -68,6 +68,12 @@ TEST_F(CsvReaderTest, WhatTheStandardForbidsIsAnErrorWithItsLine) {
   EXPECT_THROW_WITH(rows("a\n\xff\n"), Error, "a.csv: line 2");
 }
 
+TEST_F(CsvReaderTest, ARowOfTooManyCellsIsRefused) {
+  EXPECT_EQ(rows("a\n" + std::string(1000, ',') + "\n").at(1).size(), 1001U);
+  EXPECT_THROW_WITH(rows("a\n" + std::string(1 << 20, ',') + "\n"), Error,
+                    "a.csv: line 2 begins a row of more than 1048576 cells");
+}
+
 TEST_F(CsvReaderTest, FingerprintsAreOfTheBytes) {
   const auto fingerprint = [&](const std::string& text) {
     rows(text);

@@ -80,7 +80,8 @@ TEST_F(TextRowsTest, MistakesNameFileAndLine) {
                     "g.jsonl: line 1: ");
   EXPECT_THROW_WITH(read({write("a.tsv", "id\tsentence\n1\tx\n")}), Error,
                     "a.tsv: line 1: the table has no column \"text\"; its first line names: id");
-  EXPECT_THROW_WITH(read({write("b.tsv", "id\ttext\n1\n")}), Error, "line 2: has 1 cells");
+  EXPECT_THROW_WITH(read({write("b.tsv", "id\ttext\n1\n")}), Error,
+                    "line 2: has 1 cell, the first line 2");
   EXPECT_THROW_WITH(read({at + "absent.txt"}), Error, "absent.txt: cannot be opened");
   EXPECT_THROW_WITH(read({write("long.txt", std::string((16 << 20) + 1, 'x'))}), Error, "long.txt");
   EXPECT_THROW_WITH(read({"-", "-"}), UsageError, "given twice");

@@ -56,7 +56,8 @@ void collectives(Communicator& comm) {
 
 // A barrier holds every rank until the last arrives.
 void waits(Communicator& comm) {
-  if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  // Long: the other ranks may reach the barrier late on a loaded machine.
+  if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   const auto begin = Clock::now();
   comm.barrier("the slow one");
   const auto waited = Clock::now() - begin;

@@ -11,7 +11,9 @@
 #include <future>
 #include <thread>
 
+#include "dist/c10d_communicator.h"
 #include "dist/membership.h"
+#include "dist/process_group.h"
 #include "dist/store_client.h"
 #include "dist/store_server.h"
 #include "support/expect.h"
@@ -23,7 +25,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTimeout(10'000), kImpatient(500);
+// On a loaded machine a thread may not run for hundreds of milliseconds: every limit is far above
+// what is measured against it.
+constexpr milliseconds kTimeout(30'000), kImpatient(1000);
+constexpr double kSoon = 15;  // seconds; less than kTimeout
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -108,7 +113,7 @@ StoreClientOptions client_options(uint16_t port, const std::string& secret = "",
 }
 
 StoreServerOptions server_options(uint32_t size, const std::string& secret = "") {
-  return {"127.0.0.1", static_cast<uint16_t>(test::free_port()), size, secret, milliseconds(300)};
+  return {"127.0.0.1", static_cast<uint16_t>(test::free_port()), size, secret, kTimeout};
 }
 
 std::string refusal(uint16_t port) {
@@ -124,7 +129,7 @@ void expect_refused_service(const Behaviour& behaviour, const std::string& messa
   const Impostor impostor(behaviour);
   const auto begin = Clock::now();
   const std::string text = refusal(impostor.port());
-  EXPECT_LT(seconds_since(begin), 2.0) << text;
+  EXPECT_LT(seconds_since(begin), kSoon) << text;
   EXPECT_NE(
       text.find(concat("rank 1: the service at 127.0.0.1:", impostor.port(),
                        " (MASTER_ADDR:MASTER_PORT) is not rank 0 of a HydraMix run: ", message)),
@@ -134,7 +139,7 @@ void expect_refused_service(const Behaviour& behaviour, const std::string& messa
 
 TEST(Rendezvous, ARankRecognisesASilentService) {
   expect_refused_service([](int, const auto& over) { stay_until(over); },
-                         "it has sent nothing for 0.");
+                         "it has sent nothing for ");
 }
 
 TEST(Rendezvous, ARankRecognisesAWebServer) {
@@ -198,11 +203,17 @@ TEST(Rendezvous, ARankDoesNotBelieveAHugeLength) {
 TEST(Rendezvous, ARankSaysThatNothingIsThere) {
   const auto begin = Clock::now();
   const std::string text = refusal(static_cast<uint16_t>(test::free_port()));
-  EXPECT_LT(seconds_since(begin), 2.0);
-  EXPECT_NE(
-      text.find("(MASTER_ADDR:MASTER_PORT) within 0.5 s: Connection refused. Rank 0 must run"),
-      std::string::npos)
+  EXPECT_LT(seconds_since(begin), kSoon);
+  EXPECT_NE(text.find("(MASTER_ADDR:MASTER_PORT) within 1 s: Connection refused. Rank 0 must run"),
+            std::string::npos)
       << text;
+}
+
+TEST(Rendezvous, ARankSaysThatMasterAddrNamesNoMachine) {
+  auto options = client_options(29500);
+  options.address = std::string(100, 'x');  // too long for a name: no resolver is asked
+  EXPECT_THROW_WITH(StoreClient{options}, Error,
+                    concat("rank 1 cannot find the store at ", options.address, ":29500 (MASTER"));
 }
 
 TEST(Rendezvous, BothEndsNameTheSizesThatDiffer) {
@@ -253,9 +264,23 @@ TEST(Rendezvous, BothEndsNameTheVersionsThatDiffer) {
                     "has version 7 of the rendezvous, rank 1 has version 1");
 }
 
+// Whether the other end closes the connection, whatever it sends before.
+bool hangs_up(int socket) {
+  const timeval limit{kTimeout.count() / 1000, 0};
+  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  char bytes[1024];
+  while (true) {
+    const ssize_t count = recv(socket, bytes, sizeof bytes, 0);
+    if (count == 0 || (count < 0 && errno != EAGAIN)) return true;
+    if (count < 0) return false;
+  }
+}
+
 // Connections of the nine kinds come to rank 0, and stay open. A rank is served all the same.
 TEST(Rendezvous, TheStoreServesARankAmongImpostors) {
-  StoreServer server(server_options(2));
+  auto options = server_options(2);
+  options.handshake_limit = milliseconds(1500);
+  StoreServer server(options);
   std::vector<int> sockets;
   const auto knock = [&](const std::string& text) {
     const int guest = sockets.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
@@ -289,19 +314,40 @@ TEST(Rendezvous, TheStoreServesARankAmongImpostors) {
   StoreClient client(rank0);
   client.set("key", std::vector<uint8_t>{1, 2, 3});
   EXPECT_EQ(client.get("key"), (std::vector<uint8_t>{1, 2, 3}));
-  std::this_thread::sleep_for(milliseconds(400));  // the limit of a handshake, and some
+  for (const int guest : sockets) {
+    EXPECT_TRUE(hangs_up(guest)) << "a stranger is still connected";
+    close(guest);
+  }
   EXPECT_TRUE(client.check({"key"}));
   const std::string refused = server.refused();
   EXPECT_NE(refused.find("127.0.0.1 is no rank: it sent \"GET / HTTP/1.1\\r\\nHost"),
             std::string::npos)
       << refused;
   EXPECT_FALSE(server.mismatch());
-  for (const int guest : sockets) {
-    char byte = 0;
-    EXPECT_LE(recv(guest, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN ? 1 : 0, 0)
-        << "a stranger is still connected";
-    close(guest);
-  }
+}
+
+// A rank that does not read its answers, and then sends a wrong length, loses its connection. The
+// store serves the others.
+TEST(Rendezvous, TheStoreOutlivesAWrongLengthAfterUnreadAnswers) {
+  const StoreServer server(server_options(2));
+  const auto deadline = Clock::now() + kTimeout;
+  Connection rank(resolve("127.0.0.1", server.port()).at(0), deadline);
+  shake_hands(rank, ClientHello{.size = 2, .rank = 1, .nonce = random_nonce()}, {"the store", ""},
+              deadline);
+  // Together the answers are more than the buffers of a connection hold.
+  constexpr std::size_t kAnswers = 64, kValueBytes = 1 << 19;
+  std::string requests = StoreMessage{Code::kSet, {"key", std::string(kValueBytes, 'x')}}.bytes();
+  for (std::size_t k = 0; k < kAnswers; ++k) requests += StoreMessage{Code::kGet, {"key"}}.bytes();
+  rank.send(requests + "\xFF\xFF\xFF\xFF", deadline);
+  std::size_t received = 0;
+  EXPECT_THROW_WITH(while (true) received += rank.receive_some(1 << 16, deadline).size(),
+                    ConnectionClosed, "connection closed");
+  EXPECT_GT(received, kAnswers * kValueBytes);
+  auto rank0 = client_options(server.port());
+  rank0.rank = 0;
+  EXPECT_EQ(StoreClient(rank0).getNumKeys(), 1);
+  EXPECT_NE(server.refused().find("sent a message of 4294967295 bytes"), std::string::npos)
+      << server.refused();
 }
 
 // A handshake as another process makes it: with other random bytes.
@@ -426,7 +472,7 @@ TEST(Rendezvous, RanksOfDifferentSizesEndAtOnce) {
   const int port = test::free_port();
   const auto begin = Clock::now();
   const Ends ends = meet(launched_as(0, 2, port), launched_as(1, 4, port), kTimeout);
-  EXPECT_LT(seconds_since(begin), 5) << "before the time limit";
+  EXPECT_LT(seconds_since(begin), kSoon) << "before the time limit";
   expect_contains(ends.first,
                   "says it is rank 1 of a run of 4 ranks; rank 0 belongs to one of 2. "
                   "Start all ranks with the same WORLD_SIZE");
@@ -442,9 +488,37 @@ TEST(Rendezvous, RanksWithOneSecretMeetAndOthersAreNamed) {
   other.secret = "tuna";
   const Ends strangers = meet(one, other, kImpatient);
   expect_contains(strangers.first,
-                  "rank 1 of 2 did not start within 0.5 s (1 connection was "
+                  "rank 1 of 2 did not start within 1 s (1 connection was "
                   "refused: 127.0.0.1 says it is rank 1 but has another secret");
   expect_contains(strangers.second, "have different secrets");
+}
+
+// Rank 0 ends after the rendezvous, while rank 1 connects to it through the store.
+TEST(Rendezvous, ARankThatConnectsBlamesRankZeroForTheLostStore) {
+  try {
+    check_gloo_available();
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  const int port = test::free_port();
+  auto second = std::async(std::launch::async, [&]() -> std::string {
+    try {
+      make_c10d_communicator(launched_as(1, 2, port), {.timeout_s = 30}, torch::kCPU);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "connected";
+  });
+  {
+    const Membership first(launched_as(0, 2, port), kTimeout);
+    const auto beats = [&] {  // once rank 1 has left the rendezvous
+      return Heartbeat::parse(read(*first.store(), key_of("heartbeat", 1))).count > 0;
+    };
+    for (const auto limit = Clock::now() + kTimeout; !beats() && Clock::now() < limit;)
+      std::this_thread::sleep_for(milliseconds(5));
+  }
+  expect_contains(second.get(),
+                  concat(":pid ", getpid(), ") died: connection closed by the store"));
 }
 
 TEST(Rendezvous, RankZeroSaysWhoKnockedInsteadOfTheMissingRank) {
@@ -460,7 +534,7 @@ TEST(Rendezvous, RankZeroSaysWhoKnockedInsteadOfTheMissingRank) {
   }
   say(guest, "SSH-2.0-OpenSSH_9.2\r\n");
   expect_contains(first.get(),
-                  "rank 1 of 2 did not start within 0.5 s (1 connection was refused: "
+                  "rank 1 of 2 did not start within 1 s (1 connection was refused: "
                   "127.0.0.1 is no rank: it sent \"SSH-2.0-OpenSSH_9.2\\r\\n\")");
   close(guest);
 }

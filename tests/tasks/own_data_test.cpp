@@ -154,10 +154,14 @@ TEST_F(OwnDataTest, ErrorsSayWhatWasFoundAndWhatIsExpected) {
   EXPECT_THROW_WITH(read("a.tsv", "text\tlabel\nx\t\n", "labels"), Error, "no row has a label");
   EXPECT_THROW_WITH(read("a.conll", "Anna\nleft\n", "tokens"), Error, "line 1: has 1 column");
   EXPECT_THROW_WITH(read("a.conll", "Anna B-PER\nleft\n", "tokens"), Error,
-                    "line 2: has 1 columns; the first word has 2");
+                    "line 2: has 1 column; the first word has 2");
   EXPECT_THROW_WITH(read("a.conll", "Anna O\n", "tokens"), Error, "every tag is \"O\"");
+  EXPECT_THROW_WITH(read("a.conll", "Anna\tB-PER\n\tO\n", "tokens"), Error,
+                    "line 2: column 1 is empty; expected a word");
+  EXPECT_THROW_WITH(read("a.jsonl", R"({"tokens": [], "tags": []})", "tokens"), Error,
+                    "every list of words is empty");
   EXPECT_THROW_WITH(read("a.jsonl", R"({"tokens": ["a"], "tags": []})", "tokens"), Error,
-                    "has 1 words and 0 tags");
+                    "has 1 word and 0 tags");
   EXPECT_THROW_WITH(read("a.tsv", "text\tlabel\nx\t1\n", "clases"), UsageError, "'classes'");
   auto o = options("a.tsv", "text\tlabel\nx\tred\ny\tblue\n");
   o.dev = folder / "dev.tsv";
@@ -173,6 +177,16 @@ TEST_F(OwnDataTest, AFileToPredictNeedsNoLabels) {
   const auto file = read_own_file(folder / "new.csv", "auto", task, {}, /*needs_labels=*/false);
   EXPECT_EQ(file.rows.at(0).first, "some");
   EXPECT_TRUE(file.rows.at(0).targets.empty());
+}
+
+// A model that was saved without the columns of a file has no separator either.
+TEST_F(OwnDataTest, WithoutASeparatorACellIsOneLabel) {
+  OwnColumns columns;
+  columns.separator = "";
+  const auto task = own_task(LabelKind::kLabels, columns, {"a", "b,c"});
+  write_file(folder / "new.tsv", "text\tlabel\nx\tb,c\n");
+  const auto file = read_own_file(folder / "new.tsv", "auto", task, columns, /*needs_labels=*/true);
+  EXPECT_EQ(file.rows.at(0).targets, (Targets{0, 1}));
 }
 
 }  // namespace

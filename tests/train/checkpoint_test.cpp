@@ -8,6 +8,7 @@
 
 #include "base/read_file.h"
 #include "hydramix/error.h"
+#include "hydramix/tensor_file.h"
 #include "support/expect.h"
 
 namespace hydramix {
@@ -21,6 +22,7 @@ Checkpoint example(int64_t step) {
   checkpoint.skipped = 1;
   checkpoint.evaluated = step / 2;
   checkpoint.best_loss = 0.1 + 0.2;  // has no short decimal form
+  checkpoint.stale = 2;
   checkpoint.tensors = {{"weights.a", torch::randn({3, 5})}, {"mean.a", torch::randn({3, 5})}};
   return checkpoint;
 }
@@ -31,6 +33,7 @@ void expect_same(const Checkpoint& a, const Checkpoint& b) {
   EXPECT_EQ(a.skipped, b.skipped);
   EXPECT_EQ(a.evaluated, b.evaluated);
   EXPECT_EQ(a.best_loss, b.best_loss);
+  EXPECT_EQ(a.stale, b.stale);
   ASSERT_EQ(a.tensors.size(), b.tensors.size());
   for (const auto& [name, tensor] : a.tensors)
     EXPECT_TRUE(torch::equal(tensor, b.tensors.at(name))) << name;
@@ -61,6 +64,18 @@ TEST(CheckpointFile, EveryDamagedByteAndEveryLengthIsNoticed) {
     std::ofstream(path, std::ios::binary) << sound.substr(0, size);
     EXPECT_THROW(read_checkpoint(path), Error) << "cut to " << size;
   }
+}
+
+TEST(CheckpointFile, AMissingNumberIsAnError) {
+  test::TemporaryFolder folder;
+  const auto path = folder / "c.safetensors";
+  save_tensors(path, example(7).tensors,
+               {{"format", "hydramix checkpoint 2"},
+                {"step", "7"},
+                {"updates", "7"},
+                {"skipped", "0"},
+                {"evaluated", "7"}});
+  EXPECT_THROW_WITH(read_checkpoint(path), Error, "metadata 'best_loss' is missing");
 }
 
 // A file as version 1 wrote it, with CRC-32 sums of its own.

@@ -235,6 +235,17 @@ TEST(TrainerTest, ALastEvaluationThatIsNotFiniteIsAFailure) {
   EXPECT_THROW_WITH(train(again, quick_options(), folder.path()), Error, "training failed");
 }
 
+TEST(TrainerTest, PatienceDoesNotEndARunWithoutAFiniteEvaluation) {
+  test::TemporaryFolder folder;
+  LeastSquares task;
+  task.first_bad_evaluation = 1;
+  auto options = quick_options();
+  options.patience = 2;  // after steps 7 and 14
+  EXPECT_THROW_WITH(train(task, options, folder.path()), Error,
+                    "after 14 steps the loss of the evaluation is not finite. No model is "
+                    "written. No checkpoint has a finite evaluation.");
+}
+
 TEST(TrainerTest, ARunWhoseStepsWereSkippedIsAFailure) {
   test::TemporaryFolder folder;
   LeastSquares task;

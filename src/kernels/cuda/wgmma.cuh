@@ -116,6 +116,7 @@ __device__ __forceinline__ void wgmma(float (&d)[4][4], uint64_t a, uint64_t b, 
 #endif
 
 // B: the rows 16 k .. 16 k + 15 of a tile of P columns, whose address is a multiple of 1024.
+// Without `add`, Hopper sets acc; elsewhere acc must be zero.
 template <int P>
 __device__ __forceinline__ void add_product_with_rows(float (&acc)[P / 8][4],
                                                       const uint32_t (&a)[4], uint32_t tile, int k,

@@ -235,6 +235,17 @@ TEST(TrainerTest, ALastEvaluationThatIsNotFiniteIsAFailure) {
   EXPECT_THROW_WITH(train(again, quick_options(), folder.path()), Error, "training failed");
 }
 
+// A loss that is not finite never improves, so patience ends the run.
+TEST(TrainerTest, ALastEvaluationThatIsNotFiniteIsAFailureAlsoWhenPatienceEndsTheRun) {
+  test::TemporaryFolder folder;
+  LeastSquares task;
+  task.first_bad_evaluation = 2;
+  auto options = quick_options();
+  options.patience = 1;
+  EXPECT_THROW_WITH(train(task, options, folder.path()), Error,
+                    "after 14 steps the loss of the evaluation is not finite. No model is written");
+}
+
 TEST(TrainerTest, ARunWhoseStepsWereSkippedIsAFailure) {
   test::TemporaryFolder folder;
   LeastSquares task;

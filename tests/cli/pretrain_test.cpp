@@ -68,6 +68,7 @@ struct Reference {
     const auto r = run(tiny(out));
     EXPECT_EQ(r.code, 0) << r.err;
     EXPECT_TRUE(contains(r.out, "depends on")) << r.out;
+    EXPECT_TRUE(contains(r.out, "expected ceiling")) << r.out;
   }
 };
 const Reference& reference() {

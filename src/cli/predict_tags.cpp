@@ -68,7 +68,7 @@ class TagJob {
     task_ = own_task(LabelKind::kTokens, columns_, tagger_.tags());
   }
 
-  // A sentence a line, in constant memory; blank lines are left out.
+  // One sentence per line, in constant memory; blank lines are left out.
   void tag_texts(const std::vector<std::string>& texts, const std::vector<std::string>& files) {
     TextRows rows(given_texts(texts), files, {.format = "text"});
     for_each_text_batch("predict", rows, results_, job_, [&](std::span<const TextRow> some) {

@@ -11,8 +11,8 @@
 namespace hydramix {
 
 // `files` hold sentences: CoNLL (one word per line, blank lines between sentences), JSON lines with
-// a list of words, or text, a sentence a line, whose words are separated by blanks. `text` is such
-// a sentence. Writes CoNLL ("text", the default) or JSON lines with tags and entities; prints
+// a list of words, or text, one sentence per line, whose words are separated by blanks. `text` is
+// such a sentence. Writes CoNLL ("text", the default) or JSON lines with tags and entities; prints
 // metrics where the files have tags.
 int predict_tags(const std::filesystem::path& folder, const std::string& text,
                  const std::vector<std::string>& files, const TextJobOptions& job);

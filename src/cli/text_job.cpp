@@ -53,9 +53,9 @@ ResultFile::ResultFile(const std::string& command, const TextJobOptions& options
                        ": an .npy states its size at the beginning, so it cannot be streamed. Give "
                        "--out FILE.npy, or --to jsonl.");
   if (options.out.empty()) return;
-  auto read = model_files(model);
-  read.insert(read.end(), inputs.begin(), inputs.end());
-  check_not_an_input("--out", options.out, read);
+  auto all_inputs = model_files(model);
+  all_inputs.insert(all_inputs.end(), inputs.begin(), inputs.end());
+  check_not_an_input("--out", options.out, all_inputs);
   file_ = std::make_unique<AtomicFile>(options.out);
 }
 

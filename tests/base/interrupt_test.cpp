@@ -13,6 +13,7 @@ int handled = 0;  // by the handler of the program
 void count_signal(int) { ++handled; }
 
 TEST(Interrupt, RecordsEverySignalThatAsksToStop) {
+  const auto usual = std::signal(SIGHUP, SIG_DFL);  // the tests may run under nohup
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     const Interrupt interrupt;
     EXPECT_EQ(Interrupt::signal(), 0) << "the flag of an earlier one";
@@ -21,6 +22,7 @@ TEST(Interrupt, RecordsEverySignalThatAsksToStop) {
     const Interrupt nested;
     EXPECT_EQ(Interrupt::signal(), number) << "a nested one keeps the flag";
   }
+  std::signal(SIGHUP, usual);
 }
 
 TEST(Interrupt, RestoresTheHandlersOfTheProgram) {

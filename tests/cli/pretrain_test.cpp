@@ -36,6 +36,7 @@ pid_t start(const std::string& arguments, const std::string& environment,
                               " >" + log.string() + " 2>&1";
   const pid_t child = fork();
   if (child == 0) {
+    signal(SIGHUP, SIG_DFL);  // the tests may run under nohup
     execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     _exit(127);
   }

@@ -127,6 +127,7 @@ TEST(Reading, LineOrientedTextMayComeFromAPipe) {
                              "cat " + (folder / "lines.jsonl").string() + " > " + pipe + " & env");
   EXPECT_EQ(from_pipe.code, 0) << from_pipe.err;
   EXPECT_EQ(from_pipe.out, from_file.out);
+  expect_refused(encode + " --jsonl /dev/zero", "/dev/zero: is a device");  // it never ends
 }
 
 TEST(Reading, AnInputIsNeverTheOutput) {

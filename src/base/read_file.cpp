@@ -90,8 +90,8 @@ std::string read_file(const std::filesystem::path& path, const FileKind& kind) {
 
 std::string read_start(const std::filesystem::path& path, std::size_t count) {
   RegularFile file(path);
-  std::string bytes(count, '\0');
-  bytes.resize(file.read(bytes.data(), count));
+  std::string bytes(std::min(count, static_cast<std::size_t>(file.status().st_size)), '\0');
+  bytes.resize(file.read(bytes.data(), bytes.size()));
   return bytes;
 }
 

@@ -9,6 +9,7 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
+#include "io/mapped_file.h"
 #include "io/tensor_views.h"
 #include "models/model_config.h"
 #include "train/pretrain.h"
@@ -102,10 +103,10 @@ safetensors::Metadata file_metadata(const ConvertInput& input) {
 void copy_other_files(const ConvertInput& input, const fs::path& folder) {
   for (const auto& file : input.other_files) {
     const auto target = folder / file.filename();
-    std::error_code failure;
-    fs::copy_file(file, target, fs::copy_options::overwrite_existing, failure);
-    HYDRAMIX_CHECK(!failure, target.string(), ": cannot be written as a copy of ", file.string(),
-                   ": ", failure.message(), ".");
+    const MappedFile original(file);
+    AtomicFile copy(target);
+    copy.write(original.bytes().data(), original.bytes().size());
+    copy.commit();
   }
 }
 

@@ -98,7 +98,9 @@ DemoModel train(const Contender& contender, const DemoOptions& demo) {
       [&](const std::string&, const nlohmann::json& object) {
         if (!object.contains("loss") || !object["loss"].is_number()) return;  // a skipped step
         model.losses.emplace_back(object["step"].get<double>(), object["loss"].get<double>());
-        rates += object.value("tokens_per_second", 0.0);
+        const auto rate = object.find("tokens_per_second");
+        if (rate == object.end() || !rate->is_number()) return;
+        rates += rate->get<double>();
         ++count;
       },
       [](const std::string& warning) { std::fprintf(stderr, "%s\n", warning.c_str()); });

@@ -54,7 +54,7 @@ std::string_view as_bytes(std::span<const float> vector) {
 int embed(const EmbedOptions& options) {
   HYDRAMIX_CHECK_USAGE(!options.files.empty() || !options.text.empty(),
                        "embed: no texts. Name files, - for stdin, or give --text.");
-  ResultFile results("embed", options.job, {"jsonl", "tsv", "npy"}, options.files);
+  ResultFile results("embed", options.job, {"jsonl", "tsv", "npy"}, options.model, options.files);
   const TextEmbedder embedder(open_text_model(options.model, options.which, Wanted::kAny,
                                               options.job.model_options(), kEmbeddedLength),
                               {.pooling = options.pooling == "auto" ? "" : options.pooling,

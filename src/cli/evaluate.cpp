@@ -7,6 +7,8 @@
 #include "cli/commands.h"
 #include "cli/evaluation_table.h"
 #include "data/masked_batch.h"
+#include "data/shard_index.h"
+#include "data/text_documents.h"
 #include "hydramix/error.h"
 #include "train/masked_lm.h"
 #include "train/pretrain.h"
@@ -20,6 +22,7 @@ struct EvaluateOptions {
   std::string model;
   std::string which = "last";
   std::string data;
+  std::string format = "auto", field = "text";
   int64_t documents = 0;
   double mask = 0;
   int64_t max_length = 0;
@@ -33,8 +36,13 @@ struct EvaluateOptions {
     v("model", self.model, Positional{}, Required{}, "folder of a model or of a run");
     v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
     v("data", self.data,
-      "folder of token shards, or: language, validation documents of the built-in one; default: "
-      "the validation data of the run; needed for a model");
+      "folder of token shards; file of texts, also .gz, .xz or .zst, or - for stdin; or: language, "
+      "validation documents of the built-in one; default: the validation data of the run; needed "
+      "for a model");
+    v("format", self.format, Choices{"auto", "text", "jsonl", "tsv", "csv"},
+      "of a file of texts: a text per line, JSON lines, or a table whose first line names its "
+      "columns; auto: by the file's name, else text");
+    v("field", self.field, "field of a JSON line, or column of a table, that holds the text");
     v("documents", self.documents, Range{0, 1LL << 40},
       "maximum documents; 0: as in the run, for a model all, or 2000 of the built-in language");
     v("mask", self.mask, Range{0.0, 1.0},
@@ -58,7 +66,8 @@ PretrainOptions evaluated_options(const EvaluateOptions& given) {
   HYDRAMIX_CHECK_USAGE(
       is_run || !given.data.empty(), "--data is missing: ", given.model,
       " is a model, which does not tell what to evaluate it on. Give --data with a folder of token "
-      "shards (hydramix tokenize), or --data language. The folder of a run needs no --data.");
+      "shards (hydramix tokenize), a file of texts, or --data language. The folder of a run needs "
+      "no --data.");
   auto& data = options.data;
   if (!given.data.empty()) data.validation = given.data;
   HYDRAMIX_CHECK(!given.data.empty() || data.validation == "language" ||
@@ -74,6 +83,30 @@ PretrainOptions evaluated_options(const EvaluateOptions& given) {
   if (to_json(given.language) != to_json(LanguageOptions{})) data.language = given.language;
   validate(options);
   return options;
+}
+
+// Whether --data names texts, not a data set: stdin, or any file but the index of a data set.
+bool names_texts(const std::string& data) {
+  const std::filesystem::path path = data;
+  if (data == "language" || path.filename() == kIndexName) return false;
+  return data == "-" || (std::filesystem::exists(path) && !std::filesystem::is_directory(path));
+}
+
+std::unique_ptr<Documents> open_evaluated(const EvaluateOptions& given, const DataOptions& data,
+                                          const Tokenizer& tokenizer) {
+  const bool texts = names_texts(given.data);
+  HYDRAMIX_CHECK_USAGE(
+      texts || (given.format == EvaluateOptions{}.format && given.field == EvaluateOptions{}.field),
+      "evaluate: --format and --field describe a file of texts; --data is ",
+      given.data.empty() ? "not given" : given.data, ". Leave them out.");
+  if (!texts) return open_validation(data, tokenizer);
+  TextRows rows({}, {given.data}, {.format = given.format, .field = given.field});
+  // A limit on the sequences of joined text is no limit on the texts.
+  const bool joined = data.sequences.long_documents == "join";
+  auto documents =
+      std::make_unique<TextDocuments>(rows, tokenizer, joined ? 0 : data.evaluation_documents,
+                                      given.data == "-" ? "stdin" : given.data);
+  return sequence_documents(std::move(documents), data.sequences, tokenizer);
 }
 
 // The run's own data must still be what it was.
@@ -92,7 +125,7 @@ int evaluate(const EvaluateOptions& given) {
   auto options = evaluated_options(given);
   const auto trained = open_trained_model(given.model, given.which);
   options.data.vocab = (std::filesystem::path(given.model) / "tokenizer.json").string();
-  const auto documents = open_validation(options.data, trained.tokenizer);
+  const auto documents = open_evaluated(given, options.data, trained.tokenizer);
   check_own_data(given, *documents);
   const MaskedBatches batches(*documents, trained.tokenizer, options.data.sequences, 0);
   MaskedLm task(trained.model, batches, *documents, batches,
@@ -117,6 +150,7 @@ Command evaluate_command() {
       "Examples:\n"
       "  hydramix evaluate runs/hydra\n"
       "  hydramix evaluate runs/hydra/model --data c4/validation\n"
+      "  hydramix evaluate runs/hydra --data reviews.jsonl --field body\n"
       "For the folder of a run this repeats the evaluation of its training and gives the same "
       "numbers.");
 }

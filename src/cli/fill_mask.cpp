@@ -75,7 +75,7 @@ int fill_mask(const FillMaskOptions& options) {
   HYDRAMIX_CHECK_USAGE(
       !texts.empty() || !files.empty(),
       "fill-mask: no texts. Give texts with [MASK], --input FILE, or - for stdin.");
-  ResultFile results("fill-mask", options.job, {"text", "jsonl", "tsv"}, files);
+  ResultFile results("fill-mask", options.job, {"text", "jsonl", "tsv"}, options.model, files);
   const FillMask model(open_text_model(options.model, options.which, Wanted::kMaskedLm,
                                        options.job.model_options(), 0));
   TextRows rows(given_texts(texts), files,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -70,7 +71,8 @@ int main(int argc, char** argv) {
     const int status =
         hydramix::run_command_line(hydramix::all_commands(), argc, argv, std::cout, std::cerr);
     std::cout.flush();
-    if (std::cout || reader_has_left()) return status;
+    // An earlier write may have failed, and this one not.
+    if ((std::cout && std::ferror(stdout) == 0) || reader_has_left()) return status;
     std::cerr << "error: the output could not be written. Is the disk full?" << std::endl;
   } catch (const std::exception& error) {  // before the command ran
     std::cerr << "error: " << error.what() << std::endl;

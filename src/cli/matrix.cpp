@@ -9,6 +9,7 @@
 #include "base/spelling.h"
 #include "cli/commands.h"
 #include "cli/matrix_scale.h"
+#include "cli/output_path.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
 #include "hydramix/tensor_file.h"
@@ -175,6 +176,7 @@ void save_model_matrices(const std::vector<ModelMatrix>& matrices,
 
 int model_matrices(const MatrixOptions& o) {
   HYDRAMIX_CHECK_USAGE(!o.text.empty(), "matrix: --model needs --text, whose tokens it mixes.");
+  check_not_an_input("--out", o.out, model_files(o.model));
   const auto model =
       open_text_model(o.model, o.which, Wanted::kAny, {.max_length = o.tokens}, o.tokens);
   const auto encode_one = [&](int64_t n) { return model->tokenizer().encode(o.text, n); };

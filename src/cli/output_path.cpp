@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/output_path.h"
 
+#include "base/atomic_file.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
@@ -9,9 +10,25 @@ void check_not_an_input(const char* option, const std::filesystem::path& out,
                         const std::vector<std::filesystem::path>& inputs) {
   std::error_code ignored;  // a path that does not exist is no other file
   for (const auto& input : inputs)
-    HYDRAMIX_CHECK_USAGE(!std::filesystem::equivalent(out, input, ignored), option, " ",
-                         out.string(), ": is the input ", input.string(),
-                         ", which would be lost. Name another file to write.");
+    HYDRAMIX_CHECK_USAGE(
+        !std::filesystem::equivalent(out, input == "-" ? "/dev/stdin" : input, ignored), option,
+        " ", out.string(), ": is the input ", input == "-" ? "stdin" : input.string(),
+        ", which would be lost. Name another file to write.");
+}
+
+std::vector<std::filesystem::path> model_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& part : {folder, folder / "model"})
+    for (const char* name : {"config.json", "data.json", "model.safetensors", "tokenizer.json"})
+      files.push_back(part / name);
+  std::error_code ignored;  // only runs have checkpoints
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "checkpoints", ignored))
+    files.push_back(entry.path());
+  return files;
+}
+
+void check_can_be_written(const std::filesystem::path& out) {
+  const AtomicFile attempt(out);  // removed, since it is not committed
 }
 
 }  // namespace hydramix

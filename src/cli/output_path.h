@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks of the file that a command writes, before its work.
 #pragma once
 
 #include <filesystem>
@@ -6,9 +7,16 @@
 
 namespace hydramix {
 
-// UsageError where a file to write is one of the inputs, also under another name or through a link:
-// the input would be lost. `option` names the output: "--out".
+// UsageError where a file to write is one of the inputs, also under another name, through a link or
+// as stdin ("-"): the input would be lost. `option` names the output: "--out".
 void check_not_an_input(const char* option, const std::filesystem::path& out,
                         const std::vector<std::filesystem::path>& inputs);
+
+// The files that a command may read from the folder of a model or of a run: inputs for
+// check_not_an_input().
+std::vector<std::filesystem::path> model_files(const std::filesystem::path& folder);
+
+// Error where the file cannot be created. Leaves what is there as it is.
+void check_can_be_written(const std::filesystem::path& out);
 
 }  // namespace hydramix

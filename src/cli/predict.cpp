@@ -92,7 +92,7 @@ int predict_glue_file(const PredictOptions& options, const TextClassifier& class
   check_kind(options.model, classifier.task(), task);
   auto job = options.job;
   job.to = "tsv";
-  ResultFile results("predict", job, {"tsv"}, options.files);
+  ResultFile results("predict", job, {"tsv"}, options.model, options.files);
   const auto file = read_sentences(task, path, Labels::kIfThere);
   if (!file.torn.empty()) std::fprintf(stderr, "%s\n", left_out(file).c_str());
   std::vector<double> predicted, actual;
@@ -202,7 +202,8 @@ std::string table_of(const PredictOptions& options) {
 
 int predict_texts(const PredictOptions& options, const TextClassifier& classifier,
                   const std::filesystem::path& folder) {
-  ResultFile results("predict", options.job, {"text", "jsonl", "tsv"}, options.files);
+  ResultFile results("predict", options.job, {"text", "jsonl", "tsv"}, options.model,
+                     options.files);
   auto given = given_texts(options.text.empty() ? std::vector<std::string>{}
                                                 : std::vector<std::string>{options.text});
   if (!options.second.empty()) given.at(0).second = options.second;

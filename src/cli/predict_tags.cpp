@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/predict_tags.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -54,75 +55,125 @@ bool is_plain_text(const std::string& file, const std::string& format) {
   return name == ".txt" || name == ".text" || file == "-";
 }
 
-// The sentences of all inputs, with their tags where a file has them.
-std::vector<Example> sentences_of(const std::string& text, const std::vector<std::string>& files,
-                                  const TextTask& task, const OwnColumns& columns,
-                                  const std::string& format) {
-  std::vector<Example> all;
-  if (!text.empty()) all.push_back({"", "", words_of(text), {}, 0});
-  for (const auto& file : files) {
-    if (is_plain_text(file, format)) {
-      TextRows rows({}, {file}, {.format = "text"});
-      for (TextRow row; rows.next(row);)
-        if (auto words = words_of(row.first); !words.empty())
-          all.push_back({"", "", std::move(words), {}, 0});
-      continue;
-    }
-    const std::string as = format == "jsonl" ? "jsonl" : format == "auto" ? "auto" : "conll";
-    auto read = read_own_file(file, as, task, columns, /*needs_labels=*/false);
-    for (auto& row : read.rows) all.push_back(std::move(row));
+// Tags sentences, writes them in order, and compares them with the tags that a file has.
+class TagJob {
+ public:
+  TagJob(const std::filesystem::path& folder, const std::vector<std::string>& files,
+         const TextJobOptions& job)
+      : job_(job),
+        results_("predict", job, {"text", "jsonl"}, folder.string(), files),
+        tagger_(TextTagger::open(folder, job.model_options())) {
+    const auto about = load_classifier_task(folder);
+    columns_ = {about.text, "", about.label, ","};
+    task_ = own_task(LabelKind::kTokens, columns_, tagger_.tags());
   }
-  return all;
-}
+
+  // One sentence per line, in constant memory; blank lines are left out.
+  void tag_texts(const std::vector<std::string>& texts, const std::vector<std::string>& files) {
+    TextRows rows(given_texts(texts), files, {.format = "text"});
+    for_each_text_batch("predict", rows, results_, job_, [&](std::span<const TextRow> some) {
+      std::vector<Words> sentences;
+      std::vector<std::size_t> places;  // of the sentences among the rows
+      for (std::size_t i = 0; i < some.size(); ++i)
+        if (auto words = words_of(some[i].first); !words.empty()) {
+          sentences.push_back(std::move(words));
+          places.push_back(i);
+        }
+      try {
+        write_tags(sentences);
+      } catch (const TextError& error) {
+        throw TextError(places[error.index()], some.size(), error.reason());
+      }
+    });
+  }
+
+  // CoNLL or JSON lines.
+  void tag_own_file(const std::string& file) {
+    const std::string format = job_.format == "jsonl"  ? "jsonl"
+                               : job_.format == "auto" ? "auto"
+                                                       : "conll";
+    const auto rows = read_own_file(file, format, task_, columns_, /*needs_labels=*/false).rows;
+    constexpr std::size_t kAtOnce = 256;
+    Progress progress("predict", std::ssize(rows), "sentences");
+    for (std::size_t first = 0, end; first < rows.size() && !results_.closed(); first = end) {
+      end = std::min(first + kAtOnce, rows.size());
+      std::vector<Words> sentences;
+      for (std::size_t i = first; i < end; ++i) sentences.push_back(rows[i].words);
+      try {
+        auto tagged = write_tags(sentences);
+        for (std::size_t i = first; i < end; ++i) compare(rows[i], std::move(tagged[i - first]));
+      } catch (const TextError& error) {
+        throw Error(concat("predict: ", file, ": line ", rows[first + error.index()].line, ": ",
+                           error.reason()));
+      }
+      progress.advance_to(static_cast<int64_t>(end));
+    }
+  }
+
+  void finish() {
+    HYDRAMIX_CHECK(sentences_ > 0 || results_.closed(),
+                   "predict: the input has no sentences; expected words. Check the file and "
+                   "--format.");
+    results_.commit();
+    if (untagged_ > 0)
+      std::fprintf(stderr, "%lld words have no token within %lld and are tagged O\n",
+                   static_cast<long long>(untagged_), static_cast<long long>(tagger_.max_length()));
+    if (std::ssize(actual_) == sentences_ && sentences_ > 0)
+      std::fputs(metrics_table(tag_scores(task_, predicted_, actual_)).c_str(), stderr);
+  }
+
+ private:
+  // Returns the tags that it wrote: O for a word without a token.
+  std::vector<Words> write_tags(const std::vector<Words>& sentences) {
+    const auto said = tagger_.tag(sentences);
+    std::vector<Words> all;
+    for (std::size_t i = 0; i < sentences.size(); ++i) {
+      Words tags;
+      for (const auto& tag : said[i]) {
+        untagged_ += tag.tag.empty() ? 1 : 0;
+        tags.push_back(tag.tag.empty() ? "O" : tag.tag);
+      }
+      results_.write(results_.format() == "jsonl" ? as_json_line(sentences[i], said[i], tags)
+                                                  : as_conll(sentences[i], tags));
+      all.push_back(std::move(tags));
+    }
+    results_.flush();
+    sentences_ += std::ssize(sentences);
+    return all;
+  }
+
+  void compare(const Example& row, Words tags) {
+    if (row.targets.empty()) return;
+    predicted_.push_back(std::move(tags));
+    actual_.emplace_back();
+    for (const double target : row.targets)
+      actual_.back().push_back(task_.labels[static_cast<std::size_t>(target)]);
+  }
+
+  const TextJobOptions& job_;
+  ResultFile results_;
+  TextTagger tagger_;
+  OwnColumns columns_;
+  TextTask task_;
+  std::vector<Words> predicted_, actual_;  // of the sentences that have tags
+  int64_t sentences_ = 0, untagged_ = 0;
+};
 
 }  // namespace
 
 int predict_tags(const std::filesystem::path& folder, const std::string& text,
                  const std::vector<std::string>& files, const TextJobOptions& job) {
-  const auto tagger = TextTagger::open(folder, job.model_options());
-  const auto about = load_classifier_task(folder);
-  const OwnColumns columns{about.text, "", about.label, ","};
-  const auto task = own_task(LabelKind::kTokens, columns, tagger.tags());
-  ResultFile results("predict", job, {"text", "jsonl"}, files);
-  const auto sentences = sentences_of(text, files, task, columns, job.format);
-  HYDRAMIX_CHECK(!sentences.empty(), "predict: no sentences in ",
-                 files.empty() ? "--text" : files.front(), ".");
-  std::vector<Words> predicted, actual;
-  int64_t untagged = 0;
-  {
-    constexpr std::size_t kAtOnce = 256;
-    Progress progress("predict", std::ssize(sentences), "sentences");
-    for (std::size_t first = 0; first < sentences.size(); first += kAtOnce) {
-      std::vector<Words> some;
-      for (std::size_t i = first; i < std::min(first + kAtOnce, sentences.size()); ++i)
-        some.push_back(sentences[i].words);
-      const auto tagged = tagger.tag(some);
-      for (std::size_t k = 0; k < some.size(); ++k) {
-        Words tags;
-        for (const auto& tag : tagged[k]) {
-          untagged += tag.tag.empty() ? 1 : 0;
-          tags.push_back(tag.tag.empty() ? "O" : tag.tag);
-        }
-        results.write(results.format() == "jsonl" ? as_json_line(some[k], tagged[k], tags)
-                                                  : as_conll(some[k], tags));
-        const auto& targets = sentences[first + k].targets;
-        if (targets.empty()) continue;
-        predicted.push_back(std::move(tags));
-        actual.emplace_back();
-        for (const double target : targets)
-          actual.back().push_back(task.labels[static_cast<std::size_t>(target)]);
-      }
-      progress.advance_to(std::ssize(sentences) < static_cast<int64_t>(first + kAtOnce)
-                              ? std::ssize(sentences)
-                              : static_cast<int64_t>(first + kAtOnce));
-    }
+  const auto is_plain = [&](const std::string& file) { return is_plain_text(file, job.format); };
+  const auto texts = text.empty() ? Words{} : Words{text};
+  TagJob tags(folder, files, job);
+  if (std::all_of(files.begin(), files.end(), is_plain)) {
+    tags.tag_texts(texts, files);
+  } else {
+    if (!texts.empty()) tags.tag_texts(texts, {});
+    for (const auto& file : files)
+      is_plain(file) ? tags.tag_texts({}, {file}) : tags.tag_own_file(file);
   }
-  results.commit();
-  if (untagged > 0)
-    std::fprintf(stderr, "%lld words have no token within %lld and are tagged O\n",
-                 static_cast<long long>(untagged), static_cast<long long>(tagger.max_length()));
-  if (actual.size() == sentences.size())
-    std::fputs(metrics_table(tag_scores(task, predicted, actual)).c_str(), stderr);
+  tags.finish();
   return 0;
 }
 

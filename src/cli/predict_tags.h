@@ -11,10 +11,9 @@
 namespace hydramix {
 
 // `files` hold sentences: CoNLL (one word per line, blank lines between sentences), JSON lines with
-// a list of words, or text, whose words are separated by blanks. `text` is such a text. Writes
-// CoNLL
-// ("text", the default) or JSON lines with tags and entities; prints metrics where the files have
-// tags.
+// a list of words, or text, one sentence per line, whose words are separated by blanks. `text` is
+// such a sentence. Writes CoNLL ("text", the default) or JSON lines with tags and entities; prints
+// metrics where the files have tags.
 int predict_tags(const std::filesystem::path& folder, const std::string& text,
                  const std::vector<std::string>& files, const TextJobOptions& job);
 

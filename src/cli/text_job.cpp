@@ -13,6 +13,7 @@
 #include "base/counted.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
+#include "cli/output_path.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
@@ -36,7 +37,7 @@ std::string format_of_name(const std::string& path, const std::vector<std::strin
 }  // namespace
 
 ResultFile::ResultFile(const std::string& command, const TextJobOptions& options,
-                       const std::vector<std::string>& formats,
+                       const std::vector<std::string>& formats, const std::string& model,
                        const std::vector<std::string>& inputs)
     : format_(options.to) {
   const auto choices = join(formats);
@@ -52,12 +53,9 @@ ResultFile::ResultFile(const std::string& command, const TextJobOptions& options
                        ": an .npy states its size at the beginning, so it cannot be streamed. Give "
                        "--out FILE.npy, or --to jsonl.");
   if (options.out.empty()) return;
-  for (const auto& input : inputs) {
-    std::error_code ignored;
-    HYDRAMIX_CHECK_USAGE(!std::filesystem::equivalent(input, options.out, ignored), command,
-                         ": --out ", options.out,
-                         " is an input, which would be lost. Name another file.");
-  }
+  auto all_inputs = model_files(model);
+  all_inputs.insert(all_inputs.end(), inputs.begin(), inputs.end());
+  check_not_an_input("--out", options.out, all_inputs);
   file_ = std::make_unique<AtomicFile>(options.out);
 }
 

@@ -52,9 +52,10 @@ struct TextJobOptions {
 class ResultFile {
  public:
   // `formats` are those of the command, the default first. Fails before any work if the file cannot
-  // be written, or is one of `inputs`.
+  // be written, is one of `inputs`, or belongs to the folder `model`.
   ResultFile(const std::string& command, const TextJobOptions& options,
-             const std::vector<std::string>& formats, const std::vector<std::string>& inputs);
+             const std::vector<std::string>& formats, const std::string& model,
+             const std::vector<std::string>& inputs);
 
   const std::string& format() const { return format_; }
   bool to_stdout() const { return !file_; }

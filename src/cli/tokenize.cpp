@@ -2,6 +2,7 @@
 // hydramix tokenize: turns text into token shards for pretraining, and checks such a folder.
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 
@@ -111,6 +112,11 @@ void check_usage(const TokenizeOptions& o) {
                        "--vocab is missing: the vocab.txt or tokenizer.json of the tokenizer.");
   HYDRAMIX_CHECK_USAGE(!o.out.empty(), "--out is missing: the folder to write the shards to.");
   HYDRAMIX_CHECK_USAGE(!o.field.empty(), "--field: got '', expected the name of a field.");
+  std::error_code ignored;  // a folder that does not exist is no input
+  for (const auto& input : o.inputs)
+    HYDRAMIX_CHECK_USAGE(!std::filesystem::equivalent(input, o.out, ignored), "--out ", o.out,
+                         ": is the input ", input,
+                         ". The data set would be mixed with it: name another folder.");
 }
 
 TokenizeJob job_of(const TokenizeOptions& o, const Tokenizer& tokenizer, const InputFiles& inputs) {

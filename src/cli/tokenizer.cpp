@@ -96,14 +96,25 @@ Tokenizer load_tokenizer(const Options& o) {
 }
 
 void print_encoding(const Tokenizer& tokenizer, const Encoding& encoding) {
-  ordered_json tokens = ordered_json::array(), offsets = ordered_json::array();
-  for (const int32_t id : encoding.ids) tokens.push_back(tokenizer.token(id));
-  for (const auto& [begin, end] : encoding.offsets) offsets.push_back({begin, end});
-  const ordered_json line = {{"ids", encoding.ids},
-                             {"tokens", std::move(tokens)},
-                             {"offsets", std::move(offsets)},
-                             {"type_ids", encoding.type_ids}};
-  std::cout << line.dump() << '\n';
+  // As text at once: the JSON values of a long text would take ten times the memory.
+  std::string line = "{";
+  const auto add_list = [&](const char* key, const auto& item) {
+    line += concat(line.size() > 1 ? "," : "", '"', key, "\":[");
+    for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
+      if (i > 0) line += ',';
+      line += item(i);
+    }
+    line += ']';
+  };
+  add_list("ids", [&](std::size_t i) { return std::to_string(encoding.ids[i]); });
+  add_list("tokens",
+           [&](std::size_t i) { return ordered_json(tokenizer.token(encoding.ids[i])).dump(); });
+  add_list("offsets", [&](std::size_t i) {
+    const auto& [begin, end] = encoding.offsets[i];
+    return "[" + std::to_string(begin) + "," + std::to_string(end) + "]";
+  });
+  add_list("type_ids", [&](std::size_t i) { return std::to_string(encoding.type_ids[i]); });
+  std::cout << line << "}\n";
 }
 
 int encode(const Options& o) {
@@ -268,6 +279,7 @@ int train(const Options& o) {
     total += std::filesystem::file_size(path, error);
     HYDRAMIX_CHECK(!error, path, ": ", error.message(), "; expected a text file. Check the name.");
   }
+  check_can_be_written(o.out);
   WordCounter words(options.tokenizer);
   {
     const auto bytes = static_cast<int64_t>(total);

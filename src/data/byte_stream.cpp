@@ -101,6 +101,11 @@ class PlainStream : public ByteStream {
                    ": is a directory, expected a file. Name a file inside it.");
     HYDRAMIX_CHECK(S_ISREG(status.st_mode) || pipes == Pipes::accepted, path_.string(),
                    ": is not a regular file. Save its contents to a file first.");
+    // Devices such as /dev/zero never end. A terminal does.
+    const bool device = S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode);
+    HYDRAMIX_CHECK(!device || path_ == "stdin" || isatty(descriptor_) != 0, path_.string(),
+                   ": is a device, expected a file, a pipe or a terminal. Save its contents to a "
+                   "file first.");
     // stdin may be a file that was read in part.
     if (S_ISREG(status.st_mode) && path_ != "stdin") size_ = status.st_size;
   }

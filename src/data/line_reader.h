@@ -40,8 +40,8 @@ class LineReader {
   bool too_long_ = false;
 };
 
-// The longest line of text that the commands accept. A text is encoded whole, which takes about
-// eighty times its size.
+// The longest line of text that the commands accept. A text is encoded whole, which takes
+// many times its size.
 inline constexpr int64_t kLongestTextLine = int64_t{16} << 20;
 // Error when the reader skipped the current line for its length. `path` as in open_text().
 void check_line_length(const LineReader& lines, const std::string& path);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/atomic_file.h"
+#include "base/json_checksum.h"
 #include "base/json_reader.h"
 #include "hydramix/error.h"
 
@@ -52,6 +53,14 @@ Json earlier_tasks(const fs::path& path, const Json& results,
   if (!before.is_object() || !before.contains("tasks") || !before["tasks"].is_object()) {
     if (tell)
       tell(path.string() + ": is damaged: it holds no tasks that can be read. It is replaced.");
+    return Json::object();
+  }
+  try {
+    check_json_checksum(before, path.string(),
+                        "It was changed or damaged, and is replaced. Tasks of earlier calls are "
+                        "left out; name them too to have them again from their runs.");
+  } catch (const Error& error) {
+    if (tell) tell(error.what());
     return Json::object();
   }
   for (const auto& key : kCommon) {

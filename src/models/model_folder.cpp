@@ -310,6 +310,9 @@ std::optional<BertOptions> encoder_options_in(const std::string& config,
 void save_parts(const std::filesystem::path& folder, const FolderParts& parts,
                 const std::string& origin) {
   const auto config = parse_config(parts.config, origin);
+  double held = 0;
+  for (const auto& [name, weight] : parts.weights) held += static_cast<double>(weight.numel());
+  check_size(parts.options, held, origin + ": its config");
   auto json = try_parse_json(parts.config);
   json["model"] = to_json(parts.options);
   json.erase("tokenizer");

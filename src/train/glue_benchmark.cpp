@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/interrupt.h"
+#include "base/json_checksum.h"
 #include "base/spelling.h"
 #include "dist/launch_environment.h"
 #include "glue/results.h"
@@ -237,7 +238,9 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
                                         {"sts_score", "spearman"},
                                         {"skipped", plan.skipped}},
                                        tasks, path, events.message);
-      write_file(path, outcome.results.dump(2) + "\n");
+      auto written = outcome.results;
+      set_json_checksum(written);
+      write_file(path, written.dump(2) + "\n");
     }
     return outcome;
   });

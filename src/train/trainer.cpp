@@ -279,7 +279,7 @@ void Trainer::evaluate_and_save(bool leaving) {
     nlohmann::ordered_json line{{"step", step_}};
     for (const auto& [key, value] : summary.items()) line["evaluation/" + key] = value;
     write_metrics(line);
-    if (is_over()) {
+    if (is_over()) {  // at the last step, or earlier by patience
       if (is_first()) checkpoints_->wait();
       check_learned(summary);
     }

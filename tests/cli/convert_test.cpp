@@ -190,6 +190,23 @@ TEST_F(Convert, OptionsOfTheModelAreHonouredOrRefused) {
       << contradicted.err;
 }
 
+TEST_F(Convert, AConfigInAFileCannotAskForMoreMemoryThanTheWeights) {
+  test::make_language_run(folder_ / "run");
+  ASSERT_EQ(convert(path("run/model"), "w.safetensors").code, 0);
+  const auto good = safetensors::File::open(path("w.safetensors"));
+  auto metadata = good.metadata();
+  auto& config = metadata.at("config");
+  const std::string from = "\"positions\": 0", to = "\"positions\": 16777216";
+  ASSERT_NE(config.find(from), std::string::npos) << config;
+  config.replace(config.find(from), from.size(), to);
+  safetensors::write(folder_ / "huge.safetensors", good.tensors(), metadata);
+  const auto r = convert(path("huge.safetensors"), "huge");
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(contains(r.err, "huge.safetensors: its config describes a module of at least"))
+      << r.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "huge"));
+}
+
 TEST_F(Convert, AFolderIsReplacedOnlyWhenAsked) {
   write_encoder(folder_ / "published.pt");
   ASSERT_EQ(convert(path("published.pt"), "model").code, 0);
@@ -202,6 +219,11 @@ TEST_F(Convert, AFolderIsReplacedOnlyWhenAsked) {
   EXPECT_EQ(read("model/model.safetensors"), before);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "model/tokenizer.json"));
   EXPECT_EQ(run("convert " + path("published.pt") + " " + path("published.pt")).code, 2);
+  // The weights of the folder itself are an input that would be lost.
+  const auto own = convert(path("model/model.safetensors"), "model", "--overwrite");
+  EXPECT_EQ(own.code, 2);
+  EXPECT_TRUE(contains(own.err, "model.safetensors: is the input")) << own.err;
+  EXPECT_EQ(read("model/model.safetensors"), before);
 }
 
 }  // namespace

@@ -47,6 +47,17 @@ TEST(Evaluate, ARunGivesTheNumberOfItsTraining) {
                         "--micro-batch 3")),
             expected);
 
+  // Texts give the number of their shards.
+  const std::string texts = " --data " + (folder / "text.txt").string();
+  EXPECT_EQ(loss_of(run(command + texts)), expected);
+  const std::string some = "/model --long-documents truncate --documents 7 --data ";
+  const double shortened = loss_of(run(command + some + shards.string()));
+  EXPECT_NE(shortened, expected);
+  EXPECT_EQ(loss_of(run(command + some + "- <" + (folder / "text.txt").string())), shortened);
+  const auto useless = run(command + " --field body");
+  EXPECT_EQ(useless.code, 2);
+  EXPECT_TRUE(contains(useless.err, "describe a file of texts")) << useless.err;
+
   const auto model = run(command + "/model");
   EXPECT_EQ(model.code, 2);
   EXPECT_TRUE(contains(model.err, "--data is missing")) << model.err;

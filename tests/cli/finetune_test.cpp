@@ -89,6 +89,14 @@ TEST_F(OwnFilesCommand, AnswersHaveTheFormOfTheirKind) {
       run("predict " + at("tags") + " --device cpu --to jsonl --text 'anna found tea'").out);
   EXPECT_EQ(json.at("tags").size(), 3u);
   EXPECT_TRUE(json.contains("entities"));
+  write_file(folder() / "two.txt", "anna found tea\n\ntom ran\n");
+  const auto two = run("predict " + at("tags") + " --device cpu " + at("two.txt"));
+  EXPECT_EQ(lines(two.out), 4 + 3) << two.err;
+  EXPECT_TRUE(two.out.starts_with(tags)) << two.out;
+  write_file(folder() / "bad.txt", "anna\n\n\xff\n");
+  const auto bad = run("predict " + at("tags") + " --device cpu " + at("bad.txt"));
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_TRUE(contains(bad.err, at("bad.txt") + ": line 3: ")) << bad.err;
   ASSERT_EQ(run(finetune("answers.csv",
                          "--task pairs --text question --pair answer --batch 8 "
                          "--micro-batch 8",

@@ -97,8 +97,8 @@ TEST(Reading, DeepJsonIsRefusedWhereverItIsRead) {
   write_file(folder / "index.json", deep);
   expect_refused("tokenize --verify " + folder.path().string(), "nested deeper than");
   write_file(folder / "data.json", "{\"a\":" + deep);
-  write_file(folder / "config.json", "{\"train\": {}}");
-  expect_refused("pretrain --set out=" + folder.path().string(), folder.path().string());
+  write_file(folder / "config.json", "{\"train\": {}, \"model\": {}}");
+  expect_refused("evaluate " + folder.path().string(), "data.json: holds no fingerprints");
 }
 
 TEST(Reading, PipesAndDevicesAreRefusedWhereAFileIsReadWhole) {
@@ -127,6 +127,7 @@ TEST(Reading, LineOrientedTextMayComeFromAPipe) {
                              "cat " + (folder / "lines.jsonl").string() + " > " + pipe + " & env");
   EXPECT_EQ(from_pipe.code, 0) << from_pipe.err;
   EXPECT_EQ(from_pipe.out, from_file.out);
+  expect_refused(encode + " --jsonl /dev/zero", "/dev/zero: is a device");  // it never ends
 }
 
 TEST(Reading, AnInputIsNeverTheOutput) {

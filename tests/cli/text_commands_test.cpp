@@ -165,7 +165,8 @@ TEST_F(TextCommands, UnknownWordsAndCutTextsAreMentioned) {
 }
 
 TEST_F(TextCommands, WhatCannotWorkIsSaidBeforeTheWork) {
-  const auto file = write("good.txt", "the map\n");
+  const auto file = write("good.txt", "the map\n"), dev = at("glue/SST-2/dev.tsv");
+  const auto dev_before = read_file(dev);
   struct Case {
     std::string words;
     int code;
@@ -176,7 +177,14 @@ TEST_F(TextCommands, WhatCannotWorkIsSaidBeforeTheWork) {
       {"embed " + file + model() + " --to npy", 2, "--out FILE.npy"},
       {"embed " + file + model() + " --to xml", 2, "expected one of: jsonl, tsv, npy"},
       {"embed " + file + model() + " --out " + at("x.dat"), 2, "does not name a format"},
-      {"embed " + file + model() + " --to tsv --out " + file, 2, "is an input"},
+      {"embed " + file + model() + " --to tsv --out " + file, 2, "is the input " + file},
+      {"embed " + file + model() + " --to tsv --out " + at("run/tokenizer.json"), 2,
+       "is the input " + at("run/tokenizer.json")},
+      {"fill-mask" + model() + " --to tsv --input " + file + " --out " + file, 2, "is the input"},
+      {"predict " + at("SST-2") + " " + file + " --out " + file, 2, "is the input"},
+      {"predict " + at("SST-2") + " " + dev + " --out " + dev, 2, "is the input"},
+      {"matrix --text x" + model() + " --out " + at("run/model/model.safetensors"), 2,
+       "is the input"},
       {"embed " + file + model() + " --out " + at("nowhere/v.npy"), 1, "nowhere"},
       {"embed " + at("absent.txt") + model(), 1, "absent.txt"},
       {"embed " + write("empty.txt", "") + model(), 1, "the input is empty"},
@@ -199,7 +207,11 @@ TEST_F(TextCommands, WhatCannotWorkIsSaidBeforeTheWork) {
     EXPECT_EQ(r.out, "") << words;
   }
   EXPECT_FALSE(std::filesystem::exists(folder() / "b.npy"));
+  const auto from_itself = test::run("embed -" + model() + " --to tsv --out " + file + " <" + file);
+  EXPECT_EQ(from_itself.code, 2);
+  EXPECT_TRUE(contains(from_itself.err, "is the input stdin")) << from_itself.err;
   EXPECT_EQ(read_file(folder() / "good.txt"), "the map\n");
+  EXPECT_EQ(read_file(dev), dev_before);
   for (const auto& entry : std::filesystem::directory_iterator(folder().path()))
     EXPECT_FALSE(contains(entry.path().string(), ".tmp.")) << entry.path();
 }

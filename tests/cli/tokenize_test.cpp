@@ -134,6 +134,7 @@ TEST_F(TokenizeCommand, WrongRequestsAreToldBeforeAnyWork) {
   expect({path("no.txt"), "--vocab", vocab, "--out", out}, 1, "no.txt: there is no such file");
   expect({in, "--vocab", path("no.txt"), "--out", out}, 1, "no.txt");
   expect({in, in, "--vocab", vocab, "--out", out}, 1, "is there twice");
+  expect({path("."), "--vocab", vocab, "--out", path("")}, 2, ": is the input ");
   expect({path("in.json.gz"), "--on-error", "skip", "--min-tokens", "9", "--vocab", vocab, "--out",
           out},
          1, "the inputs have no document of 9 tokens or more");
@@ -192,7 +193,8 @@ TEST_F(TokenizeCommand, SignalsStopItCleanlyAndTheSameCommandGoesOn) {
   };
   ASSERT_EQ(run(words("whole")).code, 0);
 
-  for (const int signal : {SIGINT, SIGTERM}) {
+  std::signal(SIGHUP, SIG_DFL);  // the tests may run under nohup
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const std::string out = concat("stopped", signal);
     std::string line = "tokenize";
     for (const auto& word : words(out)) line += " " + word;

@@ -139,6 +139,9 @@ TEST_F(TokenizerCommand, NamesFileAndLineOfAMistake) {
   expect_refused({"guess"}, 2, "guess");
   expect_refused({"train", "--out", "x"}, 2, "expected --input");
   expect_refused({"train", "--input", "no.txt", "--out", "x"}, 1, "no.txt: No such file");
+  // Said before the text is read, which is wrong too.
+  const std::string text = write("bad.txt", "a\xFF\n"), out = (folder_ / "no/vocab.txt").string();
+  expect_refused({"train", "--input", text, "--out", out}, 1, out + ": cannot be created");
 }
 
 TEST_F(TokenizerCommand, DecodesArgumentsLinesAndJson) {

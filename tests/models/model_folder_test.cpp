@@ -89,6 +89,9 @@ TEST(ModelFolder, FaultsNameTheFileAndTheKey) {
                       "d_stat");
   expect_config_fault(replaced(good, "\"layers\": 2", "\"layers\": 3"),
                       "the weights were saved with another config");
+  // Said before a gigabyte is allocated for it.
+  expect_config_fault(replaced(good, "\"positions\": 0", "\"positions\": 16777216"),
+                      "describes a module of at least");
   overwrite(config, good);
 
   auto some = named_weights(*model);

@@ -62,7 +62,9 @@ TEST_F(GlueBenchmarkTest, RunsTasksAndSeedsOnceAndAveragesThem) {
   EXPECT_DOUBLE_EQ(
       results.at("average").get<double>(),
       (rte.at("mean").get<double>() + results.at("tasks").at("MNLI").at("mean").get<double>()) / 2);
-  EXPECT_EQ(nlohmann::ordered_json::parse(read_file(folder / "out/results.json")), results);
+  auto written = nlohmann::ordered_json::parse(read_file(folder / "out/results.json"));
+  EXPECT_EQ(written.erase("crc32c"), 1u) << "no checksum";
+  EXPECT_EQ(written, results);
 
   // RTE starts from MNLI's encoder of the same seed.
   const auto config = nlohmann::json::parse(read_file(folder / "out/RTE/seed-18/config.json"));
@@ -170,6 +172,22 @@ TEST_F(GlueBenchmarkTest, ResultsOfAnotherModelAreNotAveraged) {
   events.message = [&](const std::string& text) { said += text; };
   EXPECT_EQ(run_glue(o, events).results.at("tasks").size(), 1u);
   EXPECT_NE(said.find("fingerprint was"), std::string::npos) << said;
+}
+
+TEST_F(GlueBenchmarkTest, DamagedResultsAreNotAveraged) {
+  auto o = after("CoLA");
+  test::write_glue(folder / "glue", {"SST-2"}, {16, 8, 4});
+  const auto path = folder / "out/results.json";
+  auto text = read_file(path);
+  const std::string from = "\"seed\": ";
+  ASSERT_NE(text.find(from), std::string::npos) << text;
+  text.replace(text.find(from), from.size(), from + "1");  // 17 becomes 117
+  write_file(path, text);
+  o.tasks = {"SST-2"};
+  std::string said;
+  events.message = [&](const std::string& message) { said += message; };
+  EXPECT_EQ(run_glue(o, events).results.at("tasks").size(), 1u);
+  EXPECT_NE(said.find("results.json: the checksum of its values is"), std::string::npos) << said;
 }
 
 TEST_F(GlueBenchmarkTest, FoldersOfOtherRunsAreFoundBeforeAnyTraining) {

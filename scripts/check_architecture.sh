@@ -64,7 +64,7 @@ while IFS= read -r line; do fail "an autograd function belongs to src/ops: $line
 while IFS= read -r name; do fail "two autograd functions are called $name"; done \
   < <(grep -rhoE 'class [A-Za-z]+ : public torch::autograd::Function' src | sort | uniq -d || true)
 
-# What ops name of on_cuda, no_cuda.cpp has too.
+# Every symbol of on_cuda that ops name is in no_cuda.cpp too.
 symbols=0
 while IFS= read -r symbol; do
   symbols=$((symbols + 1))

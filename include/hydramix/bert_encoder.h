@@ -77,9 +77,8 @@ class BertEncoderImpl : public torch::nn::Module {
   // rows (S, d_model) -> (S, d_model), with options.pooler.
   torch::Tensor pool(const torch::Tensor& rows) const;
 
-  // What products between layers and in the heads are computed in: float32, which is where a model
-  // begins, or on a GPU bfloat16, in which the layers then pass on what they compute. Weights and
-  // their gradients stay float32.
+  // The type of the products in layers and heads: float32, the default, or on a GPU bfloat16, which
+  // the activations between layers then have too. Weights and their gradients stay float32.
   void set_precision(torch::ScalarType precision);
   torch::ScalarType precision() const { return precision_; }
 

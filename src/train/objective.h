@@ -37,7 +37,7 @@ class Objective {
   }
   // Terms that were predicted correctly; 0 where that has no meaning.
   virtual double correct(const torch::Tensor& z, const ExampleBatch& batch) const = 0;
-  // What metrics() needs: for each example width() numbers, one after another: float64.
+  // The input of metrics(): width() numbers per example, one after another, float64.
   virtual torch::Tensor values(const torch::Tensor& z, const ExampleBatch& batch) const = 0;
   virtual int64_t width(const EncodedExample& example) const = 0;
   // The task's metrics and "score" from the values of these examples.

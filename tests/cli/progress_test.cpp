@@ -72,11 +72,11 @@ std::string captured(const std::function<void()>& work) {
 }
 
 TEST(ProgressLine, IsCalmInAFile) {
-  const auto quick = captured([] {
+  const auto fast = captured([] {
     Progress progress("work", 1'000'000, "steps");
     for (int64_t i = 0; i < 1'000'000; ++i) progress.advance();
   });
-  EXPECT_LE(std::count(quick.begin(), quick.end(), '\n'), 1) << quick;
+  EXPECT_LE(std::count(fast.begin(), fast.end(), '\n'), 1) << fast;
   const auto slow = captured([] {
     Progress progress("work", 24, "steps");
     for (int64_t i = 0; i < 24; ++i) {
@@ -90,7 +90,7 @@ TEST(ProgressLine, IsCalmInAFile) {
   EXPECT_TRUE(contains(slow, "work 24/24 steps")) << slow;
 }
 
-// What a terminal of 80 columns gets.
+// The output in a terminal of 80 columns.
 std::string in_a_terminal(const std::vector<std::string>& words) {
   winsize size{24, 80, 0, 0};
   int terminal = -1;

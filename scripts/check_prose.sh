@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-checked=(README.md CONTRIBUTING.md CMakeLists.txt docs hydramix scripts cmake examples fuzz include src tests)
+checked=(README.md CONTRIBUTING.md CMakeLists.txt docs hydramix scripts cmake examples fuzz include recipes src tests)
 skipped=(scripts/check_prose.sh)  # files and folders
 
 # Extended regular expressions with what to write instead.
@@ -91,7 +91,7 @@ while IFS= read -r file; do
     case $file in "$skip" | "$skip"/*) continue 2 ;; esac
   done
   case $file in
-    *.md | *.h | *.cpp | *.cu | *.cuh | *.sh | *.py | *.pl | *.cmake | */CMakeLists.txt | CMakeLists.txt | hydramix) files+=("$file") ;;
+    *.md | *.h | *.cpp | *.cu | *.cuh | *.sh | *.py | *.js | *.yaml | *.cmake | */CMakeLists.txt | CMakeLists.txt | hydramix) files+=("$file") ;;
   esac
 done <<<"$list"
 [ ${#files[@]} -gt 0 ] || { echo "check_prose: no files to check in: ${targets[*]}"; exit 1; }

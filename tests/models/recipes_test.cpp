@@ -119,6 +119,13 @@ TEST(Recipes, ThreeMixersOfTable2LearnPositions) {
   }
 }
 
+// max_position_embedding(s) of the configurations that TrainAsPublished names; Hydra's has none.
+TEST(Recipes, ModelsOfTable4HaveThePublishedPositions) {
+  EXPECT_EQ(recipe("table4/bert").positions, 512);
+  EXPECT_EQ(recipe("table4/m2").positions, 128);
+  EXPECT_EQ(recipe("table4/hydra").positions, 0);
+}
+
 TEST(Recipes, TheTinyOneFitsTheBuiltInLanguage) {
   const auto options = whole_recipe("tiny");
   EXPECT_EQ(options.model.vocab, language_tokenizer().size());

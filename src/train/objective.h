@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lesson of one kind of label: the loss of a batch, the numbers that an evaluation
-// keeps of it, and the metrics of these.
+// The objective for one kind of label: the loss of a batch, the values that an evaluation keeps of
+// it, and the metrics computed from these.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ class Objective {
   virtual int64_t sequences() const { return 1; }
   // z: the model's output, float64. () float64, summed over the terms.
   virtual torch::Tensor loss(const torch::Tensor& z, const ExampleBatch& batch) const = 0;
-  // Terms of the loss: examples, unless it says otherwise.
+  // The number of terms of the loss; by default one per example.
   virtual double terms(const ExampleBatch& batch) const {
     return static_cast<double>(batch.examples.size());
   }

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-checked=(README.md CONTRIBUTING.md CMakeLists.txt docs hydramix scripts cmake examples fuzz include src tests)
+checked=(README.md CONTRIBUTING.md CMakeLists.txt docs hydramix scripts cmake examples fuzz include recipes src tests)
 skipped=(scripts/check_prose.sh)  # files and folders
 
 # Extended regular expressions with what to write instead.
@@ -40,7 +40,6 @@ phrases=(
   '\bhardly ever\b|rarely'
   '\bwholly or not at all\b|atomically'
   '\bwhole or not at all\b|atomically'
-  '// What [a-z]|the noun first'
   '\banew\b|again'
   '\bwhoever\b|the caller'
   '\bnobody (asked|calls|could|reads|writes)\b|no caller'
@@ -58,7 +57,8 @@ phrases=(
   '\b(steps?|graphs?|work) (is|are) recorded\b|captured'
 )
 
-# Words that must not occur in any line of the sources, comment or code.
+# Words that must not occur in any line of the sources, comment or code. A comment names its subject first, so none begins
+# with "What".
 banned=(
   '\bwhosesoever\b'
   '\bby an enemy\b'
@@ -70,6 +70,8 @@ banned=(
   '\bfarewell(s|_)?\b'
   '\b(for|from|to)_items\b'
   '\bof_tokens\(\)'
+  '(auto|bool|double|int|int64_t|size_t|string|Tensor)[&*]? (wholes|quick|looks|never)\b'
+  '// What [a-z]'
 )
 
 targets=("${checked[@]}")
@@ -83,13 +85,13 @@ files=() sources=()
 while IFS= read -r file; do
   [ -f "$file" ] || continue  # deleted, not yet committed
   case $file in
-    src/*.h | src/*.cpp | src/*.cu | src/*.cuh | include/*.h | tests/*.h | tests/*.cpp) sources+=("$file") ;;
+    src/*.h | src/*.cpp | src/*.cu | src/*.cuh | include/*.h | tests/*.h | tests/*.cpp | tests/*.cu) sources+=("$file") ;;
   esac
   for skip in "${skipped[@]}"; do
     case $file in "$skip" | "$skip"/*) continue 2 ;; esac
   done
   case $file in
-    *.md | *.h | *.cpp | *.cu | *.cuh | *.sh | *.py | *.pl | *.cmake | */CMakeLists.txt | CMakeLists.txt | hydramix) files+=("$file") ;;
+    *.md | *.h | *.cpp | *.cu | *.cuh | *.sh | *.py | *.js | *.yaml | *.cmake | */CMakeLists.txt | CMakeLists.txt | hydramix) files+=("$file") ;;
   esac
 done <<<"$list"
 [ ${#files[@]} -gt 0 ] || { echo "check_prose: no files to check in: ${targets[*]}"; exit 1; }

@@ -5,7 +5,8 @@
 //   e      = dropout( LayerNorm_1e-12( word[id] + type[type_id] + position[index in sequence] ) )
 //   x      = LayerNorm_1e-5( x + block(x) )                       per layer, norm: post
 //   x      = x + block( LayerNorm_1e-5(x) )                       per layer, norm: pre
-//            and the same again with the MLP; pre has one more LayerNorm after the last layer
+//            and the same again with the MLP; pre has one more LayerNorm after the last layer;
+//            output_dropout drops channels of what block and MLP add, as BERT does
 //   pooled = tanh( dense(row) )                                   for one row per sequence
 //
 // Training needs no padding: encode() takes the tokens of all sequences end to end, ids (1, n) with
@@ -28,6 +29,7 @@ struct BertOptions {
   std::string norm = "post";
   int64_t positions = 0;
   double dropout = 0;
+  double output_dropout = 0;
   bool recompute = false;
   double initial_deviation = 0.02;
   std::string initial_distribution = "normal";
@@ -45,6 +47,8 @@ struct BertOptions {
     v("positions", self.positions, Range{0, 1 << 24},
       "number of learned position embeddings; 0: none");
     v("dropout", self.dropout, Range{0.0, 0.99}, "share of embedding channels dropped in training");
+    v("output_dropout", self.output_dropout, Range{0.0, 0.99},
+      "share of the output channels of every block and MLP dropped in training (BERT)");
     v("recompute", self.recompute,
       "keep only the input of each layer for the backward pass and recompute the rest");
     v("initial_deviation", self.initial_deviation, Range{1e-6, 1.0},
@@ -73,9 +77,8 @@ class BertEncoderImpl : public torch::nn::Module {
   // rows (S, d_model) -> (S, d_model), with options.pooler.
   torch::Tensor pool(const torch::Tensor& rows) const;
 
-  // What products between layers and in the heads are computed in: float32, which is where a model
-  // begins, or on a GPU bfloat16, in which the layers then pass on what they compute. Weights and
-  // their gradients stay float32.
+  // The type of the products in layers and heads: float32, the default, or on a GPU bfloat16, which
+  // the activations between layers then have too. Weights and their gradients stay float32.
   void set_precision(torch::ScalarType precision);
   torch::ScalarType precision() const { return precision_; }
 
@@ -86,6 +89,7 @@ class BertEncoderImpl : public torch::nn::Module {
  private:
   struct Layer {
     bool pre_norm;
+    double output_dropout;
     Block mixer;
     torch::nn::LayerNorm norm;
     Mlp mlp{nullptr};  // null without an MLP
@@ -93,6 +97,9 @@ class BertEncoderImpl : public torch::nn::Module {
 
     torch::Tensor forward(const torch::Tensor& x, const Layout& layout,
                           const DropoutKey& dropout) const;
+    // y, the output of the block (half 0) or of the MLP (half 1), with dropout in training.
+    torch::Tensor dropped(const torch::Tensor& y, int64_t half, const Layout& layout,
+                          const DropoutKey& key) const;
     std::vector<torch::Tensor> parameters() const;
   };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dropout is a function of this key and of what is dropped: the position and channel of an
-// embedding, or the head, row and column of an entry of a matrix. A sequence gets the same mask in
-// any batch, on any rank.
+// embedding or of a layer's output, or the head, row and column of an entry of a matrix. A sequence
+// gets the same mask in any batch, on any rank.
 #pragma once
 
 #include "hydramix/torch_compat.h"

@@ -16,7 +16,7 @@ struct TensorFile {
   std::filesystem::path path;
   std::map<std::string, torch::Tensor> tensors;
   safetensors::Metadata metadata;
-  // What load_checkpoint() chose, renamed or skipped, as sentences for the user.
+  // Sentences for the user about what load_checkpoint() chose, renamed or skipped.
   std::vector<std::string> notes = {};
   bool has_checksums = false;  // the file records them, and they match
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What TextClassifier, TextTagger, TextEmbedder and FillMask share. Needs no LibTorch.
+// The common part of TextClassifier, TextTagger, TextEmbedder and FillMask. Needs no LibTorch.
 //
 // Texts are computed in batches without padding. On the CPU the result of a text has the same bits
 // whatever is computed with it, for the mixers that run on scans (Hydra among them); for the others
@@ -23,7 +23,7 @@ struct TextModelOptions {
   int64_t batch_tokens = 8192;  // computed at once, about; a longer text is computed alone
 };
 
-// What became of a text.
+// How many tokens a text became.
 struct TextTokens {
   int64_t count = 0;    // with [CLS] and [SEP]
   int64_t unknown = 0;  // words that are [UNK]: the vocabulary lacks them or their letters

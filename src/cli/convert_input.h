@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hydramix convert was given: weights, and what belongs to them.
+// The input of hydramix convert: weights, and the options and tokenizer that belong to them.
 #pragma once
 
 #include <filesystem>

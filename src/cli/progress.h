@@ -12,7 +12,7 @@
 
 namespace hydramix {
 
-// What a line shows.
+// The contents of a line.
 struct ProgressState {
   std::string label, unit;
   double unit_steps = 1;  // steps in a unit

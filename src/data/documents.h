@@ -10,7 +10,7 @@
 
 namespace hydramix {
 
-// What a masked word depends on. Known only for generated documents.
+// How a masked word depends on the others. Known only for generated documents.
 struct Dependency {
   int32_t kind = 0;       // index into kinds()
   double achievable = 0;  // the best expected accuracy given the words that are not masked

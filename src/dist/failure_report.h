@@ -11,7 +11,7 @@
 
 namespace hydramix {
 
-// What one rank saw of the failure.
+// The failure as one rank saw it.
 struct FailedOperation {
   enum class Kind { kConnectionLost, kTimeout };
   Kind kind;

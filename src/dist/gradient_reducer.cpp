@@ -109,7 +109,7 @@ GradientReducer::GradientReducer(Communicator& communicator, std::vector<torch::
     HYDRAMIX_CHECK(offset >= used && offset + grad.numel() <= s.flat.numel(),
                    "gradient reducer: the gradient of parameter ", i, " of shape ",
                    s.params[i].sizes(), " lies at ", offset, " of the flat gradient of ",
-                   s.flat.numel(), " numbers; expected it behind the one before, at ", used,
+                   s.flat.numel(), " numbers; expected it after the one before, at ", used,
                    " or later. Set mutable_grad() to flat.narrow(...).view_as(param).");
     s.offsets.push_back(offset);
     used = offset + grad.numel();

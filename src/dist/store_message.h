@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank and the store say after the handshake: a length, a code, and texts with their
-// lengths. Numbers are little-endian, 4 bytes. A longer message than kLongestMessage is refused
-// before any of it is read, so a wrong length costs no memory.
+// The messages between a rank and the store after the handshake: a length, a code, and texts with
+// their lengths. Numbers are little-endian, 4 bytes. A longer message than kLongestMessage is
+// refused before any of it is read, so a wrong length costs no memory.
 #pragma once
 
 #include <cstdint>

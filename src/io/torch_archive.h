@@ -42,7 +42,7 @@ class File {
 
   const std::vector<TensorView>& tensors() const;  // by name
   const Metadata& metadata() const;                // as given to write()
-  // What was chosen, renamed or skipped, as sentences for the user.
+  // Sentences for the user about what was chosen, renamed or skipped.
   const std::vector<std::string>& notes() const;
   bool has_checksums() const;  // of all numbers; they match
   std::shared_ptr<const void> storage() const;

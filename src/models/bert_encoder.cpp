@@ -21,6 +21,28 @@ torch::Tensor added(const torch::nn::LayerNorm& norm, const torch::Tensor& x,
   return add_layer_norm(x, y, norm->weight, norm->bias, norm->options.eps());
 }
 
+// (n, C), a row per token -> (B, L, C), zero at padding.
+torch::Tensor in_places(const torch::Tensor& tokens, const Layout& layout, at::IntArrayRef shape) {
+  return layout.is_full() ? tokens.view(shape) : layout.from_tokens(tokens.unsqueeze(0));
+}
+
+// The numbers that determine what a token of x (B, L, C) loses by dropout.
+TokenNumbers token_numbers(const torch::Tensor& x, const Layout& layout, const DropoutKey& key,
+                           double share) {
+  const auto sequences = layout.sequences(x.size(0), x.size(1));
+  check_key("bert", key, sequences.count(), share);
+  return {key.seed,
+          key.sequences.to(x.device()).index_select(0, sequences.index_of_tokens(x.device())),
+          sequences.place_of_tokens(x.device())};
+}
+
+// x (B, L, C) without the channels that `keep` (n, C) does not keep, the others scaled. The scale
+// is not part of the mask, because bfloat16 would round it.
+torch::Tensor without(const torch::Tensor& x, const torch::Tensor& keep, const Layout& layout,
+                      double share) {
+  return x * in_places(keep.to(x.scalar_type()), layout, x.sizes()) * (1 / (1 - share));
+}
+
 void check_table(const char* name, const torch::Tensor& ids, int64_t bound) {
   HYDRAMIX_CHECK(ids.defined() && ids.dim() == 2 && ids.scalar_type() == torch::kInt64,
                  "bert: ", name, " must be (B, L) int64; got ", described(ids), ".");
@@ -32,11 +54,23 @@ void check_table(const char* name, const torch::Tensor& ids, int64_t bound) {
 torch::Tensor BertEncoderImpl::Layer::forward(const torch::Tensor& x, const Layout& layout,
                                               const DropoutKey& dropout) const {
   if (pre_norm) {
-    const auto mixed = x + mixer->forward(normalized(norm, x), layout, dropout);
-    return mlp.is_empty() ? mixed : mixed + mlp->forward(normalized(mlp_norm, mixed));
+    const auto mixed =
+        x + dropped(mixer->forward(normalized(norm, x), layout, dropout), 0, layout, dropout);
+    if (mlp.is_empty()) return mixed;
+    return mixed + dropped(mlp->forward(normalized(mlp_norm, mixed)), 1, layout, dropout);
   }
-  const auto mixed = added(norm, x, mixer->forward(x, layout, dropout));
-  return mlp.is_empty() ? mixed : added(mlp_norm, mixed, mlp->forward(mixed));
+  const auto mixed =
+      added(norm, x, dropped(mixer->forward(x, layout, dropout), 0, layout, dropout));
+  if (mlp.is_empty()) return mixed;
+  return added(mlp_norm, mixed, dropped(mlp->forward(mixed), 1, layout, dropout));
+}
+
+torch::Tensor BertEncoderImpl::Layer::dropped(const torch::Tensor& y, int64_t half,
+                                              const Layout& layout, const DropoutKey& key) const {
+  if (output_dropout == 0 || !mixer->is_training()) return y;
+  const auto tokens = token_numbers(y, layout, key, output_dropout);
+  const auto keep = keep_output(tokens, 2 * key.layer + half, y.size(2), output_dropout);
+  return without(y, keep, layout, output_dropout);
 }
 
 std::vector<torch::Tensor> BertEncoderImpl::Layer::parameters() const {
@@ -68,7 +102,8 @@ BertEncoderImpl::BertEncoderImpl(const BertOptions& options) : options_(options)
   for (int64_t i = 0; i < options.layers; ++i) {
     auto whole = scope(*stack, std::to_string(i));
     auto mixing = scope(*whole, "layer");
-    Layer layer{options.norm == "pre", mixing->register_module("mixer", Block(options.block)),
+    Layer layer{options.norm == "pre", options.output_dropout,
+                mixing->register_module("mixer", Block(options.block)),
                 mixing->register_module("norm", make_norm(d_model, 1e-5))};
     if (options.mlp.kind != "none") {
       layer.mlp = whole->register_module("mlp", Mlp(d_model, options.mlp));
@@ -98,28 +133,19 @@ torch::Tensor BertEncoderImpl::embed(const torch::Tensor& ids, const torch::Tens
                          : token_type_embeddings->weight[0];
   auto e = hydramix::embedding(word_embeddings->weight, ids) + types;
   const bool dropping = is_training() && options_.dropout > 0;
-  if (position_embeddings.is_empty() && !dropping) return normalized(embedding_norm, e);
-
-  const auto sequences = layout.sequences(ids.size(0), ids.size(1));
-  const auto place = sequences.place_of_tokens(ids.device());
-  const auto in_places = [&](const torch::Tensor& tokens) {  // (n, d_model) -> (B, L, d_model)
-    return layout.is_full() ? tokens.view(e.sizes()) : layout.from_tokens(tokens.unsqueeze(0));
-  };
   if (!position_embeddings.is_empty()) {
     HYDRAMIX_CHECK(layout.longest(ids.size(1)) <= options_.positions, "bert: a sequence of length ",
                    layout.longest(ids.size(1)),
                    " has places beyond positions = ", options_.positions,
                    ". Cut it, or train a model with more positions.");
-    e = e + in_places(torch::embedding(position_embeddings->weight, place));
+    const auto place = layout.sequences(ids.size(0), ids.size(1)).place_of_tokens(ids.device());
+    e = e + in_places(torch::embedding(position_embeddings->weight, place), layout, e.sizes());
   }
   e = normalized(embedding_norm, e);
   if (!dropping) return e;
 
-  check_key("bert", dropout, sequences.count(), options_.dropout);
-  const auto sequence =
-      dropout.sequences.to(ids.device()).index_select(0, sequences.index_of_tokens(ids.device()));
-  const auto mask = keep_mask({dropout.seed, sequence, place}, e.size(2), options_.dropout);
-  return e * in_places(mask.to(e.scalar_type()).mul_(1 / (1 - options_.dropout)));
+  const auto tokens = token_numbers(e, layout, dropout, options_.dropout);
+  return without(e, keep_mask(tokens, e.size(2), options_.dropout), layout, options_.dropout);
 }
 
 torch::Tensor BertEncoderImpl::encode(

@@ -27,6 +27,7 @@ nlohmann::ordered_json function_of(BertOptions options) {
   const BertOptions usual;
   options.pooler = usual.pooler;
   options.dropout = usual.dropout;
+  options.output_dropout = usual.output_dropout;
   options.recompute = usual.recompute;
   options.initial_deviation = usual.initial_deviation;
   options.initial_distribution = usual.initial_distribution;

@@ -29,7 +29,7 @@ Tensor absorbed(Tensor h, const Tensor& number) {
   return scrambled(h.bitwise_xor_(number.bitwise_right_shift(32).bitwise_and_(kLow32)));
 }
 
-// Hashes (n) of numbers (n) each. Embeddings and matrices have different starts.
+// Hashes (n) of numbers (n) each. Embeddings, outputs and matrices have different starts.
 Tensor hash_of(int64_t start, std::initializer_list<Tensor> numbers) {
   auto hash = torch::full_like(*numbers.begin(), start);
   for (const auto& number : numbers) hash = absorbed(hash, number);
@@ -59,6 +59,13 @@ Tensor kept_channels(const Tensor& hash, int64_t channels, double share) {
 Tensor keep_mask(const TokenNumbers& tokens, int64_t channels, double share) {
   return kept_channels(hash_of(0x3c6ef372, {torch::full_like(tokens.sequence, tokens.seed),
                                             tokens.sequence, tokens.place}),
+                       channels, share);
+}
+
+Tensor keep_output(const TokenNumbers& tokens, int64_t output, int64_t channels, double share) {
+  const auto& sequence = tokens.sequence;
+  return kept_channels(hash_of(0x510e527f, {torch::full_like(sequence, tokens.seed), sequence,
+                                            tokens.place, torch::full_like(sequence, output)}),
                        channels, share);
 }
 

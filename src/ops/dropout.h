@@ -19,6 +19,10 @@ struct TokenNumbers {
 // (n, channels) bool: true with probability 1 - share, where dropout keeps the channel.
 torch::Tensor keep_mask(const TokenNumbers& tokens, int64_t channels, double share);
 
+// (n, channels) bool: the same for one of the outputs within an encoder, which are numbered.
+torch::Tensor keep_output(const TokenNumbers& tokens, int64_t output, int64_t channels,
+                          double share);
+
 // (S, heads, L, L) bool: the same for the entries of a matrix per sequence of the key and head.
 torch::Tensor keep_entries(const DropoutKey& matrices, int64_t heads, int64_t L, double share);
 

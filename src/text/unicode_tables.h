@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the Hugging Face tokenizer does with each character; generated. All tables are sorted.
+// How the Hugging Face tokenizer treats each character; generated. All tables are sorted.
 #pragma once
 
 #include <array>

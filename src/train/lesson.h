@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run of fine-tuning learns from: the files of a task of GLUE or of a user, read, checked
+// The data of a fine-tuning run: the files of a task of GLUE or of a user, read, checked
 // and encoded.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What training does with one kind of label: the loss of a batch, the numbers that an evaluation
-// keeps of it, and the metrics of these.
+// The objective for one kind of label: the loss of a batch, the values that an evaluation keeps of
+// it, and the metrics computed from these.
 #pragma once
 
 #include <memory>
@@ -31,13 +31,13 @@ class Objective {
   virtual int64_t sequences() const { return 1; }
   // z: the model's output, float64. () float64, summed over the terms.
   virtual torch::Tensor loss(const torch::Tensor& z, const ExampleBatch& batch) const = 0;
-  // Terms of the loss: examples, unless it says otherwise.
+  // The number of terms of the loss; by default one per example.
   virtual double terms(const ExampleBatch& batch) const {
     return static_cast<double>(batch.examples.size());
   }
   // Terms that were predicted correctly; 0 where that has no meaning.
   virtual double correct(const torch::Tensor& z, const ExampleBatch& batch) const = 0;
-  // What metrics() needs: for each example width() numbers, one after another: float64.
+  // The input of metrics(): width() numbers per example, one after another, float64.
   virtual torch::Tensor values(const torch::Tensor& z, const ExampleBatch& batch) const = 0;
   virtual int64_t width(const EncodedExample& example) const = 0;
   // The task's metrics and "score" from the values of these examples.

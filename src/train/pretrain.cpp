@@ -76,7 +76,7 @@ const RunRules& pretrain_rules() {
        "train.keep", "train.most_skipped", "train.bucket_megabytes", "train.timeout",
        "train.tensorboard", "model.recompute"},
       nlohmann::ordered_json::parse(R"({
-        "model": {"initial_distribution": "normal"},
+        "model": {"initial_distribution": "normal", "output_dropout": 0.0},
         "train": {"optimizer": {"decay_rule": "decoupled", "groups": [], "ema_warmup": false},
                   "schedule": {"shape": "linear"}}})")};
   return rules;

@@ -47,7 +47,7 @@ class Task {
   virtual std::vector<double> evaluate(int64_t rank, int64_t ranks) = 0;
   // Turns the total sums into metrics; "loss" is the mean loss.
   virtual nlohmann::ordered_json summary(const std::vector<double>& sums) const = 0;
-  // The number that is least in the best evaluation.
+  // The best evaluation is the one with the lowest criterion.
   virtual double criterion(const nlohmann::ordered_json& summary) const {
     return summary.at("loss").get<double>();
   }

@@ -136,7 +136,7 @@ class PanelPainter {
     out += svg_text(kLeft + kPlotWidth / 2, top_ - 9, TextAnchor::kMiddle, panel.title, kInk,
                     /*bold=*/true);
     out += svg_text(kLeft, top_ - 9, TextAnchor::kStart, options_.y_label, kMuted);
-    // What matters most comes last, on top.
+    // The most important lines come last, on top.
     for (const int layer : {0, 1, 2})
       for (const ChartLine& line : panel.lines)
         if ((line.background ? 0 : line.strong ? 2 : 1) == layer) out += line_elements(line);

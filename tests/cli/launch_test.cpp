@@ -45,7 +45,7 @@ double loss_alone() {
   return loss;
 }
 
-// What srun sets for each task, of the variables that matter and some that do not.
+// The variables that srun sets for each task: those that matter, and some that do not.
 std::string slurm(int rank, int job) {
   const std::string number = std::to_string(rank);
   return "env SLURM_PROCID=" + number + " SLURM_LOCALID=" + number +

@@ -84,11 +84,11 @@ Captured captured(const std::function<void()>& work) {
 
 // At most one line a second, and the last. A slow machine may take any time.
 TEST(ProgressLine, IsCalmInAFile) {
-  const auto quick = captured([] {
+  const auto fast = captured([] {
     Progress progress("work", 1'000'000, "steps");
     for (int64_t i = 0; i < 1'000'000; ++i) progress.advance();
   });
-  EXPECT_LE(static_cast<double>(quick.lines), quick.seconds + 1) << quick.text;
+  EXPECT_LE(static_cast<double>(fast.lines), fast.seconds + 1) << fast.text;
   const auto slow = captured([] {
     Progress progress("work", 24, "steps");
     for (int64_t i = 0; i < 24; ++i) {
@@ -101,7 +101,7 @@ TEST(ProgressLine, IsCalmInAFile) {
   EXPECT_TRUE(contains(slow.text, "work 24/24 steps")) << slow.text;
 }
 
-// What a terminal of 80 columns gets.
+// The output in a terminal of 80 columns.
 std::string in_a_terminal(const std::vector<std::string>& words) {
   winsize size{24, 80, 0, 0};
   int terminal = -1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands do with files that cannot be read, change, lie about their size or are no
-// files: a message and an exit code, never a part of the result. The test named torture covers the
+// The commands answer files that cannot be read, change, lie about their size or are no files with
+// a message and an exit code, never with a part of the result. The test named torture covers the
 // failing disk at random; here every read of one command fails.
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ TEST(Reading, EveryFailingReadIsAnErrorAndShortReadsAreNot) {
     int survived = 0;
     for (int n = 1; n <= failed; ++n) {
       const auto r = run(encode, fault(folder, "read:" + std::to_string(n) + ":" + action));
-      // What can be neither short nor interrupted, such as stat, fails.
+      // Calls that can be neither short nor interrupted, such as stat, fail.
       if (r.code == 0)
         ++survived;
       else

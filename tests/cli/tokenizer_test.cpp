@@ -150,7 +150,7 @@ TEST_F(TokenizerCommand, DecodesArgumentsLinesAndJson) {
             "unable\nhello world\n\n");
   EXPECT_EQ(run({"decode", "--vocab", vocab_, "--keep-special", "2 5 3"}).out,
             "[CLS] hello [SEP]\n");
-  // What encode prints.
+  // The output of encode.
   const std::string encoded = write("ids.jsonl", std::string(kHelloWorld) + kHelloWorld);
   EXPECT_EQ(run({"decode", "--vocab", vocab_, "--jsonl", encoded}).out,
             "hello, world\nhello, world\n");

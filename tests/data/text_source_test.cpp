@@ -207,7 +207,7 @@ TEST(TextSource, AnArchiveWithWrongBytesIsADefectAndTheNextFileIsRead) {
   write_file(folder / "a.json.gz", gz);
   write_file(folder / "b.json.gz", "this is no archive");
   write_file(folder / "c.json.zst", "this is no archive");
-  write_file(folder / "d.json.gz", gzip("{\"text\": \"x\"}") + "garbage behind it");
+  write_file(folder / "d.json.gz", gzip("{\"text\": \"x\"}") + "garbage after it");
   write_file(folder / "e.json.xz", "this is no archive");
   write_file(folder / "f.json.xz", xz("{\"text\": \"x\"}") + "garbage after it");
   write_file(folder / "g.json", "{\"text\": \"last\"}");
@@ -256,7 +256,7 @@ TEST(TextSource, ReadingResumesAfterAnyDocument) {
   for (std::size_t done = 1; source.next(document); ++done)
     EXPECT_EQ(read_all(files, {}, document.after),
               Strings(all.begin() + static_cast<std::ptrdiff_t>(done), all.end()))
-        << "behind document " << done;
+        << "after document " << done;
 }
 
 TEST(TextSource, ConsumedCountsBytesOnDisk) {

@@ -110,12 +110,12 @@ TEST_P(AttentionDropout, EvaluationDropsNothing) {
     auto sizes = dropping(2, L);
     const auto c = random_case(GetParam(), sizes, torch::kFloat32, 6);
     sizes.options.dropout = 0;
-    const auto never = random_case(GetParam(), sizes, torch::kFloat32, 6);
+    const auto plain = random_case(GetParam(), sizes, torch::kFloat32, 6);
     const DropoutKey key{1, torch::tensor({2, 3})};
-    const auto expected = never.mixer->mix(c.x, c.params);
-    EXPECT_TRUE(torch::equal(never.mixer->mix(c.x, c.params, {}, key), expected));
+    const auto expected = plain.mixer->mix(c.x, c.params);
+    EXPECT_TRUE(torch::equal(plain.mixer->mix(c.x, c.params, {}, key), expected));
     EXPECT_TRUE(
-        torch::equal(c.mixer->materialize(c.params, L), never.mixer->materialize(c.params, L)));
+        torch::equal(c.mixer->materialize(c.params, L), plain.mixer->materialize(c.params, L)));
     c.mixer->eval();
     EXPECT_TRUE(torch::equal(c.mixer->mix(c.x, c.params), expected));
     EXPECT_TRUE(torch::equal(c.mixer->mix(c.x, c.params, {}, key), expected));
@@ -147,8 +147,8 @@ TEST(MixerDropout, SoftmaxAttentionAloneReadsIt) {
     auto sizes = dropping(2, 9);
     const auto c = random_case(name, sizes, torch::kFloat32, 8);
     sizes.options.dropout = 0;
-    const auto never = random_case(name, sizes, torch::kFloat32, 8);
-    EXPECT_TRUE(torch::equal(c.mixer->mix(c.x, c.params), never.mixer->mix(c.x, c.params))) << name;
+    const auto plain = random_case(name, sizes, torch::kFloat32, 8);
+    EXPECT_TRUE(torch::equal(c.mixer->mix(c.x, c.params), plain.mixer->mix(c.x, c.params))) << name;
   }
 }
 

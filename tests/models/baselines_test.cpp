@@ -160,6 +160,32 @@ TEST(Baselines, PreNormAndDropoutAreTheirFormulas) {
                norm(w, "bert.encoder.norm", x, 1e-5), 1e-12, "pre-norm");
 }
 
+TEST(Baselines, BertDropsTheOutputsOfBothHalvesOfALayer) {
+  auto options = baseline("bare", "mlp_mixer");
+  options.output_dropout = 0.4;
+  const auto model = disturbed(options);
+  const auto w = named_weights(*model);
+  const auto ids = torch::randint(20, {9}, torch::kInt64);
+  const TokenNumbers tokens{5, torch::full({9}, 77, torch::kInt64), torch::arange(9)};
+  int64_t output = 0;
+  const auto dropped = [&](const Tensor& y) {
+    return y * keep_output(tokens, output++, 8, 0.4) / 0.6;
+  };
+  auto x = w.at("bert.embeddings.word_embeddings.weight").index_select(0, ids) +
+           w.at("bert.embeddings.token_type_embeddings.weight")[0] +
+           w.at("bert.embeddings.position_embeddings.weight").narrow(0, 0, 9);
+  x = norm(w, "bert.embeddings.LayerNorm", x, 1e-12);
+  for (const std::string i : {"0", "1"}) {
+    const auto layer = "bert.encoder.layer." + i + ".";
+    const auto M = w.at(layer + "layer.mixer.matrix_mixer.M").narrow(0, 0, 9).narrow(1, 0, 9);
+    x = norm(w, layer + "layer.norm", x + dropped(M.matmul(x)), 1e-5);
+    const auto h = torch::gelu(linear(w, layer + "mlp.wi", x));
+    x = norm(w, layer + "mlp_norm", x + dropped(linear(w, layer + "mlp.wo", h)), 1e-5);
+  }
+  expect_close(model->encode(ids.unsqueeze(0), {}, {}, {5, torch::tensor({77})})[0], x, 1e-12,
+               "dropped outputs");
+}
+
 TEST(Baselines, ABlockDiagonalMlpIsAMonarchMatrixOverItsNonlinearity) {
   torch::manual_seed(22);
   const MlpOptions options{.kind = "glu", .width = 12, .blocks = 3};

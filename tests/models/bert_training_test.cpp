@@ -76,6 +76,7 @@ TEST(BertTraining, GradientsAreThoseOfFiniteDifferences) {
     for (const std::string mlp : {"none", "gelu", "glu"}) {
       auto options = with_everything(norm, mlp);
       options.dropout = 0.2;
+      options.output_dropout = 0.3;
       const auto model = disturbed(options, 3);
       const auto ids = some_ids();
       const auto places = torch::tensor({0, 3, 7, 12, 32});
@@ -140,6 +141,7 @@ TEST(BertTraining, RecomputingChangesNoBitOfTheGradients) {
       options.block.mixer = mixer;
       options.block.mixer_options.dropout = 0.2;
       options.dropout = 0.1;
+      options.output_dropout = 0.3;
       torch::manual_seed(5);
       BertForMaskedLM saving(options);
       options.recompute = true;
@@ -207,6 +209,22 @@ TEST(BertTraining, DropoutDoesNotDependOnTheBatch) {
   EXPECT_TRUE(
       torch::equal(still, model->encode(ids, {}, packing(), {1, torch::tensor({1, 2, 3, 4})})));
   EXPECT_GT(test::relative_error(still, whole), 1e-2);
+}
+
+TEST(BertTraining, OutputDropoutDoesNotDependOnTheBatch) {
+  for (const std::string norm : {"post", "pre"}) {
+    auto options = with_everything(norm, "gelu");
+    options.output_dropout = 0.5;
+    auto model = disturbed(options, 10);
+    const auto ids = some_ids();
+    const auto whole = encoded_whole_and_split(model);
+    const auto other = model->encode(ids, {}, packing(), {18, torch::tensor({100, 101, 102, 103})});
+    EXPECT_GT(test::relative_error(other, whole), 1e-2) << "the seed counts";
+    EXPECT_THROW_WITH(model->encode(ids, {}, packing()), Error,
+                      "bert: dropout = 0.5 in training needs a number for each of the 4 sequences");
+    model->eval();
+    EXPECT_GT(test::relative_error(model->encode(ids, {}, packing()), whole), 1e-2);
+  }
 }
 
 TEST(BertTraining, AttentionDropoutDiffersBetweenLayers) {

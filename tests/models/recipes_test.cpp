@@ -93,7 +93,9 @@ TEST(Recipes, TrainAsPublished) {
     EXPECT_EQ(options.train.schedule.warmup, 0.06);
     EXPECT_EQ(options.train.schedule.final, 0.02);
     EXPECT_EQ(options.model.dropout, 0.1);  // hidden_dropout_prob of BertConfig
-    // attention_probs_dropout_prob of BertConfig, which Hugging Face's BERT alone reads.
+    // Hugging Face's BERT alone uses it for the outputs of layers too, and reads
+    // attention_probs_dropout_prob.
+    EXPECT_EQ(options.model.output_dropout, bert ? 0.1 : 0) << row.recipe;
     EXPECT_EQ(options.model.block.mixer_options.dropout, bert ? 0.1 : 0) << row.recipe;
     // And the whole of the validation set.
     EXPECT_EQ(options.data.evaluation_documents, 0) << row.recipe;
@@ -115,6 +117,13 @@ TEST(Recipes, ThreeMixersOfTable2LearnPositions) {
     EXPECT_EQ(with - parameter_count(options), 128 * 768);
     EXPECT_NEAR(static_cast<double>(with) / 1e6, 70.4, 0.05) << row.recipe;
   }
+}
+
+// max_position_embedding(s) of the configurations that TrainAsPublished names; Hydra's has none.
+TEST(Recipes, ModelsOfTable4HaveThePublishedPositions) {
+  EXPECT_EQ(recipe("table4/bert").positions, 512);
+  EXPECT_EQ(recipe("table4/m2").positions, 128);
+  EXPECT_EQ(recipe("table4/hydra").positions, 0);
 }
 
 TEST(Recipes, TheTinyOneFitsTheBuiltInLanguage) {

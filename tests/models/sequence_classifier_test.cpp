@@ -277,6 +277,7 @@ TEST(SequenceClassifier, TakesTheEncoderOfAMaskedLm) {
 
   options.pooler = true;
   options.dropout = 0.2;  // training options, which may differ
+  options.output_dropout = 0.2;
   options.block.mixer_options.dropout = 0.2;
   const BertForMaskedLM with_pooler(options);
   model->take_encoder(*with_pooler);

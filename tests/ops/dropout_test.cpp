@@ -42,6 +42,20 @@ TEST(Dropout, NeighboursAreIndependent) {
   EXPECT_LT(std::abs((a.narrow(1, 0, 63) * a.narrow(1, 1, 63)).mean().item<double>()), bound);
 }
 
+TEST(Dropout, OutputsAndTheEmbeddingAreIndependent) {
+  const int64_t n = 4096;
+  const auto tokens = some_tokens(7, n);
+  const auto signs = [](const torch::Tensor& mask) { return mask.to(torch::kFloat64) * 2 - 1; };
+  const auto embedding = signs(keep_mask(tokens, 64, 0.5));
+  const auto first = signs(keep_output(tokens, 0, 64, 0.5));
+  const auto second = signs(keep_output(tokens, 1, 64, 0.5));
+  const double bound = 6 / std::sqrt(static_cast<double>(n * 64));
+  EXPECT_LT(std::abs(first.mean().item<double>()), bound);
+  EXPECT_LT(std::abs((first * second).mean().item<double>()), bound);
+  EXPECT_LT(std::abs((first * embedding).mean().item<double>()), bound);
+  EXPECT_LT(std::abs((second * embedding).mean().item<double>()), bound);
+}
+
 TEST(Dropout, IsAPureFunctionOfTheTokensNumbers) {
   // More tokens than one chunk of hashes; also in another order, and alone.
   const auto tokens = some_tokens(-5, 20000);
@@ -65,6 +79,10 @@ TEST(Dropout, TheMaskNeverChanges) {
   int64_t bits = 0;
   for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + mask.flatten()[i].item<bool>();
   EXPECT_EQ(bits, 0x6529ce75);
+  const auto output = keep_output({42, torch::tensor({0, 5}), torch::tensor({0, 3})}, 7, 16, 0.5);
+  bits = 0;
+  for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + output.flatten()[i].item<bool>();
+  EXPECT_EQ(bits, 0x93ccb88b);
   const auto entries = keep_entries({42, torch::tensor({5}), 3}, 2, 4, 0.5);
   bits = 0;
   for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + entries.flatten()[i].item<bool>();

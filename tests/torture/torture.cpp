@@ -100,7 +100,7 @@ class Torture {
     }
   }
 
-  // What a command that was disturbed may do.
+  // A disturbed command may give the right result, or refuse and then give it when run again.
   Outcome judge(Worker& worker, const Workload& workload, const Ended& ended, bool killed,
                 bool again, std::string& why) {
     const auto& expected = measured_.at(workload.name).results;
@@ -316,8 +316,8 @@ class Torture {
 };
 
 int Torture::run() {
-  const auto attempts = [&](int64_t quick, int64_t usual, int64_t all) {
-    return options_.size == 0 ? quick : options_.size == 1 ? usual : all;
+  const auto attempts = [&](int64_t few, int64_t usual, int64_t all) {
+    return options_.size == 0 ? few : options_.size == 1 ? usual : all;
   };
   phase("kills", attempts(6, 100, 1000), kills());
   phase("writes", attempts(10, 150, 1000), faults("write", {"eio", "enospc", "short", "eintr"}));

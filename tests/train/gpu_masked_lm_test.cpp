@@ -22,6 +22,7 @@ class GpuMaskedLm : public test::OnGpu {
     options.vocab = tokenizer.size();
     options.layers = 2;
     options.dropout = 0.1;
+    options.output_dropout = 0.1;
     options.block.d_model = 64;
     options.block.headdim = 32;
     options.block.mixer_options.d_state = 16;

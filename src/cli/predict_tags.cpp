@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/predict_tags.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 
+#include "base/counted.h"
 #include "cli/metrics_table.h"
 #include "data/input_files.h"
 #include "hydramix/error.h"
@@ -54,25 +57,39 @@ bool is_plain_text(const std::string& file, const std::string& format) {
   return name == ".txt" || name == ".text" || file == "-";
 }
 
-// The sentences of all inputs, with their tags where a file has them.
-std::vector<Example> sentences_of(const std::string& text, const std::vector<std::string>& files,
-                                  const TextTask& task, const OwnColumns& columns,
-                                  const std::string& format) {
-  std::vector<Example> all;
-  if (!text.empty()) all.push_back({"", "", words_of(text), {}, 0});
-  for (const auto& file : files) {
-    if (is_plain_text(file, format)) {
-      TextRows rows({}, {file}, {.format = "text"});
-      for (TextRow row; rows.next(row);)
-        if (auto words = words_of(row.first); !words.empty())
-          all.push_back({"", "", std::move(words), {}, 0});
-      continue;
-    }
-    const std::string as = format == "jsonl" ? "jsonl" : format == "auto" ? "auto" : "conll";
-    auto read = read_own_file(file, as, task, columns, /*needs_labels=*/false);
-    for (auto& row : read.rows) all.push_back(std::move(row));
+struct TaggedSentence {
+  Words words;
+  std::vector<double> targets;  // a tag for each word, or none
+  std::string where;            // for messages: "people.conll: line 3"
+};
+
+// The sentences of a file, with their tags where it has them.
+std::vector<TaggedSentence> sentences_in(const std::string& file, const std::string& format,
+                                         const TextTask& task, const OwnColumns& columns) {
+  std::vector<TaggedSentence> sentences;
+  if (is_plain_text(file, format)) {
+    TextRows rows({}, {file}, {.format = "text"});
+    for (TextRow row; rows.next(row);)
+      if (auto words = words_of(row.first); !words.empty())
+        sentences.push_back({std::move(words), {}, row.where});
+    return sentences;
   }
-  return all;
+  auto read = read_own_file(file, format, task, columns, /*needs_labels=*/false);
+  for (auto& row : read.rows)
+    sentences.push_back(
+        {std::move(row.words), std::move(row.targets), concat(file, ": line ", row.line)});
+  return sentences;
+}
+
+std::vector<std::vector<TextTagger::Tag>> tags_of(std::span<const TaggedSentence> sentences,
+                                                  const TextTagger& tagger) {
+  std::vector<Words> words;
+  for (const auto& sentence : sentences) words.push_back(sentence.words);
+  try {
+    return tagger.tag(words);
+  } catch (const TextError& error) {
+    throw Error(concat("predict: ", sentences[error.index()].where, ": ", error.reason()));
+  }
 }
 
 }  // namespace
@@ -84,7 +101,12 @@ int predict_tags(const std::filesystem::path& folder, const std::string& text,
   const OwnColumns columns{about.text, "", about.label, ","};
   const auto task = own_task(LabelKind::kTokens, columns, tagger.tags());
   ResultFile results("predict", job, {"text", "jsonl"}, files);
-  const auto sentences = sentences_of(text, files, task, columns, job.format);
+  std::vector<TaggedSentence> sentences;
+  if (auto words = words_of(text); !words.empty())
+    sentences.push_back({std::move(words), {}, "--text"});
+  for (const auto& file : files)
+    for (auto& sentence : sentences_in(file, job.format, task, columns))
+      sentences.push_back(std::move(sentence));
   HYDRAMIX_CHECK(!sentences.empty(), "predict: no sentences in ",
                  files.empty() ? "--text" : files.front(), ".");
   std::vector<Words> predicted, actual;
@@ -93,34 +115,33 @@ int predict_tags(const std::filesystem::path& folder, const std::string& text,
     constexpr std::size_t kAtOnce = 256;
     Progress progress("predict", std::ssize(sentences), "sentences");
     for (std::size_t first = 0; first < sentences.size(); first += kAtOnce) {
-      std::vector<Words> some;
-      for (std::size_t i = first; i < std::min(first + kAtOnce, sentences.size()); ++i)
-        some.push_back(sentences[i].words);
-      const auto tagged = tagger.tag(some);
+      const auto some =
+          std::span(sentences).subspan(first, std::min(kAtOnce, sentences.size() - first));
+      const auto tagged = tags_of(some, tagger);
       for (std::size_t k = 0; k < some.size(); ++k) {
+        const auto& words = some[k].words;
         Words tags;
         for (const auto& tag : tagged[k]) {
           untagged += tag.tag.empty() ? 1 : 0;
           tags.push_back(tag.tag.empty() ? "O" : tag.tag);
         }
-        results.write(results.format() == "jsonl" ? as_json_line(some[k], tagged[k], tags)
-                                                  : as_conll(some[k], tags));
-        const auto& targets = sentences[first + k].targets;
+        results.write(results.format() == "jsonl" ? as_json_line(words, tagged[k], tags)
+                                                  : as_conll(words, tags));
+        const auto& targets = some[k].targets;
         if (targets.empty()) continue;
         predicted.push_back(std::move(tags));
         actual.emplace_back();
         for (const double target : targets)
           actual.back().push_back(task.labels[static_cast<std::size_t>(target)]);
       }
-      progress.advance_to(std::ssize(sentences) < static_cast<int64_t>(first + kAtOnce)
-                              ? std::ssize(sentences)
-                              : static_cast<int64_t>(first + kAtOnce));
+      progress.advance_to(static_cast<int64_t>(first + some.size()));
     }
   }
   results.commit();
   if (untagged > 0)
-    std::fprintf(stderr, "%lld words have no token within %lld and are tagged O\n",
-                 static_cast<long long>(untagged), static_cast<long long>(tagger.max_length()));
+    std::fprintf(stderr, "%s no token among the first %lld of the sentence: tagged O\n",
+                 (counted(untagged, "word") + (untagged == 1 ? " has" : " have")).c_str(),
+                 static_cast<long long>(tagger.max_length()));
   if (actual.size() == sentences.size())
     std::fputs(metrics_table(tag_scores(task, predicted, actual)).c_str(), stderr);
   return 0;

@@ -8,6 +8,7 @@
 #include "base/json_reader.h"
 #include "base/quotes.h"
 #include "data/csv_reader.h"
+#include "data/input_files.h"
 #include "data/table_reader.h"
 #include "hydramix/error.h"
 
@@ -121,13 +122,11 @@ class JsonRows : public RowReader {
 
 }  // namespace
 
-RowFormat row_format(const std::filesystem::path& path) {
-  auto name = path.filename();
-  for (const char* packed : {".gz", ".zst", ".xz"})
-    if (name.extension() == packed) name = name.stem();
-  const auto ending = name.extension();
-  if (ending == ".csv") return RowFormat::kCsv;
-  if (ending == ".json" || ending == ".jsonl" || ending == ".ndjson") return RowFormat::kJsonLines;
+RowFormat row_format(const std::filesystem::path& path, const std::string& format) {
+  const bool by_name = format == "auto";
+  const auto name = path.string();
+  if (by_name ? holds_json_lines(name) : format == "jsonl") return RowFormat::kJsonLines;
+  if (by_name ? format_ending(name) == ".csv" : format == "csv") return RowFormat::kCsv;
   return RowFormat::kTsv;
 }
 

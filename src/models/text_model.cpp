@@ -9,6 +9,7 @@
 #include "models/device.h"
 
 namespace hydramix {
+
 Tokenizer load_tokenizer_of(const std::filesystem::path& folder, const BertOptions& encoder) {
   const auto path = folder / "tokenizer.json";
   HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An encoder with its tokenizer, on a device: runs any number of texts in packed batches. The
-// common part of TextClassifier, TextEmbedder and FillMask.
+// common part of TextClassifier, TextTagger, TextEmbedder and FillMask.
 #pragma once
 
 #include <filesystem>

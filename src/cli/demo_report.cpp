@@ -16,7 +16,7 @@
 namespace hydramix {
 namespace {
 
-// The colours are those of view/theme.h.
+// Paper, ink and muted text have the colours of view/theme.h.
 constexpr const char* kHead = R"(<!doctype html>
 <html lang="en">
 <head>
@@ -25,7 +25,7 @@ constexpr const char* kHead = R"(<!doctype html>
 <meta name="color-scheme" content="light dark">
 <title>HydraMix demo</title>
 <style>
-:root { --paper: #fff; --ink: #1c202a; --muted: #5b6270; --rule: #d5d9e0; --good: #d8f1e2; --poor: #fbe0d8; --mark: #ffdf80; }
+:root { --paper: #fff; --ink: #1c202a; --muted: #626976; --rule: #d5d9e0; --good: #d8f1e2; --poor: #fbe0d8; --mark: #ffdf80; }
 @media (prefers-color-scheme: dark) {
   :root { --paper: #14171d; --ink: #e8eaef; --muted: #a3abb9; --rule: #343b47; --good: #17402d; --poor: #552a1e; --mark: #ffd25e; }
   .heads img { filter: invert(1) hue-rotate(180deg); }

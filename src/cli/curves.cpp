@@ -144,6 +144,7 @@ int curves(const CurvesOptions& options) {
 Command curves_command() {
   return make_command<CurvesOptions>(
       "curves", "draw losses and metrics of runs over their steps", curves,
+      "Examples:\n"
       "  hydramix curves runs/small/hydra-* runs/small/mamba-* --seeds --out curves.svg\n"
       "  hydramix curves runs/mrpc --metric evaluation/score");
 }

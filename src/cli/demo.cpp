@@ -10,10 +10,11 @@
 #include "cli/commands.h"
 #include "cli/demo_report.h"
 #include "cli/demo_task.h"
-#include "cli/matrix_scale.h"
+#include "cli/matrix_picture.h"
 #include "cli/training_progress.h"
 #include "hydramix/error.h"
 #include "language/language_documents.h"
+#include "models/layer_matrices.h"
 #include "train/metrics.h"
 #include "train/pretrain.h"
 #include "train/tiny_model.h"
@@ -137,34 +138,27 @@ torch::Tensor ids_of(const Document& document, const Tokenizer& tokenizer) {
   return torch::tensor(ids, torch::kInt64).unsqueeze(0);
 }
 
-// The matrices of every layer and head for one document, with its tokens along the axes.
-std::vector<MatrixPicture> matrices_of(const TrainedModel& trained, const Document& document) {
-  torch::NoGradGuard no_grad;
+// Adds the matrices of every layer and head for one document, with its tokens along the axes.
+void add_matrices(DemoModel& model, const TrainedModel& trained, const Document& document) {
   const auto ids = ids_of(document, trained.tokenizer);
   std::vector<std::string> tokens;
   for (int64_t i = 0; i < ids.size(1); ++i)
     tokens.push_back(trained.tokenizer.token(ids[0][i].item<int32_t>()));
-  std::vector<torch::Tensor> inputs;  // of each layer
-  trained.model->encode(ids, {}, {}, {}, [&](const torch::Tensor& x) { inputs.push_back(x); });
-  std::vector<MatrixPicture> pictures;
-  std::size_t layer = 0;
-  for (const auto& module : trained.model->modules(/*include_self=*/false)) {
-    const auto* block = dynamic_cast<const BlockImpl*>(module.get());
-    if (block == nullptr) continue;
-    const auto heads = block->materialize(inputs.at(layer))[0].to(torch::kFloat64).contiguous();
-    for (int64_t h = 0; h < heads.size(0); ++h) {
-      MatrixPicture picture;
-      picture.title = formatted("layer %lld, head %lld", static_cast<int64_t>(layer) + 1, h + 1);
-      picture.rows = picture.cols = heads.size(1);
-      const auto M = heads[h].contiguous();
-      picture.values.assign(M.data_ptr<double>(), M.data_ptr<double>() + M.numel());
-      picture.scale = usual_magnitude(M);
+  const auto layers =
+      layer_matrices(*trained.model, trained.model->options(),
+                     [&](const auto& observe) { trained.model->encode(ids, {}, {}, {}, observe); });
+  double most = -1;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer)
+    for (int64_t h = 0; h < layers[layer].size(0); ++h) {
+      const auto M = layers[layer][h];
+      if (const double share = share_of_others(M); share > most) {
+        most = share;
+        model.shown = model.matrices.size();
+      }
+      auto picture = matrix_picture(concat("layer ", layer + 1, ", head ", h + 1), M);
       picture.row_labels = picture.col_labels = tokens;
-      pictures.push_back(std::move(picture));
+      model.matrices.push_back(std::move(picture));
     }
-    ++layer;
-  }
-  return pictures;
 }
 
 // The words of a document with [MASK] at one place.
@@ -262,7 +256,7 @@ int demo(const DemoOptions& options) {
     if (model.parameters == 0 || Interrupt::signal() != 0) return stopped_by_signal(options.out);
     trained.push_back(
         open_trained_model(std::filesystem::path(options.out) / contender.name / "model"));
-    model.matrices = matrices_of(trained.back(), document);
+    add_matrices(model, trained.back(), document);
     report.models.push_back(std::move(model));
   }
   report.fills = fill_masks(trained);

@@ -3,9 +3,6 @@
 // the table of examples becomes a list of cards there.
 #include "cli/demo_report.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "base/atomic_file.h"
 #include "base/formatted.h"
 #include "view/chart.h"
@@ -161,26 +158,11 @@ std::string loss_chart(const DemoReport& report) {
          "</figure>\n";
 }
 
-// The share of the magnitudes off the diagonal: what a head takes from other words.
-double share_of_others(const MatrixPicture& picture) {
-  double all = 0, diagonal = 0;
-  for (int64_t i = 0; i < picture.rows; ++i)
-    for (int64_t j = 0; j < picture.cols; ++j) {
-      const double size = std::abs(picture.values[static_cast<std::size_t>(i * picture.cols + j)]);
-      all += size;
-      if (i == j) diagonal += size;
-    }
-  return all > 0 ? 1 - diagonal / all : 0;
-}
-
 std::string side_by_side(const DemoReport& report) {
   constexpr int64_t kEntry = 12;  // pixels: three matrices stand side by side on a wide screen
   std::string out = "<div class=\"side\">\n";
   for (const auto& model : report.models) {
-    auto shown = *std::max_element(model.matrices.begin(), model.matrices.end(),
-                                   [](const MatrixPicture& a, const MatrixPicture& b) {
-                                     return share_of_others(a) < share_of_others(b);
-                                   });
+    auto shown = model.matrices[model.shown];
     shown.title = model.name + ", " + shown.title;
     PageOptions page;
     page.cell_pixels = kEntry;

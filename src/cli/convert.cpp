@@ -80,9 +80,7 @@ std::string format_of(const ConvertOptions& o) {
 
 // Refuses what cannot be done, before any work.
 void check_request(const ConvertOptions& o, const std::string& format) {
-  std::error_code ignored;
-  HYDRAMIX_CHECK_USAGE(!std::filesystem::equivalent(o.in, o.out, ignored), "convert: ", o.out,
-                       " is the input. Name another output.");
+  check_not_an_input("convert: OUT", o.out, {o.in});
   HYDRAMIX_CHECK_USAGE(format == "folder" || !gives_model_options(o), "convert: options of the ",
                        "model were given, but ", o.out,
                        " is a file of weights, which has none. Leave them out, or write a folder.");
@@ -234,7 +232,7 @@ int convert(const ConvertOptions& o) {
       o.in, o.which,
       o.everything ? torch_archive::Selection::kEverything : torch_archive::Selection::kWeights);
   print_notes(input.weights, input.weights.notes);
-  check_not_an_input("convert: OUT", o.out, {o.in, input.weights.path});
+  check_not_an_input("convert: OUT", o.out, {input.weights.path});
   std::vector<torch::Tensor> keep;
   const auto views = converted(input.weights, o, keep);
   if (o.list) print_table(views);

@@ -13,6 +13,7 @@
 #include "base/counted.h"
 #include "base/quotes.h"
 #include "base/spelling.h"
+#include "cli/output_path.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
@@ -52,12 +53,7 @@ ResultFile::ResultFile(const std::string& command, const TextJobOptions& options
                        ": an .npy states its size at the beginning, so it cannot be streamed. Give "
                        "--out FILE.npy, or --to jsonl.");
   if (options.out.empty()) return;
-  for (const auto& input : inputs) {
-    std::error_code ignored;
-    HYDRAMIX_CHECK_USAGE(!std::filesystem::equivalent(input, options.out, ignored), command,
-                         ": --out ", options.out,
-                         " is an input, which would be lost. Name another file.");
-  }
+  check_not_an_input((command + ": --out").c_str(), options.out, {inputs.begin(), inputs.end()});
   file_ = std::make_unique<AtomicFile>(options.out);
 }
 

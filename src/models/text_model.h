@@ -65,7 +65,4 @@ class TextModel {
   torch::Device device_ = torch::kCPU;
 };
 
-// folder/tokenizer.json; an Error where it has more tokens than the encoder.
-Tokenizer load_tokenizer_of(const std::filesystem::path& folder, const BertOptions& encoder);
-
 }  // namespace hydramix

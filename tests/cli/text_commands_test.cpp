@@ -144,7 +144,7 @@ TEST_F(TextCommands, WhatCannotWorkIsSaidBeforeTheWork) {
       {"embed " + file + model() + " --to npy", 2, "--out FILE.npy"},
       {"embed " + file + model() + " --to xml", 2, "expected one of: jsonl, tsv, npy"},
       {"embed " + file + model() + " --out " + at("x.dat"), 2, "does not name a format"},
-      {"embed " + file + model() + " --to tsv --out " + file, 2, "is an input"},
+      {"embed " + file + model() + " --to tsv --out " + file, 2, "is the input"},
       {"embed " + file + model() + " --out " + at("nowhere/v.npy"), 1, "nowhere"},
       {"embed " + at("absent.txt") + model(), 1, "absent.txt"},
       {"embed " + write("empty.txt", "") + model(), 1, "the input is empty"},

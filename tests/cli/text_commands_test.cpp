@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fill-mask, embed, predict and matrix --model: formats in and out, order, mistakes. Most commands
-// run in this process, which loads LibTorch once.
+// fill-mask, embed, predict and matrix --model: formats in and out, order, mistakes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -154,6 +153,8 @@ TEST_F(TextCommands, WhatCannotWorkIsSaidBeforeTheWork) {
       {"fill-mask" + model() + " 'no mask'", 2, "\"no mask\": has no [MASK]"},
       {"fill-mask" + model() + " --input " + file, 1, "good.txt: line 1: has no [MASK]"},
       {"fill-mask --model " + at("SST-2") + " '[MASK]'", 1, "this is a classifier"},
+      {"evaluate " + at("SST-2"), 2, "hydramix predict measures it"},
+      {"evaluate " + at("absent"), 1, "is no folder"},
       {"predict " + at("SST-2"), 2, "no texts"},
       {"predict " + at("SST-2") + " --second x", 2, "without --text"},
       {"predict " + at("MRPC") + " --text one", 2, "which has pairs"},

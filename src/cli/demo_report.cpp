@@ -148,8 +148,7 @@ std::string fills_table(const DemoReport& report) {
 
 std::string loss_chart(const DemoReport& report) {
   ChartPanel losses;
-  for (const auto& model : report.models)
-    losses.lines.push_back({model.name, "", "", model.losses});
+  for (const auto& model : report.models) losses.lines.push_back({model.name, "", model.losses});
   return "<figure class=\"chart\">\n" +
          chart({losses}, {.title = "Loss on masked words, in training",
                           .x_label = "step",

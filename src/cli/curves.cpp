@@ -60,7 +60,7 @@ std::vector<std::string> short_names(const std::vector<std::string>& paths) {
 ChartLine curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
   const auto path = run / "metrics.jsonl";
   HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),
-                 ": is not there; expected the folder of a run.");
+                 ": does not exist; expected the folder of a run.");
   ChartLine line;
   read_metrics(
       path,

@@ -197,7 +197,7 @@ class Verification {
     std::string damage;
     bool has_checksum = false;
     try {
-      HYDRAMIX_CHECK(fs::exists(path), path.string(), ": is not there");
+      HYDRAMIX_CHECK(fs::exists(path), path.string(), ": is missing");
       has_checksum = check_file(path);
     } catch (const std::exception& error) {
       damage = error.what();

@@ -87,7 +87,7 @@ TEST(Verify, AMissingShardIsDamage) {
   fs::remove(folder / "shards/shard-00001.bin");
   const auto r = run_here("verify " + (folder / "shards").string());
   EXPECT_EQ(r.code, 1);
-  EXPECT_TRUE(contains(r.out, "shard-00001.bin: is not there")) << r.out;
+  EXPECT_TRUE(contains(r.out, "shard-00001.bin: is missing")) << r.out;
 }
 
 // Without the wait for the disk of write_file().

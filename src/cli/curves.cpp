@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
 #include "base/spelling.h"
 #include "cli/commands.h"
 #include "cli/output_path.h"
@@ -135,7 +136,7 @@ int curves(const CurvesOptions& options) {
                .y_label = options.metric,
                .log_y = options.log,
                .from_zero = false});
-  std::printf("wrote %s: %zu curves\n", options.out.c_str(), lines.size());
+  std::printf("wrote %s: %s\n", options.out.c_str(), counted(std::ssize(lines), "curve").c_str());
   return 0;
 }
 

@@ -58,7 +58,7 @@ clang_targets() {
     echo all
   else
     echo "LibTorch is left out: clang cannot read its headers" >&2
-    echo hydramix_base hydramix_text hydramix_kernels {base,config,data,glue,language,text,view}_tests
+    echo hydramix_base hydramix_text hydramix_kernels {base,config,data,glue,language,tasks,text,view}_tests
   fi
 }
 

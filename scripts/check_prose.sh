@@ -91,7 +91,7 @@ while IFS= read -r file; do
     case $file in "$skip" | "$skip"/*) continue 2 ;; esac
   done
   case $file in
-    *.md | *.h | *.cpp | *.cu | *.cuh | *.sh | *.py | *.js | *.yaml | *.cmake | */CMakeLists.txt | CMakeLists.txt | hydramix) files+=("$file") ;;
+    *.md | *.h | *.c | *.cpp | *.cu | *.cuh | *.sh | *.py | *.js | *.yaml | *.cmake | */CMakeLists.txt | CMakeLists.txt | hydramix) files+=("$file") ;;
   esac
 done <<<"$list"
 [ ${#files[@]} -gt 0 ] || { echo "check_prose: no files to check in: ${targets[*]}"; exit 1; }

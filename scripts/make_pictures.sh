@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Draws all pictures of README.md and docs: scripts/make_pictures.sh [OUT], by default into docs. Matrices come from
 # the command, charts from the numbers in docs/data. The test cli/pictures_test compares the result with docs.
 # HYDRAMIX_BUILD names the folder of the build; by default build/release.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common part of TextClassifier, TextTagger, TextEmbedder and FillMask. Needs no LibTorch.
+// Options and errors that TextClassifier, TextTagger, TextEmbedder and FillMask share. Needs no
+// LibTorch.
 //
 // Texts are computed in batches without padding. On the CPU the result of a text has the same bits
 // whatever is computed with it, for the mixers that run on scans (Hydra among them); for the others
@@ -16,8 +17,8 @@ namespace hydramix {
 
 struct TextModelOptions {
   // Tokens of a text including [CLS] and [SEP]; the rest is cut off. Never more than the model
-  // accepts. 0: as in a classifier's training, if that is known; else 256 for TextClassifier, 512
-  // for TextEmbedder, no limit for FillMask.
+  // accepts. 0: as in a classifier's training, if that is known; else 256 for TextClassifier and
+  // TextTagger, 512 for TextEmbedder, no limit for FillMask.
   int64_t max_length = 0;
   std::string device = "cpu";   // or "cuda"; "auto": a GPU if there is one
   int64_t batch_tokens = 8192;  // computed at once, about; a longer text is computed alone

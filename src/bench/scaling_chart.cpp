@@ -32,7 +32,7 @@ void write_scaling_chart(const std::filesystem::path& path,
     for (const auto& [name, passes] : mixers) {
       const auto times = passes.find(pass);
       if (times == passes.end() || times->second.empty()) continue;
-      ChartLine line{name, "", "", times->second};
+      ChartLine line{name, "", times->second};
       if (const auto slope = log_log_slope(line.points))
         line.note = formatted(panels.empty() ? "slope %.2f" : "%.2f", *slope);
       line.strong = name == "hydra";

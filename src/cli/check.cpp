@@ -76,10 +76,9 @@ int check(const CheckOptions& options) {
 Command check_command() {
   return make_command<CheckOptions>(
       "check", "compare a module's outputs and gradients with a golden case", check,
-      "Reads cases made from the published PyTorch modules (docs/golden.md), computes every output "
-      "and gradient "
-      "in float64 and prints one line per tensor with its worst relative error. Exits with 1 if "
-      "any is above the tolerance.");
+      "Reads cases made from the published PyTorch modules (docs/golden.md), computes every "
+      "output and gradient in float64 and prints one line per tensor with its worst relative "
+      "error. Exits with 1 if any is above the tolerance.");
 }
 
 }  // namespace hydramix

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
 #include "base/spelling.h"
 #include "cli/commands.h"
 #include "cli/output_path.h"
@@ -60,7 +61,7 @@ std::vector<std::string> short_names(const std::vector<std::string>& paths) {
 ChartLine curve_of(const std::filesystem::path& run, const CurvesOptions& options) {
   const auto path = run / "metrics.jsonl";
   HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),
-                 ": is not there; expected the folder of a run.");
+                 ": does not exist; expected the folder of a run.");
   ChartLine line;
   read_metrics(
       path,
@@ -135,7 +136,7 @@ int curves(const CurvesOptions& options) {
                .y_label = options.metric,
                .log_y = options.log,
                .from_zero = false});
-  std::printf("wrote %s: %zu curves\n", options.out.c_str(), lines.size());
+  std::printf("wrote %s: %s\n", options.out.c_str(), counted(std::ssize(lines), "curve").c_str());
   return 0;
 }
 
@@ -144,6 +145,7 @@ int curves(const CurvesOptions& options) {
 Command curves_command() {
   return make_command<CurvesOptions>(
       "curves", "draw losses and metrics of runs over their steps", curves,
+      "Examples:\n"
       "  hydramix curves runs/small/hydra-* runs/small/mamba-* --seeds --out curves.svg\n"
       "  hydramix curves runs/mrpc --metric evaluation/score");
 }

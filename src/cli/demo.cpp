@@ -8,12 +8,10 @@
 #include "base/interrupt.h"
 #include "base/memory.h"
 #include "cli/commands.h"
+#include "cli/demo_examples.h"
 #include "cli/demo_report.h"
 #include "cli/demo_task.h"
-#include "cli/matrix_scale.h"
 #include "cli/training_progress.h"
-#include "hydramix/error.h"
-#include "language/language_documents.h"
 #include "train/metrics.h"
 #include "train/pretrain.h"
 #include "train/tiny_model.h"
@@ -77,8 +75,6 @@ PretrainOptions options_of(const Contender& contender, const DemoOptions& demo) 
   return options;
 }
 
-// ---- training ----
-
 DemoModel train(const Contender& contender, const DemoOptions& demo) {
   const auto options = options_of(contender, demo);
   DemoModel model;
@@ -107,117 +103,6 @@ DemoModel train(const Contender& contender, const DemoOptions& demo) {
   model.tokens_per_second = rates / std::max(count, 1.0);
   return model;
 }
-
-// ---- inspecting the trained models ----
-
-const Language& language() {
-  static const Language spoken(tiny_pretraining().data.language);
-  return spoken;
-}
-
-// A document that no model has seen.
-Document example(int64_t number) { return language().document(number, Split::kTest); }
-
-// Whole sentences at the beginning of a document, so few that their words can be read along the
-// axes of a matrix.
-Document short_example() {
-  constexpr std::size_t kMostWords = 20;
-  auto document = example(0);
-  auto& words = document.words;
-  std::size_t end = std::min(words.size(), kMostWords);
-  for (const int32_t begin : document.sentences)
-    if (begin > 0 && static_cast<std::size_t>(begin) <= kMostWords)
-      end = static_cast<std::size_t>(begin);
-  words.erase(words.begin() + static_cast<std::ptrdiff_t>(end), words.end());
-  return document;
-}
-
-torch::Tensor ids_of(const Document& document, const Tokenizer& tokenizer) {
-  std::vector<int64_t> ids{tokenizer.special().cls};
-  for (const auto& word : document.words) ids.push_back(word.id);
-  ids.push_back(tokenizer.special().sep);
-  return torch::tensor(ids, torch::kInt64).unsqueeze(0);
-}
-
-// The matrices of every layer and head for one document, with its tokens along the axes.
-std::vector<MatrixPicture> matrices_of(const TrainedModel& trained, const Document& document) {
-  torch::NoGradGuard no_grad;
-  const auto ids = ids_of(document, trained.tokenizer);
-  std::vector<std::string> tokens;
-  for (int64_t i = 0; i < ids.size(1); ++i)
-    tokens.push_back(trained.tokenizer.token(ids[0][i].item<int32_t>()));
-  std::vector<torch::Tensor> inputs;  // of each layer
-  trained.model->encode(ids, {}, {}, {}, [&](const torch::Tensor& x) { inputs.push_back(x); });
-  std::vector<MatrixPicture> pictures;
-  std::size_t layer = 0;
-  for (const auto& module : trained.model->modules(/*include_self=*/false)) {
-    const auto* block = dynamic_cast<const BlockImpl*>(module.get());
-    if (block == nullptr) continue;
-    const auto heads = block->materialize(inputs.at(layer))[0].to(torch::kFloat64).contiguous();
-    for (int64_t h = 0; h < heads.size(0); ++h) {
-      MatrixPicture picture;
-      picture.title = formatted("layer %lld, head %lld", static_cast<int64_t>(layer) + 1, h + 1);
-      picture.rows = picture.cols = heads.size(1);
-      const auto M = heads[h].contiguous();
-      picture.values.assign(M.data_ptr<double>(), M.data_ptr<double>() + M.numel());
-      picture.scale = usual_magnitude(M);
-      picture.row_labels = picture.col_labels = tokens;
-      pictures.push_back(std::move(picture));
-    }
-    ++layer;
-  }
-  return pictures;
-}
-
-// The words of a document with [MASK] at one place.
-std::string masked_text(const Document& document, int64_t at, const Tokenizer& tokenizer) {
-  std::string text;
-  for (std::size_t i = 0; i < document.words.size(); ++i)
-    text += (i > 0 ? " " : "") + (static_cast<int64_t>(i) == at
-                                      ? std::string("[MASK]")
-                                      : tokenizer.token(document.words[i].id));
-  return text;
-}
-
-// Masks one place of a document and asks each model for the likeliest word.
-DemoFill fill_one_mask(const std::vector<TrainedModel>& models, const Document& document,
-                       std::size_t at, const std::string& kind) {
-  torch::NoGradGuard no_grad;
-  const auto& tokenizer = models.front().tokenizer;
-  const auto place = static_cast<int64_t>(at);
-  DemoFill fill{
-      masked_text(document, place, tokenizer), {}, tokenizer.token(document.words[at].id), kind};
-  auto ids = ids_of(document, tokenizer);
-  ids[0][place + 1] = tokenizer.special().mask;
-  for (const auto& trained : models) {
-    const auto hidden = trained.model->encode(ids, {})[0][place + 1];
-    fill.answers.push_back(
-        tokenizer.token(trained.model->predict(hidden).argmax().item<int32_t>()));
-  }
-  return fill;
-}
-
-// Two examples of each kind of dependency, each the first of its kind in a short document.
-std::vector<DemoFill> fill_masks(const std::vector<TrainedModel>& models) {
-  constexpr std::size_t kLongest = 50, kExamples = 2;
-  std::vector<DemoFill> fills;
-  int64_t number = 0;
-  for (const auto& [kind, head] : demo_columns()) {
-    for (std::size_t found = 0; found < kExamples; ++number) {
-      const auto document = example(number);
-      const auto word =
-          std::find_if(document.words.begin(), document.words.end(),
-                       [&, name = kind](const Word& w) { return kind_name(w.kind) == name; });
-      if (document.words.size() > kLongest || word == document.words.end()) continue;
-      const auto at = static_cast<std::size_t>(word - document.words.begin());
-      fills.push_back(fill_one_mask(models, document, at, head));
-      ++found;
-    }
-  }
-  return fills;
-}
-
-// ---- printing ----
 
 void print_table(const std::vector<DemoModel>& models) {
   std::printf("\n  %-16s %10s %9s %6s", "", "parameters", "tokens/s", "loss");
@@ -258,13 +143,12 @@ int demo(const DemoOptions& options) {
   const Interrupt interrupt;  // covers everything, so that a signal between two runs is not lost
   DemoReport report;
   std::vector<TrainedModel> trained;
-  const auto document = short_example();
   for (const auto& contender : contenders()) {
     auto model = train(contender, options);
     if (model.parameters == 0 || Interrupt::signal() != 0) return stopped_by_signal(options.out);
     trained.push_back(
         open_trained_model(std::filesystem::path(options.out) / contender.name / "model"));
-    model.matrices = matrices_of(trained.back(), document);
+    add_matrices(model, trained.back());
     report.models.push_back(std::move(model));
   }
   report.fills = fill_masks(trained);

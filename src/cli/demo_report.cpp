@@ -3,9 +3,6 @@
 // the table of examples becomes a list of cards there.
 #include "cli/demo_report.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "base/atomic_file.h"
 #include "base/formatted.h"
 #include "view/chart.h"
@@ -16,7 +13,7 @@
 namespace hydramix {
 namespace {
 
-// The colours are those of view/theme.h.
+// Paper, ink and muted text have the colours of view/theme.h.
 constexpr const char* kHead = R"(<!doctype html>
 <html lang="en">
 <head>
@@ -25,7 +22,7 @@ constexpr const char* kHead = R"(<!doctype html>
 <meta name="color-scheme" content="light dark">
 <title>HydraMix demo</title>
 <style>
-:root { --paper: #fff; --ink: #1c202a; --muted: #5b6270; --rule: #d5d9e0; --good: #d8f1e2; --poor: #fbe0d8; --mark: #ffdf80; }
+:root { --paper: #fff; --ink: #1c202a; --muted: #626976; --rule: #d5d9e0; --good: #d8f1e2; --poor: #fbe0d8; --mark: #ffdf80; }
 @media (prefers-color-scheme: dark) {
   :root { --paper: #14171d; --ink: #e8eaef; --muted: #a3abb9; --rule: #343b47; --good: #17402d; --poor: #552a1e; --mark: #ffd25e; }
   .heads img { filter: invert(1) hue-rotate(180deg); }
@@ -151,8 +148,7 @@ std::string fills_table(const DemoReport& report) {
 
 std::string loss_chart(const DemoReport& report) {
   ChartPanel losses;
-  for (const auto& model : report.models)
-    losses.lines.push_back({model.name, "", "", model.losses});
+  for (const auto& model : report.models) losses.lines.push_back({model.name, "", model.losses});
   return "<figure class=\"chart\">\n" +
          chart({losses}, {.title = "Loss on masked words, in training",
                           .x_label = "step",
@@ -161,26 +157,11 @@ std::string loss_chart(const DemoReport& report) {
          "</figure>\n";
 }
 
-// The share of the magnitudes off the diagonal: what a head takes from other words.
-double share_of_others(const MatrixPicture& picture) {
-  double all = 0, diagonal = 0;
-  for (int64_t i = 0; i < picture.rows; ++i)
-    for (int64_t j = 0; j < picture.cols; ++j) {
-      const double size = std::abs(picture.values[static_cast<std::size_t>(i * picture.cols + j)]);
-      all += size;
-      if (i == j) diagonal += size;
-    }
-  return all > 0 ? 1 - diagonal / all : 0;
-}
-
 std::string side_by_side(const DemoReport& report) {
   constexpr int64_t kEntry = 12;  // pixels: three matrices stand side by side on a wide screen
   std::string out = "<div class=\"side\">\n";
   for (const auto& model : report.models) {
-    auto shown = *std::max_element(model.matrices.begin(), model.matrices.end(),
-                                   [](const MatrixPicture& a, const MatrixPicture& b) {
-                                     return share_of_others(a) < share_of_others(b);
-                                   });
+    auto shown = model.matrices[model.shown];
     shown.title = model.name + ", " + shown.title;
     PageOptions page;
     page.cell_pixels = kEntry;

@@ -20,6 +20,7 @@ struct DemoModel {
   nlohmann::ordered_json evaluation;              // of the trained model (train/masked_lm.h)
   std::vector<std::pair<double, double>> losses;  // (step, loss) in training
   std::vector<MatrixPicture> matrices;            // of all heads, for one text, with its tokens
+  std::size_t shown = 0;                          // the one that takes most from other words
 };
 
 struct DemoFill {

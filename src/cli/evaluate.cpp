@@ -59,6 +59,15 @@ struct EvaluateOptions {
   }
 };
 
+void check_model(const std::string& model) {
+  HYDRAMIX_CHECK(std::filesystem::is_directory(model), model,
+                 ": is no folder; expected the folder of a model or of a run (hydramix pretrain).");
+  HYDRAMIX_CHECK_USAGE(
+      classifier_folder(model).empty(), model,
+      ": is fine-tuned and predicts no masked tokens. hydramix predict measures it "
+      "on a file with labels.");
+}
+
 // The run's options, or the defaults for a model, with those of the command line.
 PretrainOptions evaluated_options(const EvaluateOptions& given) {
   const bool is_run = is_pretraining_run(given.model);
@@ -122,6 +131,7 @@ void check_own_data(const EvaluateOptions& given, const Documents& documents) {
 }
 
 int evaluate(const EvaluateOptions& given) {
+  check_model(given.model);
   auto options = evaluated_options(given);
   const auto trained = open_trained_model(given.model, given.which);
   options.data.vocab = (std::filesystem::path(given.model) / "tokenizer.json").string();

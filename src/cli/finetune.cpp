@@ -59,11 +59,9 @@ Command finetune_command() {
       "  hydramix finetune runs/hydra --task MRPC --data glue --out runs/mrpc\n"
       "Classes, labels and tags are found in the data. The model is OUT/model: hydramix predict "
       "answers with it, and hydramix embed for pairs. For a task of GLUE it reads "
-      "DATA/TASK/train.tsv "
-      "and dev.tsv as GLUE distributes them, and test.tsv if it exists; predictions for it go to "
-      "OUT/predictions, ready to be submitted. The same command continues a stopped run; a "
-      "complete "
-      "one is shown again.");
+      "DATA/TASK/train.tsv and dev.tsv as GLUE distributes them, and test.tsv if it exists; "
+      "predictions for it go to OUT/predictions, ready to be submitted. The same command "
+      "continues a stopped run; a complete one is shown again.");
 }
 
 }  // namespace hydramix

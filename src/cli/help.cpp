@@ -167,7 +167,9 @@ std::string markdown_help(const std::vector<Command>& commands) {
     out << "| `" << flag << (*placeholder ? " " : "") << placeholder << "` | " << help << " |\n";
   out << "\nLater sources win: defaults, `--config`, `--set`, then flags and arguments. In files "
          "and in\n`--set` an option is called as its flag is, with `_` for `-`: `--d-state` is "
-         "`d_state`;\na section's option has a dotted flag and is a key of that section.\n";
+         "`d_state`;\na section's option has a dotted flag and is a key of that section. An "
+         "argument may also be\n"
+         "given as a flag: `MODEL` as `--model`.\n";
 
   for (const Command& command : commands) {
     const Invocation invocation = command.prepare();

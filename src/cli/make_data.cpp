@@ -203,13 +203,14 @@ int make_data(const MakeDataOptions& o) {
 Command make_data_command() {
   return make_command<MakeDataOptions>(
       "make-data", "write documents and tasks of the built-in language", make_data,
-      "text: train.txt and valid.txt (one document per line, with an empty line between "
-      "documents), "
-      "valid.kinds.jsonl (what each word depends on) and vocab.txt. c4: the same documents laid "
-      "out as C4. glue: eight tasks laid out as the official files. examples: a file for each task "
-      "of hydramix finetune. Equal options give equal files.\n\n"
+      "Examples:\n"
       "  hydramix make-data text --out language --documents 5000\n"
-      "  hydramix make-data glue --out glue --train 20000");
+      "  hydramix make-data glue --out glue --train 20000\n"
+      "  hydramix make-data examples --out data --train 2000\n"
+      "text: train.txt and valid.txt (one document per line, with an empty line between "
+      "documents), valid.kinds.jsonl (what each word depends on) and vocab.txt. c4: the same "
+      "documents laid out as C4. glue: eight tasks laid out as the official files. examples: a "
+      "file for each task of hydramix finetune. Equal options give equal files.");
 }
 
 }  // namespace hydramix

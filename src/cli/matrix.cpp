@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix matrix: the matrix of a mixer with random parameters, or those that a trained model
-// applies to a text; as a picture or as data.
+// hydramix matrix: the matrix of a mixer with random parameters, as a picture or as data. Those of
+// a trained model are in model_matrices.cpp.
 #include <cstdio>
 #include <filesystem>
 
-#include "base/formatted.h"
-#include "base/quotes.h"
 #include "base/spelling.h"
 #include "cli/commands.h"
-#include "cli/matrix_scale.h"
-#include "cli/output_path.h"
+#include "cli/matrix_picture.h"
+#include "cli/model_matrices.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
 #include "hydramix/tensor_file.h"
-#include "models/layer_matrices.h"
-#include "models/text_model.h"
-#include "train/trained_model.h"
 #include "view/npy.h"
 #include "view/png.h"
 #include "view/svg.h"
@@ -94,113 +89,13 @@ void add_pictures(const std::string& name, const torch::Tensor& matrices, const 
                   std::vector<MatrixPicture>& page) {
   const int64_t branches = matrices.size(0) / o.heads;
   for (int64_t m = 0; m < matrices.size(0); ++m) {
-    MatrixPicture picture;
-    picture.title = name;
-    if (branches > 1) picture.title += concat(", matrix ", m / o.heads + 1);
-    if (o.heads > 1) picture.title += concat(", head ", m % o.heads + 1);
+    std::string title = name;
+    if (branches > 1) title += concat(", matrix ", m / o.heads + 1);
+    if (o.heads > 1) title += concat(", head ", m % o.heads + 1);
+    auto picture = matrix_picture(title, matrices[m], o.scale);
     picture.subtitle = mixer_info(name).formula;
-    const auto M = matrices[m].contiguous();
-    picture.rows = M.size(0);
-    picture.cols = M.size(1);
-    picture.values.assign(M.data_ptr<double>(), M.data_ptr<double>() + M.numel());
-    picture.scale = o.scale > 0 ? o.scale : usual_magnitude(M);
     page.push_back(std::move(picture));
   }
-}
-
-// ---- a trained model ----
-
-struct ModelMatrix {
-  int64_t layer, head;  // from 0
-  torch::Tensor M;      // (L, L) float64
-};
-
-// The share of |M| off the diagonal: how much a head reads other places.
-double share_of_others(const torch::Tensor& M) {
-  const double all = M.abs().sum().item<double>();
-  return all > 0 ? 1 - M.diagonal().abs().sum().item<double>() / all : 0;
-}
-
-std::vector<ModelMatrix> chosen(const std::vector<torch::Tensor>& layers, const MatrixOptions& o) {
-  const auto count = static_cast<int64_t>(layers.size());
-  HYDRAMIX_CHECK_USAGE(o.layer <= count, "matrix: --layer ", o.layer, ": the model has ", count,
-                       " layers.");
-  std::vector<ModelMatrix> matrices;
-  for (int64_t layer = 0; layer < count; ++layer) {
-    if (o.layer > 0 && layer != o.layer - 1) continue;
-    const auto& heads = layers[static_cast<std::size_t>(layer)];
-    HYDRAMIX_CHECK_USAGE(o.head <= heads.size(0), "matrix: --head ", o.head, ": layer ", layer + 1,
-                         " has ", heads.size(0), " matrices.");
-    int64_t best = 0;
-    for (int64_t h = 0; h < heads.size(0); ++h) {
-      if (o.head == 0 && o.layer > 0) matrices.push_back({layer, h, heads[h]});
-      if (share_of_others(heads[h]) > share_of_others(heads[best])) best = h;
-    }
-    if (o.head > 0) matrices.push_back({layer, o.head - 1, heads[o.head - 1]});
-    if (o.head == 0 && o.layer == 0) matrices.push_back({layer, best, heads[best]});
-  }
-  return matrices;
-}
-
-void save_model_matrices(const std::vector<ModelMatrix>& matrices,
-                         const std::vector<std::string>& tokens, const MatrixOptions& o) {
-  const auto extension = std::filesystem::path(o.out).extension().string();
-  if (extension == ".npy") {
-    std::vector<torch::Tensor> all;
-    for (const auto& matrix : matrices) all.push_back(matrix.M);
-    const auto M = torch::stack(all).contiguous();
-    write_npy(o.out, M.sizes().vec(), std::span<const double>(M.data_ptr<double>(), M.numel()));
-  } else if (extension == ".safetensors") {
-    std::map<std::string, torch::Tensor> all;
-    for (const auto& [layer, head, M] : matrices)
-      all.emplace(concat("layer.", layer + 1, ".head.", head + 1), M.contiguous());
-    save_tensors(o.out, all, {{"tokens", nlohmann::json(tokens).dump()}});
-  } else {
-    std::vector<MatrixPicture> page;
-    for (const auto& [layer, head, M] : matrices) {
-      MatrixPicture picture;
-      picture.title = concat("layer ", layer + 1, ", head ", head + 1);
-      picture.rows = picture.cols = M.size(0);
-      const auto values = M.contiguous();
-      picture.values.assign(values.data_ptr<double>(), values.data_ptr<double>() + M.numel());
-      picture.scale = o.scale > 0 ? o.scale : usual_magnitude(M);
-      picture.row_labels = picture.col_labels = tokens;
-      page.push_back(std::move(picture));
-    }
-    if (extension == ".png")
-      write_png(o.out, page, {});
-    else
-      write_svg(o.out, page, {.title = std::string(clipped(o.text, 120))});
-  }
-}
-
-int model_matrices(const MatrixOptions& o) {
-  HYDRAMIX_CHECK_USAGE(!o.text.empty(), "matrix: --model needs --text, whose tokens it mixes.");
-  check_not_an_input("--out", o.out, model_files(o.model));
-  const auto model =
-      open_text_model(o.model, o.which, Wanted::kAny, {.max_length = o.tokens}, o.tokens);
-  const auto encode_one = [&](int64_t n) { return model->tokenizer().encode(o.text, n); };
-  const auto encoding = encode_one(model->max_length());
-  if (model->tokens_of(encoding, encode_one).cut)
-    std::fprintf(stderr, "the text has %lld tokens; only the first %lld are drawn (--tokens)\n",
-                 static_cast<long long>(std::ssize(encode_one(0).ids)),
-                 static_cast<long long>(model->max_length()));
-  std::vector<std::string> tokens;
-  for (const auto id : encoding.ids) tokens.push_back(model->tokenizer().token(id));
-  std::vector<torch::Tensor> layers;
-  model->for_each_batch(std::span(&encoding, 1), [&](auto, const PackedBatch& batch) {
-    layers = layer_matrices(model->module(), model->encoder_options(),
-                            [&](const auto& observe) { model->hidden(batch, observe); });
-  });
-  const auto matrices = chosen(layers, o);
-  save_model_matrices(matrices, tokens, o);
-  std::string names;
-  for (const auto& [layer, head, M] : matrices)
-    names += concat(names.empty() ? "" : ", ", layer + 1, ".", head + 1);
-  std::printf("wrote %s: %lld x %lld, layer.head %s\n", o.out.c_str(),
-              static_cast<long long>(tokens.size()), static_cast<long long>(tokens.size()),
-              names.c_str());
-  return 0;
 }
 
 int matrix(const MatrixOptions& o) {
@@ -214,7 +109,15 @@ int matrix(const MatrixOptions& o) {
   HYDRAMIX_CHECK_USAGE(picture || extension == ".npy" || extension == ".safetensors",
                        "matrix: --out ", o.out, " ends in '", extension,
                        "'; expected .png, .svg, .npy or .safetensors.");
-  if (!o.model.empty()) return model_matrices(o);
+  if (!o.model.empty())
+    return save_model_matrices({.out = o.out,
+                                .model = o.model,
+                                .which = o.which,
+                                .text = o.text,
+                                .layer = o.layer,
+                                .head = o.head,
+                                .tokens = o.tokens,
+                                .scale = o.scale});
   HYDRAMIX_CHECK_USAGE(!(o.all && extension == ".npy"),
                        "matrix: .npy holds one array; for --all use .safetensors.");
 

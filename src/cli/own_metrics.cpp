@@ -13,11 +13,13 @@
 namespace hydramix {
 
 OwnMetrics::OwnMetrics(const TextClassifier& classifier, const std::filesystem::path& folder,
-                       const std::string& file)
-    : folder_(folder), file_(file), several_(classifier.kind() == kind_name(LabelKind::kLabels)) {
+                       LabelledFile file)
+    : folder_(folder),
+      file_(std::move(file)),
+      several_(classifier.kind() == kind_name(LabelKind::kLabels)) {
   const auto columns = classifier.columns();
-  if (file.empty() || columns.text.empty() || columns.label.empty()) return;
-  const auto rows = open_rows(file, row_format(file));
+  if (file_.path.empty() || columns.text.empty() || columns.label.empty()) return;
+  const auto rows = open_rows(file_.path, row_format(file_.path, file_.format));
   has_labels_ = rows->next() && rows->value(columns.label).has_value();
 }
 
@@ -35,7 +37,8 @@ void OwnMetrics::print() const {
   const OwnColumns columns{about.text, about.pair, about.label, about.separator};
   auto task = own_task(label_kind(about.kind), columns, about.labels);
   std::vector<double> actual;
-  for (const auto& row : read_own_file(file_, "auto", task, columns, /*needs_labels=*/true).rows)
+  const auto own = read_own_file(file_.path, file_.format, task, columns, /*needs_labels=*/true);
+  for (const auto& row : own.rows)
     actual.insert(actual.end(), row.targets.begin(), row.targets.end());
   nlohmann::ordered_json metrics;
   if (several_) {

@@ -11,18 +11,23 @@
 
 namespace hydramix {
 
+struct LabelledFile {
+  std::string path;
+  std::string format;  // auto, tsv, csv or jsonl
+};
+
 class OwnMetrics {
  public:
-  // `file` is read again at the end. Empty, or one without labels: no metrics.
+  // `file` is read again at the end. An empty path, or a file without labels: no metrics.
   OwnMetrics(const TextClassifier& classifier, const std::filesystem::path& folder,
-             const std::string& file);
+             LabelledFile file);
 
   void add(const TextClassifier::Answer& answer);
   void print() const;  // to stderr
 
  private:
   std::filesystem::path folder_;
-  std::string file_;
+  LabelledFile file_;
   bool has_labels_ = false, several_;
   std::vector<double> values_;  // what metrics need of each answer
 };

@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix predict: a classifier's answers for texts, or for a file of GLUE.
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-
+// hydramix predict: a classifier's answers for texts. Files of GLUE are in predict_glue.cpp, models
+// that tag words in predict_tags.cpp.
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
 #include "base/formatted.h"
 #include "base/spelling.h"
 #include "cli/commands.h"
-#include "cli/metrics_table.h"
 #include "cli/own_metrics.h"
+#include "cli/predict_glue.h"
 #include "cli/predict_tags.h"
 #include "cli/text_job.h"
-#include "glue/sentences.h"
-#include "glue/submission.h"
+#include "glue/sentence_task.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/text_classifier.h"
-#include "tasks/metrics.h"
+#include "tasks/text_task.h"
 #include "train/trained_model.h"
 
 namespace hydramix {
@@ -43,16 +38,12 @@ struct PredictOptions {
     v("second_field", self.second_field,
       "field of a JSON line, or column of a table, that holds the second text of a pair");
     v("task", self.task, "GLUE task that a .tsv file belongs to; by default that of the model");
-    TextJobOptions::fields(self.job, v);
+    v("format", self.job.format, Choices{"auto", "text", "jsonl", "tsv", "csv", "conll"},
+      "of the input: a text per line, JSON lines, a table whose first line names its columns, or "
+      "for a model that tags words CoNLL; auto: by the file's name, else text, or CoNLL for tags");
+    TextJobOptions::fields_after_format(self.job, v);
   }
 };
-
-// ---- files of GLUE ----
-
-bool is_glue_task(const std::string& name) {
-  return std::any_of(sentence_tasks().begin(), sentence_tasks().end(),
-                     [&](const SentenceTask& task) { return task.name == name; });
-}
 
 // A .tsv file is read as GLUE distributes it if a task says how, and no option says otherwise.
 bool is_glue_file(const PredictOptions& options, const std::string& trained_for) {
@@ -61,70 +52,6 @@ bool is_glue_file(const PredictOptions& options, const std::string& trained_for)
          options.job.format == "auto" && options.job.field == TextJobOptions{}.field &&
          options.second_field.empty() && options.job.to.empty() && is_glue_task(trained_for);
 }
-
-// Refuses single sentences for a classifier of pairs, and the reverse. Another task with the same
-// answers is accepted, with a message.
-void check_kind(const std::string& model, const std::string& trained_for,
-                const SentenceTask& task) {
-  if (trained_for == task.name) return;
-  for (const auto& own : sentence_tasks())
-    HYDRAMIX_CHECK_USAGE(own.name != trained_for || own.pairs == task.pairs, "predict: ", model,
-                         " was trained for ", own.name, ", which has ",
-                         own.pairs ? "pairs of sentences" : "single sentences", "; ", task.name,
-                         " has ", task.pairs ? "pairs" : "single ones",
-                         ". Give a model that was trained for it.");
-  if (!trained_for.empty())
-    std::fprintf(stderr, "%s was trained for %s, not for %s\n", model.c_str(), trained_for.c_str(),
-                 task.name.c_str());
-}
-
-int predict_glue_file(const PredictOptions& options, const TextClassifier& classifier) {
-  HYDRAMIX_CHECK_USAGE(options.files.size() == 1 && options.text.empty(), "predict: with --task ",
-                       options.task, " one file is expected, as GLUE distributes it.");
-  const auto& path = options.files.front();
-  const auto& task = sentence_task(options.task.empty() ? classifier.task() : options.task);
-  HYDRAMIX_CHECK_USAGE(
-      classifier.labels() == task.labels, "predict: ", options.model, " answers with ",
-      classifier.labels().empty() ? "a score" : join(classifier.labels()),
-      ", which are not the answers of ", task.name, " (",
-      task.labels.empty() ? "a score" : join(task.labels),
-      "). Give a model that was trained for it, or its own --task, ", classifier.task(), ".");
-  check_kind(options.model, classifier.task(), task);
-  auto job = options.job;
-  job.to = "tsv";
-  ResultFile results("predict", job, {"tsv"}, options.model, options.files);
-  const auto file = read_sentences(task, path, Labels::kIfThere);
-  if (!file.torn.empty()) std::fprintf(stderr, "%s\n", left_out(file).c_str());
-  std::vector<double> predicted, actual;
-  {
-    constexpr std::size_t kAtOnce = 256;
-    Progress progress("predict", std::ssize(file.rows), "sentences");
-    for (std::size_t first = 0; first < file.rows.size(); first += kAtOnce) {
-      std::vector<TextClassifier::Text> texts;
-      for (std::size_t i = first; i < std::min(first + kAtOnce, file.rows.size()); ++i) {
-        const auto& row = file.rows[i];
-        texts.push_back({row.first, task.pairs ? std::optional(row.second) : std::nullopt});
-        if (!std::isnan(row.label)) actual.push_back(row.label);
-      }
-      try {
-        for (const auto& answer : classifier.classify(texts)) predicted.push_back(answer.value);
-      } catch (const TextError& error) {
-        throw Error(
-            concat(path, ": line ", file.rows[first + error.index()].line, ": ", error.reason()));
-      }
-      progress.advance_to(std::ssize(predicted));
-    }
-  }
-  results.write(submission_text(task, file.rows, predicted));
-  results.commit();
-  if (actual.size() == predicted.size()) {
-    const auto metrics = scores(task, predicted, actual);
-    std::fputs(metrics_table(metrics).c_str(), stderr);
-  }
-  return 0;
-}
-
-// ---- any texts ----
 
 // `several`: any number of labels may apply.
 std::string as_text(const TextRow& row, const TextClassifier::Answer& answer, bool several) {
@@ -194,9 +121,9 @@ TextRowOptions row_options(const PredictOptions& options, const TextClassifier& 
 // The file whose labels may be compared with the answers; empty if there is none.
 std::string table_of(const PredictOptions& options) {
   const bool one = options.files.size() == 1 && options.text.empty() && options.files[0] != "-";
-  const bool table = one && options.job.format == "auto" &&
-                     options.job.field == TextJobOptions{}.field &&
-                     text_format_of(options.files[0]) != "text";
+  if (!one || options.job.field != TextJobOptions{}.field) return "";
+  const auto& format = options.job.format;
+  const bool table = (format == "auto" ? text_format_of(options.files[0]) : format) != "text";
   return table ? options.files[0] : "";
 }
 
@@ -208,7 +135,7 @@ int predict_texts(const PredictOptions& options, const TextClassifier& classifie
                                                 : std::vector<std::string>{options.text});
   if (!options.second.empty()) given.at(0).second = options.second;
   TextRows rows(std::move(given), options.files, row_options(options, classifier));
-  OwnMetrics metrics(classifier, folder, table_of(options));
+  OwnMetrics metrics(classifier, folder, {table_of(options), options.job.format});
   const auto& format = results.format();
   const auto& labels = classifier.labels();
   const bool several = classifier.kind() == kind_name(LabelKind::kLabels);
@@ -245,9 +172,18 @@ int predict(const PredictOptions& options) {
   const auto folder = found.empty() ? std::filesystem::path(options.model) : found;
   if (load_classifier_task(folder).kind == kind_name(LabelKind::kTokens))
     return predict_tags(folder, options.text, options.files, options.job);
+  HYDRAMIX_CHECK_USAGE(
+      options.job.format != "conll", "predict: --format conll holds words, but ", options.model,
+      " answers for whole texts. Give a file of texts, or a model that was trained "
+      "with finetune --task tokens.");
   const auto classifier = TextClassifier::open(folder, options.job.model_options());
-  return is_glue_file(options, classifier.task()) ? predict_glue_file(options, classifier)
-                                                  : predict_texts(options, classifier, folder);
+  if (!is_glue_file(options, classifier.task())) return predict_texts(options, classifier, folder);
+  HYDRAMIX_CHECK_USAGE(options.files.size() == 1 && options.text.empty(), "predict: with --task ",
+                       options.task, " one file is expected, as GLUE distributes it.");
+  return predict_glue_file({.model = options.model,
+                            .file = options.files.front(),
+                            .task = options.task.empty() ? classifier.task() : options.task},
+                           classifier, options.job);
 }
 
 }  // namespace
@@ -261,13 +197,11 @@ Command predict_command() {
       "  hydramix predict runs/mrpc --task MRPC glue/MRPC/test.tsv --out MRPC.tsv\n"
       "Writes, in the order of the texts: the label, its probability and the text (text, the "
       "default); JSON lines with the probabilities of all classes, or the score (jsonl); or a "
-      "table "
-      "of label and probabilities (tsv). For a file of a GLUE task it writes 'index' and "
+      "table of label and probabilities (tsv). For a file of a GLUE task it writes 'index' and "
       "'prediction', in the format of GLUE's site; if the file has labels, it prints the metrics "
       "too. A model of hydramix finetune on your own file finds its columns by itself, prints "
-      "metrics "
-      "where they hold labels, and writes the labels that apply, the tags of words, or how similar "
-      "the texts of a pair are.");
+      "metrics where they hold labels, and writes the labels that apply, the tags of words, or "
+      "how similar the texts of a pair are.");
 }
 
 }  // namespace hydramix

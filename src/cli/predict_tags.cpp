@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 
+#include "base/counted.h"
 #include "cli/metrics_table.h"
 #include "data/input_files.h"
 #include "hydramix/error.h"
@@ -89,10 +91,8 @@ class TagJob {
 
   // CoNLL or JSON lines.
   void tag_own_file(const std::string& file) {
-    const std::string format = job_.format == "jsonl"  ? "jsonl"
-                               : job_.format == "auto" ? "auto"
-                                                       : "conll";
-    const auto rows = read_own_file(file, format, task_, columns_, /*needs_labels=*/false).rows;
+    const auto rows =
+        read_own_file(file, job_.format, task_, columns_, /*needs_labels=*/false).rows;
     constexpr std::size_t kAtOnce = 256;
     Progress progress("predict", std::ssize(rows), "sentences");
     for (std::size_t first = 0, end; first < rows.size() && !results_.closed(); first = end) {
@@ -116,8 +116,9 @@ class TagJob {
                    "--format.");
     results_.commit();
     if (untagged_ > 0)
-      std::fprintf(stderr, "%lld words have no token within %lld and are tagged O\n",
-                   static_cast<long long>(untagged_), static_cast<long long>(tagger_.max_length()));
+      std::fprintf(stderr, "%s no token among the first %lld of the sentence: tagged O\n",
+                   (counted(untagged_, "word") + (untagged_ == 1 ? " has" : " have")).c_str(),
+                   static_cast<long long>(tagger_.max_length()));
     if (std::ssize(actual_) == sentences_ && sentences_ > 0)
       std::fputs(metrics_table(tag_scores(task_, predicted_, actual_)).c_str(), stderr);
   }

@@ -34,6 +34,11 @@ struct TextJobOptions {
     v("format", self.format, Choices{"auto", "text", "jsonl", "tsv", "csv"},
       "of the input: a text per line, JSON lines, or a table whose first line names its columns; "
       "auto: by the file's name, else text");
+    fields_after_format(self, v);
+  }
+  // For a command that reads more formats.
+  template <class Self, class Visitor>
+  static void fields_after_format(Self& self, Visitor& v) {
     v("field", self.field, "field of a JSON line, or column of a table, that holds the text");
     v("out", self.out, "file to write, which appears when all is done; by default stdout");
     v("to", self.to, "format of the output; by default that of the name of --out");

@@ -34,8 +34,7 @@ struct TokenizeOptions {
     constexpr int64_t kMany = int64_t{1} << 40;
     v("inputs", self.inputs, Positional{},
       "text or JSON lines (.json, .jsonl), plain, .gz, .zst or .xz; a folder stands for all such "
-      "files "
-      "in it");
+      "files in it");
     v("vocab", self.vocab, "vocab.txt or tokenizer.json of the tokenizer");
     v("out", self.out, "folder to write the shards to");
     v("cased", self.cased, "keep capitals and accents; for a vocab.txt");
@@ -196,10 +195,10 @@ Command tokenize_command() {
   return make_command<TokenizeOptions>(
       "tokenize", "turn text into token shards for pretraining", run_tokenize_command,
       "Reads text files (documents between blank lines, or one per line) and JSON lines such as "
-      "C4's, "
-      "and writes token ids without [CLS] and [SEP] to OUT/shard-*.bin and OUT/index.json. After "
-      "Ctrl-C or a kill, the same command continues after the last finished shard. The result is "
-      "byte for byte the same for any number of threads. docs/data.md describes the formats.");
+      "C4's, and writes token ids without [CLS] and [SEP] to OUT/shard-*.bin and OUT/index.json. "
+      "After Ctrl-C or a kill, the same command continues after the last finished shard. The "
+      "result is byte for byte the same for any number of threads. docs/data.md describes the "
+      "formats.");
 }
 
 }  // namespace hydramix

@@ -327,14 +327,14 @@ int run(const Options& o) {
 Command tokenizer_command() {
   return make_command<Options>(
       "tokenizer", "learn a WordPiece vocabulary, encode and decode text", run,
+      "Examples:\n"
       "  hydramix tokenizer train --input a.txt,b.txt --out vocab.txt --size 30522\n"
       "  hydramix tokenizer encode --vocab vocab.txt \"Hello, world!\"\n"
       "  hydramix tokenizer encode --vocab vocab.txt --jsonl texts.jsonl > ids.jsonl\n"
       "  hydramix tokenizer decode --vocab vocab.txt 7592 2088\n"
-      "  hydramix tokenizer inspect --vocab vocab.txt \"unaffable\"\n\n"
-      "encode prints a JSON object per text with ids, tokens, offsets (in characters of the text) "
-      "and "
-      "type_ids, equal to those of the Hugging Face tokenizer.");
+      "  hydramix tokenizer inspect --vocab vocab.txt \"unaffable\"\n"
+      "encode prints a JSON object per text with ids, tokens, offsets (in characters of the "
+      "text) and type_ids, equal to those of the Hugging Face tokenizer.");
 }
 
 }  // namespace hydramix

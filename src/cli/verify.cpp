@@ -197,7 +197,7 @@ class Verification {
     std::string damage;
     bool has_checksum = false;
     try {
-      HYDRAMIX_CHECK(fs::exists(path), path.string(), ": is not there");
+      HYDRAMIX_CHECK(fs::exists(path), path.string(), ": is missing");
       has_checksum = check_file(path);
     } catch (const std::exception& error) {
       damage = error.what();
@@ -243,7 +243,7 @@ int verify(const VerifyOptions& options) {
   for (const auto& file : files) total += size_of(file);
   Verification verification;
   std::optional<Progress> progress;
-  if (total > kLongWork) progress.emplace("verify", total, "MB", 1e6);
+  if (total > kLongWork) progress.emplace("verify", total, byte_unit(total));
   for (const auto& file : files) {
     verification.check(file);
     if (progress) progress->advance_to(done += size_of(file));

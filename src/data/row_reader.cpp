@@ -123,9 +123,12 @@ class JsonRows : public RowReader {
 
 }  // namespace
 
-RowFormat row_format(const std::filesystem::path& path) {
-  if (holds_json_lines(path.string())) return RowFormat::kJsonLines;
-  return format_ending(path.string()) == ".csv" ? RowFormat::kCsv : RowFormat::kTsv;
+RowFormat row_format(const std::filesystem::path& path, const std::string& format) {
+  const bool by_name = format == "auto";
+  const auto name = path.string();
+  if (by_name ? holds_json_lines(name) : format == "jsonl") return RowFormat::kJsonLines;
+  if (by_name ? format_ending(name) == ".csv" : format == "csv") return RowFormat::kCsv;
+  return RowFormat::kTsv;
 }
 
 std::unique_ptr<RowReader> open_rows(const std::filesystem::path& path, RowFormat format) {

@@ -14,8 +14,9 @@ namespace hydramix {
 
 enum class RowFormat { kTsv, kCsv, kJsonLines };
 
-// By the name before .gz, .zst or .xz: .csv; .json, .jsonl, .ndjson; any other is TSV.
-RowFormat row_format(const std::filesystem::path& path);
+// `format` is tsv, csv or jsonl; or auto, by the name before .gz, .zst or .xz: .csv; .json, .jsonl,
+// .ndjson; any other is TSV.
+RowFormat row_format(const std::filesystem::path& path, const std::string& format = "auto");
 
 // A text, a number or a truth value as it is written, or a list of these (JSON only).
 struct RowValue {

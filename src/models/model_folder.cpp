@@ -279,7 +279,7 @@ ClassifierFolder load_classifier(const std::filesystem::path& folder) {
 Tokenizer load_model_tokenizer(const std::filesystem::path& folder) {
   const auto path = tokenizer_path(folder);
   HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),
-                 ": is not there; expected the tokenizer that the model was trained with. Put it "
+                 ": does not exist; expected the tokenizer that the model was trained with. Put it "
                  "beside the model.");
   auto tokenizer = Tokenizer::load(path);
   const auto recorded = read_config(folder).tokenizer;

@@ -10,8 +10,8 @@
 namespace hydramix {
 namespace {
 
-constexpr int64_t kUsualClassifierLength =
-    256;  // for a classifier that does not state its training length
+// For a classifier that does not state its training length.
+constexpr int64_t kUsualClassifierLength = 256;
 
 // row (outputs) float64 -> the answer; its value is not finite if the row is not.
 TextClassifier::Answer answer_of(const torch::Tensor& row, const ClassifierTask& task) {

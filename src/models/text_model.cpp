@@ -9,20 +9,19 @@
 #include "models/device.h"
 
 namespace hydramix {
+
+namespace {
+
+// An Error where the tokenizer has more tokens than the encoder.
 Tokenizer load_tokenizer_of(const std::filesystem::path& folder, const BertOptions& encoder) {
-  const auto path = folder / "tokenizer.json";
-  HYDRAMIX_CHECK(std::filesystem::exists(path), path.string(),
-                 ": is not there; expected the tokenizer that the model was trained with. Put it "
-                 "beside the model.");
-  // A model's folder records which tokenizer belongs to it.
-  auto tokenizer = std::filesystem::exists(folder / "model.safetensors")
-                       ? load_model_tokenizer(folder)
-                       : Tokenizer::load(path);
-  HYDRAMIX_CHECK(tokenizer.size() <= encoder.vocab, path.string(), ": has ", tokenizer.size(),
-                 " tokens, the model ", encoder.vocab,
+  auto tokenizer = load_model_tokenizer(folder);
+  HYDRAMIX_CHECK(tokenizer.size() <= encoder.vocab, (folder / "tokenizer.json").string(), ": has ",
+                 tokenizer.size(), " tokens, the model ", encoder.vocab,
                  ". They do not belong together: take both from one folder.");
   return tokenizer;
 }
+
+}  // namespace
 
 TextModel::TextModel(BertForMaskedLM model, Tokenizer tokenizer, const TextModelOptions& options,
                      int64_t usual_length)

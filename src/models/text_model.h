@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An encoder with its tokenizer, on a device: runs any number of texts in packed batches. The
-// common part of TextClassifier, TextEmbedder and FillMask.
+// common part of TextClassifier, TextTagger, TextEmbedder and FillMask.
 #pragma once
 
 #include <filesystem>
@@ -64,8 +64,5 @@ class TextModel {
   int64_t max_length_ = 0, batch_tokens_ = 0;
   torch::Device device_ = torch::kCPU;
 };
-
-// folder/tokenizer.json; an Error where it has more tokens than the encoder.
-Tokenizer load_tokenizer_of(const std::filesystem::path& folder, const BertOptions& encoder);
 
 }  // namespace hydramix

@@ -126,10 +126,6 @@ void read_conll(RawFile& file, const OwnColumns& columns, RawLabels labels) {
   file.fingerprint = table.fingerprint();
 }
 
-bool is_json(const std::filesystem::path& path, const std::string& format) {
-  return format == "jsonl" || (format == "auto" && row_format(path) == RowFormat::kJsonLines);
-}
-
 }  // namespace
 
 std::string RawFile::where(const RawRow& row) const {
@@ -156,13 +152,10 @@ RawFile read_raw_rows(const std::filesystem::path& path, const std::string& form
                        " has no place for words and their tags; expected conll or jsonl.");
   HYDRAMIX_CHECK_USAGE(tokens || format != "conll",
                        "format: conll holds words and their tags; add --task tokens.");
-  if (tokens && !is_json(path, format)) {
+  if (tokens && row_format(path, format) != RowFormat::kJsonLines) {
     read_conll(file, columns, labels);
   } else {
-    const auto rows = open_rows(path, is_json(path, format) ? RowFormat::kJsonLines
-                                      : format == "tsv"     ? RowFormat::kTsv
-                                      : format == "csv"     ? RowFormat::kCsv
-                                                            : row_format(path));
+    const auto rows = open_rows(path, row_format(path, format));
     OwnColumns own = columns;
     if (tokens && own.text.empty()) own.text = "tokens";
     if (tokens && own.label.empty()) own.label = "tags";

@@ -58,7 +58,7 @@ struct FinetuneOptions {
       "file to evaluate on, like data; by default a share of the data is held out");
     v("text", self.text,
       "column of the texts; by default text (tokens: the first column, or tokens in JSON)");
-    v("pair", self.pair, "column of the second texts, if there are two a row");
+    v("pair", self.pair, "column of the second texts, if a row has two");
     v("label", self.label,
       "column of the labels; by default label (tokens: the last column, or tags in JSON; pairs: "
       "none, so that each text must find its partner)");

@@ -176,8 +176,7 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
   const BenchmarkPlan plan = make_plan(options);
   if (launch_environment().rank == 0 && events.message)
     for (std::size_t i = 0; i < plan.skipped.size(); ++i)
-      events.message(
-          concat(plan.skipped[i], ": left out, ", plan.missing_files[i], " is not there"));
+      events.message(concat(plan.skipped[i], ": left out, ", plan.missing_files[i], " is missing"));
   const auto device = choose_device(options.device, launch_environment().local_rank);
   std::string model = options.model;
   GlueResult outcome;

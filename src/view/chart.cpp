@@ -32,21 +32,12 @@ constexpr std::size_t kMaxDots = 40;      // a line of more points is drawn with
 struct ChartDrawing {
   std::vector<ChartPanel> panels;
   ChartAxis x, y;
-  std::vector<ChartLine> legend;    // every line once
-  std::vector<std::string> groups;  // of lines that are not in the background
+  std::vector<ChartLine> legend;      // every line once
+  std::vector<std::string> coloured;  // the names of lines that are not in the background
 
-  std::size_t group(const ChartLine& line) const {
-    const auto found = std::find(groups.begin(), groups.end(), line.group);
-    return static_cast<std::size_t>(found - groups.begin());
-  }
-  // The line's number within its group, for the dashes.
-  std::size_t member(const ChartLine& line) const {
-    std::size_t count = 0;
-    for (const ChartLine& other : legend) {
-      if (other.name == line.name) break;
-      count += other.group == line.group ? 1 : 0;
-    }
-    return count;
+  std::size_t number(const ChartLine& line) const {
+    const auto found = std::find(coloured.begin(), coloured.end(), line.name);
+    return static_cast<std::size_t>(found - coloured.begin());
   }
 };
 
@@ -74,7 +65,6 @@ ChartDrawing arrange(const std::vector<ChartPanel>& panels, const ChartOptions& 
   for (ChartPanel& panel : d.panels)
     for (ChartLine& line : panel.lines) {
       check_line(line, options);
-      if (line.group.empty()) line.group = line.name;
       const auto same = [&](const ChartLine& other) { return other.name == line.name; };
       if (std::none_of(d.legend.begin(), d.legend.end(), same)) d.legend.push_back(line);
       for (const auto& [x, y] : line.points) {
@@ -91,33 +81,32 @@ ChartDrawing arrange(const std::vector<ChartPanel>& panels, const ChartOptions& 
                       : linear_axis(options.from_zero ? std::min(0.0, lowest) : lowest, highest,
                                     kLinearHeight);
   for (const ChartLine& line : d.legend)
-    if (!line.background && d.group(line) == d.groups.size()) d.groups.push_back(line.group);
+    if (!line.background) d.coloured.push_back(line.name);
   return d;
 }
 
-// Up to six groups: colours that are distinct without red and green too (after Okabe and Ito), all
+// Up to six lines: colours that are distinct without red and green too (after Okabe and Ito), all
 // at least 3 : 1 against white. More: hues around the circle, every second one darker, so that
 // neighbours differ twice.
-Rgb group_colour(std::size_t group, std::size_t count) {
+Rgb line_colour(std::size_t number, std::size_t count) {
   constexpr std::array<Rgb, 6> kFew{
       {{0, 114, 178}, {213, 94, 0}, {0, 140, 102}, {176, 79, 138}, {168, 110, 0}, {47, 143, 196}}};
-  if (count <= kFew.size()) return kFew[group];
+  if (count <= kFew.size()) return kFew[number];
   const double hue =
-      2 * std::numbers::pi * static_cast<double>(group) / static_cast<double>(count) + 0.5;
-  return rgb_from_oklab({group % 2 == 0 ? 0.62 : 0.46, 0.13 * std::cos(hue), 0.13 * std::sin(hue)});
+      2 * std::numbers::pi * static_cast<double>(number) / static_cast<double>(count) + 0.5;
+  return rgb_from_oklab(
+      {number % 2 == 0 ? 0.62 : 0.46, 0.13 * std::cos(hue), 0.13 * std::sin(hue)});
 }
 
 std::string colour_of(const ChartDrawing& d, const ChartLine& line) {
-  return hex(line.background ? kFaint : group_colour(d.group(line), d.groups.size()));
+  return hex(line.background ? kFaint : line_colour(d.number(line), d.coloured.size()));
 }
 
 std::string line_stroke(const ChartDrawing& d, const ChartLine& line) {
-  constexpr std::array kDashes{"none", "7 3", "2 3", "9 3 2 3"};
-  return fmt::format(R"(stroke="{}" stroke-width="{}" stroke-dasharray="{}")", colour_of(d, line),
+  return fmt::format(R"(stroke="{}" stroke-width="{}")", colour_of(d, line),
                      line.background ? "1"
                      : line.strong   ? "3.2"
-                                     : "1.8",
-                     line.background ? "none" : kDashes[d.member(line) % kDashes.size()]);
+                                     : "1.8");
 }
 
 std::string thin_stroke(Rgb colour) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines over linear or logarithmic axes as SVG: panels one below the other over the same axes, with
 // one legend below them. Narrow enough for a telephone, readable on light and on dark backgrounds.
-// Lines of a group share a colour and differ in their dashes. A line may have a range around it,
-// such as that of several seeds. Lines in the background are thin and grey, and share a legend
-// entry.
+// A line may have a range around it, such as that of several seeds. Lines in the background are
+// thin and grey, and share a legend entry.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +14,6 @@ namespace hydramix {
 
 struct ChartLine {
   std::string name;                               // the same in every panel
-  std::string group;                              // decides the colour; empty: a group of its own
   std::string note;                               // in the legend, after the name: one per panel
   std::vector<std::pair<double, double>> points;  // (x, y), by growing x
   std::vector<std::pair<double, double>> range = {};  // (lowest, highest) at each point, or empty

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix convert as a process.
+// hydramix convert: files and folders of weights into each other, and what it refuses.
 #include "base/atomic_file.h"
 #include "hydramix/safetensors.h"
 #include "io/torch_archive.h"
-#include "support/command.h"
 #include "support/tiny_run.h"
 
 namespace hydramix {
@@ -11,7 +10,7 @@ namespace {
 
 using safetensors::DType;
 using test::contains;
-using test::run;
+using test::run_here;
 
 const std::string kGolden = std::string(HYDRAMIX_SOURCE_DIR) + "/tests/golden/";
 
@@ -24,7 +23,7 @@ class Convert : public ::testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   test::Result convert(const std::string& in, const std::string& out,
                        const std::string& more = "") const {
-    return run("convert " + in + " " + path(out) + " " + more);
+    return run_here("convert " + in + " " + path(out) + " " + more);
   }
   std::string read(const std::string& name) const { return read_file(folder_ / name); }
 
@@ -68,11 +67,11 @@ TEST_F(Convert, ChangesTheTypeOfFloatingPointTensorsAlone) {
 TEST_F(Convert, SaysWhatItTookFromATrainingState) {
   const std::string data(4, 'x');
   torch_archive::write(folder_ / "a.pt", {{"module.w", DType::kF32, {1}, bytes_of(data)}});
-  const auto r = run("convert --list " + path("a.pt"));
+  const auto r = run_here("convert --list " + path("a.pt"));
   EXPECT_EQ(r.code, 0);
   EXPECT_EQ(r.out, "w  F32      [1]\n1 tensors, 0.0 MB\n");
   EXPECT_TRUE(contains(r.err, "removed \"module.\" from the names")) << r.err;
-  const auto whole = run("convert --list --everything " + path("a.pt"));
+  const auto whole = run_here("convert --list --everything " + path("a.pt"));
   EXPECT_TRUE(contains(whole.out, "module.w")) << whole.out;
   EXPECT_EQ(whole.err, "");
 }
@@ -130,7 +129,7 @@ TEST_F(Convert, MakesAModelFolderWhoseConfigFitsTheWeights) {
 
 TEST_F(Convert, MistakesAreNamedAndLeaveNoFile) {
   const auto golden = kGolden + "hydra_g1_L1.safetensors";
-  EXPECT_EQ(run("convert " + golden).code, 2);
+  EXPECT_EQ(run_here("convert " + golden).code, 2);
   const auto r = convert(golden, "out.onnx");
   EXPECT_EQ(r.code, 2);
   EXPECT_TRUE(contains(r.err, "'.onnx', which names no format")) << r.err;
@@ -218,7 +217,7 @@ TEST_F(Convert, AFolderIsReplacedOnlyWhenAsked) {
   EXPECT_EQ(convert(path("published.pt"), "model", "--overwrite").code, 0);
   EXPECT_EQ(read("model/model.safetensors"), before);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "model/tokenizer.json"));
-  EXPECT_EQ(run("convert " + path("published.pt") + " " + path("published.pt")).code, 2);
+  EXPECT_EQ(run_here("convert " + path("published.pt") + " " + path("published.pt")).code, 2);
   // The weights of the folder itself are an input that would be lost.
   const auto own = convert(path("model/model.safetensors"), "model", "--overwrite");
   EXPECT_EQ(own.code, 2);

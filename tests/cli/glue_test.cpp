@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix finetune, glue and predict as processes.
+// hydramix finetune, glue and predict on tasks of GLUE; curves of such runs.
 #include <algorithm>
 #include <future>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
-#include "support/command.h"
 #include "support/ports.h"
 #include "support/tiny_run.h"
 
@@ -13,7 +12,7 @@ namespace hydramix {
 namespace {
 
 using test::contains;
-using test::run;
+using test::run_here;
 
 // Files of four tasks and a model that has hardly learned anything, made once.
 struct GlueCommand : ::testing::Test {
@@ -23,7 +22,7 @@ struct GlueCommand : ::testing::Test {
   }
   static std::string at(const std::string& name) { return (folder() / name).string(); }
   static void SetUpTestSuite() {
-    ASSERT_EQ(run("make-data glue --train 24 --dev 12 --test 6 --out " + at("glue")).code, 0);
+    ASSERT_EQ(run_here("make-data glue --train 24 --dev 12 --test 6 --out " + at("glue")).code, 0);
     test::make_language_run(folder() / "encoder");
   }
   static std::string finetune(const std::string& task, const std::string& more = "",
@@ -37,14 +36,14 @@ TEST_F(GlueCommand, PrintsARowOfThePapersTable) {
   const std::string command =
       "glue --device cpu --recipe tiny --seeds 2 --tasks STS-B,MNLI --model " + at("encoder") +
       " --data " + at("glue") + " --out " + at("runs");
-  const auto first = run(command);
+  const auto first = run_here(command);
   ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_TRUE(contains(first.out, "MNLI    STS    Avg")) << first.out;
   EXPECT_TRUE(contains(first.out, "MNLI m/mm: ")) << first.out;
   EXPECT_TRUE(contains(first.out, "+- (2 seeds)")) << first.out;
   const auto results = nlohmann::json::parse(read_file(folder() / "runs/results.json"));
   EXPECT_EQ(results.at("tasks").size(), 2u);
-  const auto again = run(command);
+  const auto again = run_here(command);
   EXPECT_EQ(again.out, first.out);
   EXPECT_FALSE(contains(again.err, "steps/s")) << again.err;
 }
@@ -53,9 +52,9 @@ TEST_F(GlueCommand, PredictsWhatFinetuningMeasured) {
   // The length truncates sentences, which predict must do too; one sentence is empty.
   auto test = read_file(folder() / "glue/MRPC/test.tsv");
   write_file(folder() / "glue/MRPC/test.tsv", test + "6\t16\t26\tAnna left .\t\n");
-  ASSERT_EQ(run(finetune("MRPC", "--max-length 12")).code, 0);
+  ASSERT_EQ(run_here(finetune("MRPC", "--max-length 12")).code, 0);
   const auto result = nlohmann::json::parse(read_file(folder() / "MRPC/result.json"));
-  const auto predicted = run("predict " + at("MRPC") + " " + at("glue/MRPC/dev.tsv"));
+  const auto predicted = run_here("predict " + at("MRPC") + " " + at("glue/MRPC/dev.tsv"));
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   EXPECT_EQ(std::count(predicted.out.begin(), predicted.out.end(), '\n'), 13);
   char accuracy[64];  // in percent, as finetune shows it
@@ -64,21 +63,22 @@ TEST_F(GlueCommand, PredictsWhatFinetuningMeasured) {
   EXPECT_TRUE(contains(predicted.err, accuracy)) << predicted.err << accuracy;
   // The answers for the test file are those that fine-tuning wrote.
   ASSERT_EQ(
-      run("predict " + at("MRPC") + " " + at("glue/MRPC/test.tsv") + " --out " + at("p.tsv")).code,
+      run_here("predict " + at("MRPC") + " " + at("glue/MRPC/test.tsv") + " --out " + at("p.tsv"))
+          .code,
       0);
   EXPECT_EQ(read_file(folder() / "p.tsv"), read_file(folder() / "MRPC/predictions/MRPC.tsv"));
 }
 
 TEST_F(GlueCommand, TwoRanksFindWhatOneFinds) {
-  ASSERT_EQ(run(finetune("QNLI")).code, 0);
+  ASSERT_EQ(run_here(finetune("QNLI")).code, 0);
   const auto environment = [port = test::free_port()](int rank) {
     return "RANK=" + std::to_string(rank) + " LOCAL_RANK=" + std::to_string(rank) +
            " WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
            std::to_string(port);
   };
   const auto both = finetune("QNLI", "--timeout 60", "ranks");
-  auto second = std::async(std::launch::async, [&] { return run(both, environment(1)); });
-  const auto first = run(both, environment(0));
+  auto second = std::async(std::launch::async, [&] { return test::run(both, environment(1)); });
+  const auto first = test::run(both, environment(0));
   const auto other = second.get();
   if (contains(first.err, "need Gloo, whose headers were missing"))
     GTEST_SKIP() << "built without Gloo's headers: no ranks on the CPU";
@@ -96,9 +96,9 @@ TEST_F(GlueCommand, TwoRanksFindWhatOneFinds) {
 TEST_F(GlueCommand, ARecipeIsANameOrAFile) {
   write_file(folder() / "own.yaml", "all: {rate: 1e-3, epochs: 1, batch: 8, max_length: 24}\n");
   const auto run_of = [&](const std::string& recipe, const std::string& out) {
-    return run("finetune --device cpu --task SST-2 --epochs 1 --max-length 24 --model " +
-               at("encoder") + " --data " + at("glue") + " --recipe " + recipe + " --out " +
-               at(out));
+    return run_here("finetune --device cpu --task SST-2 --epochs 1 --max-length 24 --model " +
+                    at("encoder") + " --data " + at("glue") + " --recipe " + recipe + " --out " +
+                    at(out));
   };
   ASSERT_EQ(run_of(at("own.yaml"), "own").code, 0);
   const auto own = nlohmann::json::parse(read_file(folder() / "own/config.json"));
@@ -112,15 +112,16 @@ TEST_F(GlueCommand, ARecipeIsANameOrAFile) {
 }
 
 TEST_F(GlueCommand, RunsAreDrawn) {
-  ASSERT_EQ(run(finetune("RTE", "--seed 5")).code, 0);
-  const auto drawn = run("curves " + at("RTE") + "/ " + at("encoder") + " --out " + at("c.svg"));
+  ASSERT_EQ(run_here(finetune("RTE", "--seed 5")).code, 0);
+  const auto drawn =
+      run_here("curves " + at("RTE") + "/ " + at("encoder") + " --out " + at("c.svg"));
   ASSERT_EQ(drawn.code, 0) << drawn.err;
   const auto svg = read_file(folder() / "c.svg");
   EXPECT_TRUE(contains(svg, ">RTE<") && contains(svg, ">encoder<")) << svg;
-  const auto metric = run("curves " + at("RTE") + " --metric evaluation/f2");
+  const auto metric = run_here("curves " + at("RTE") + " --metric evaluation/f2");
   EXPECT_EQ(metric.code, 1);
   EXPECT_TRUE(contains(metric.err, "evaluation/f2")) << metric.err;
-  EXPECT_EQ(run("curves " + at("glue")).code, 1);
+  EXPECT_EQ(run_here("curves " + at("glue")).code, 1);
 
   // Two seeds are one curve with a range around it.
   const auto write_run = [&](const std::string& name, const std::string& metrics) {
@@ -130,44 +131,49 @@ TEST_F(GlueCommand, RunsAreDrawn) {
   write_run("add-1", "{\"step\": 1, \"loss\": 2}\n{\"step\": 2, \"loss\": 1}\n");
   write_run("add-2", "{\"step\": 1, \"loss\": 4}\n{\"step\": 2, \"loss\": 2}\n");
   const std::string two = "curves " + at("add-1") + " " + at("add-2") + " --metric loss";
-  const auto seeds = run(two + " --seeds --log --out " + at("s.svg"));
+  const auto seeds = run_here(two + " --seeds --log --out " + at("s.svg"));
   ASSERT_EQ(seeds.code, 0) << seeds.err;
   const auto range = read_file(folder() / "s.svg");
   EXPECT_TRUE(contains(range, ">add, 2 seeds<") && contains(range, "<polygon ")) << range;
   write_run("add-3", "{\"step\": 7, \"loss\": 4}\n");
-  const auto apart = run(two + " --seeds " + at("add-3"));
+  const auto apart = run_here(two + " --seeds " + at("add-3"));
   EXPECT_EQ(apart.code, 1);
   EXPECT_TRUE(contains(apart.err, "no step in common")) << apart.err;
-  EXPECT_EQ(run("curves " + at("RTE") + " " + at("RTE") + "/").code, 2);
+  EXPECT_EQ(run_here("curves " + at("RTE") + " " + at("RTE") + "/").code, 2);
 }
 
 TEST_F(GlueCommand, RefusesWhatDoesNotFit) {
-  ASSERT_EQ(run(finetune("CoLA")).code, 0);
+  ASSERT_EQ(run_here(finetune("CoLA")).code, 0);
   const auto head =
-      run("predict " + at("CoLA") + " --task MNLI " + at("glue/MNLI/dev_matched.tsv"));
+      run_here("predict " + at("CoLA") + " --task MNLI " + at("glue/MNLI/dev_matched.tsv"));
   EXPECT_EQ(head.code, 2);
   EXPECT_TRUE(contains(head.err, "entailment, neutral, contradiction")) << head.err;
-  const auto encoder = run("predict " + at("encoder") + " " + at("glue/CoLA/dev.tsv"));
+  const auto encoder = run_here("predict " + at("encoder") + " " + at("glue/CoLA/dev.tsv"));
   EXPECT_EQ(encoder.code, 1);
   EXPECT_TRUE(contains(encoder.err, "hydramix finetune")) << encoder.err;
-  const auto pairs = run("predict " + at("CoLA") + " --task MRPC " + at("glue/MRPC/dev.tsv"));
+  const auto pairs = run_here("predict " + at("CoLA") + " --task MRPC " + at("glue/MRPC/dev.tsv"));
   EXPECT_EQ(pairs.code, 2);
   EXPECT_TRUE(contains(pairs.err, "single sentences; MRPC has pairs")) << pairs.err;
-  const auto other = run("predict " + at("CoLA") + " --task SST-2 " + at("glue/SST-2/dev.tsv"));
+  const auto other =
+      run_here("predict " + at("CoLA") + " --task SST-2 " + at("glue/SST-2/dev.tsv"));
   EXPECT_EQ(other.code, 0) << other.err;
   EXPECT_TRUE(contains(other.err, "was trained for CoLA, not for SST-2")) << other.err;
-  const auto out = run("predict " + at("CoLA") + " " + at("glue/CoLA/dev.tsv") + " --out " +
-                       at("nowhere/p.tsv"));
+  const auto format =
+      run_here("predict " + at("CoLA") + " --task CoLA " + at("glue/CoLA/dev.tsv") + " --to jsonl");
+  EXPECT_EQ(format.code, 2);
+  EXPECT_TRUE(contains(format.err, "expected one of: tsv")) << format.err;
+  const auto out = run_here("predict " + at("CoLA") + " " + at("glue/CoLA/dev.tsv") + " --out " +
+                            at("nowhere/p.tsv"));
   EXPECT_EQ(out.code, 1);
   EXPECT_FALSE(contains(out.err, "sentences/s")) << out.err;
-  const auto task = run(finetune("MNIL"));
+  const auto task = run_here(finetune("MNIL"));
   EXPECT_EQ(task.code, 2);
   EXPECT_TRUE(contains(task.err, "MNLI")) << task.err;
-  const auto missing = run("glue --model " + at("encoder") + " --data " + at("nowhere"));
+  const auto missing = run_here("glue --model " + at("encoder") + " --data " + at("nowhere"));
   EXPECT_EQ(missing.code, 1);
   EXPECT_TRUE(contains(missing.err, "make-data glue")) << missing.err;
-  EXPECT_EQ(run("glue --data " + at("glue")).code, 2);  // which model?
-  const auto columns = run("predict " + at("CoLA") + " " + at("glue/MRPC/dev.tsv"));
+  EXPECT_EQ(run_here("glue --data " + at("glue")).code, 2);  // which model?
+  const auto columns = run_here("predict " + at("CoLA") + " " + at("glue/MRPC/dev.tsv"));
   EXPECT_EQ(columns.code, 1);
   EXPECT_TRUE(contains(columns.err, "MRPC/dev.tsv")) << columns.err;
 }

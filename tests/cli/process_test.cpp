@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The built command as a process: exit codes, stdout and stderr, and the files it writes.
+// The built command: exit codes, stdout and stderr, and the files it writes. What depends on the
+// environment or on the process itself runs as one.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -8,7 +9,7 @@
 #include <regex>
 
 #include "hydramix/safetensors.h"
-#include "support/command.h"
+#include "support/in_process.h"
 
 namespace hydramix {
 namespace {
@@ -17,6 +18,7 @@ const std::string kGolden = std::string(HYDRAMIX_SOURCE_DIR) + "/tests/golden/";
 
 using test::contains;
 using test::run;
+using test::run_here;
 
 TEST(Check, PassesAGoldenCaseAndPrintsOneLinePerTensor) {
   const auto r = run("check " + kGolden + "hydra_g1_L17.safetensors " + kGolden +
@@ -28,7 +30,7 @@ TEST(Check, PassesAGoldenCaseAndPrintsOneLinePerTensor) {
 }
 
 TEST(Check, ExitsWithOneWhenATensorIsOff) {
-  const auto r = run("check --tolerance 0 " + kGolden + "hydra_g1_L17.safetensors");
+  const auto r = run_here("check --tolerance 0 " + kGolden + "hydra_g1_L17.safetensors");
   EXPECT_EQ(r.code, 1);
   EXPECT_TRUE(contains(r.out, "OFF"));
 }
@@ -37,7 +39,8 @@ TEST(Check, WritesWhatItComputedUnderTheSameNames) {
   test::TemporaryFolder folder;
   const auto file = folder / "computed.safetensors";
   EXPECT_EQ(
-      run("check --write " + file.string() + " " + kGolden + "bert_hydra_2layer.safetensors").code,
+      run_here("check --write " + file.string() + " " + kGolden + "bert_hydra_2layer.safetensors")
+          .code,
       0);
   const auto bytes = read_file(file);
   for (const std::string name :
@@ -46,15 +49,16 @@ TEST(Check, WritesWhatItComputedUnderTheSameNames) {
 }
 
 TEST(Check, ComparesThePublishedToeplitzWeightsOnRequest) {
-  const auto r = run("check --reference-toeplitz " + kGolden + "mixer_toeplitz_di.safetensors");
+  const auto r =
+      run_here("check --reference-toeplitz " + kGolden + "mixer_toeplitz_di.safetensors");
   EXPECT_EQ(r.code, 1) << "turned weights must not give the corrected output";
 }
 
 TEST(Check, BadFilesAreErrorsThatNameThem) {
   test::TemporaryFolder folder;
-  EXPECT_EQ(run("check " + (folder / "absent.safetensors").string()).code, 1);
+  EXPECT_EQ(run_here("check " + (folder / "absent.safetensors").string()).code, 1);
   std::ofstream(folder / "lies.safetensors") << "\xff\xff\xff\xff\xff\xff\xff\x7f{}";
-  const auto r = run("check " + (folder / "lies.safetensors").string());
+  const auto r = run_here("check " + (folder / "lies.safetensors").string());
   EXPECT_EQ(r.code, 1);
   EXPECT_TRUE(r.err.starts_with("error: ")) << r.err;
   EXPECT_TRUE(contains(r.err, "lies.safetensors")) << r.err;
@@ -68,22 +72,23 @@ TEST(Check, NothingToCompareIsNoAgreement) {
     if (tensor.name == "x" || tensor.name.starts_with("param.")) inputs.push_back(tensor);
   const auto file = (folder / "inputs.safetensors").string();
   safetensors::write(file, inputs, golden.metadata());
-  const auto r = run("check " + file);
+  const auto r = run_here("check " + file);
   EXPECT_EQ(r.code, 1);
   EXPECT_TRUE(contains(r.err, "holds no output to compare with")) << r.err;
-  EXPECT_EQ(run("check --write " + (folder / "out.safetensors").string() + " " + file).code, 0);
+  EXPECT_EQ(run_here("check --write " + (folder / "out.safetensors").string() + " " + file).code,
+            0);
 }
 
 TEST(Check, UsageErrorsExitWithTwo) {
-  EXPECT_EQ(run("check").code, 2);
-  EXPECT_EQ(run("check --tolerance nan x").code, 2);
-  const auto two = run("check --write o.safetensors a.safetensors b.safetensors");
+  EXPECT_EQ(run_here("check").code, 2);
+  EXPECT_EQ(run_here("check --tolerance nan x").code, 2);
+  const auto two = run_here("check --write o.safetensors a.safetensors b.safetensors");
   EXPECT_EQ(two.code, 2);
   EXPECT_TRUE(contains(two.err, "--write takes the results of one case")) << two.err;
-  const auto slip = run("check --tolerence 1 x");
+  const auto slip = run_here("check --tolerence 1 x");
   EXPECT_EQ(slip.code, 2);
   EXPECT_TRUE(contains(slip.err, "--tolerance")) << slip.err;
-  const auto command = run("chek x");
+  const auto command = run_here("chek x");
   EXPECT_EQ(command.code, 2);
   EXPECT_TRUE(contains(command.err, "did you mean 'check'?")) << command.err;
 }
@@ -122,7 +127,7 @@ TEST(Info, TellsBuildMixersAndOneMixer) {
 TEST(Matrix, WritesEveryFormat) {
   test::TemporaryFolder folder;
   const auto draw = [&](const std::string& what, const std::string& name) {
-    EXPECT_EQ(run("matrix " + what + " --length 20 --out " + (folder / name).string()).code, 0)
+    EXPECT_EQ(run_here("matrix " + what + " --length 20 --out " + (folder / name).string()).code, 0)
         << what;
     return read_file(folder / name);
   };
@@ -138,7 +143,7 @@ TEST(Matrix, WritesEveryFormat) {
 TEST(Matrix, EqualSeedsGiveEqualFiles) {
   test::TemporaryFolder folder;
   const auto draw = [&](const std::string& seed, const std::string& name) {
-    run("matrix cauchy_dd --length 9 --seed " + seed + " --out " + (folder / name).string());
+    run_here("matrix cauchy_dd --length 9 --seed " + seed + " --out " + (folder / name).string());
     return read_file(folder / name);
   };
   EXPECT_EQ(draw("5", "a.npy"), draw("5", "b.npy"));
@@ -153,24 +158,26 @@ TEST(Matrix, UsageErrorsExitWithTwoAndWriteNothing) {
            "matrix hydra --all --out " + file, "matrix hydar --out m.png",
            "matrix hydra --length 0 --out m.png", "matrix --all --out m.npy",
            "matrix hydra --groups 3 --out m.png"}) {
-    const auto r = run(arguments);
+    const auto r = run_here(arguments);
     EXPECT_EQ(r.code, 2) << arguments << ": " << r.err;
     EXPECT_TRUE(r.err.starts_with("error: ")) << r.err;
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  EXPECT_EQ(run("matrix hydra --out " + (folder / "no").string() + "/m.png").code, 1);
+  EXPECT_EQ(run_here("matrix hydra --out " + (folder / "no").string() + "/m.png").code, 1);
 }
 
 TEST(Config, PrintsAndReadsBackItsOwnOptions) {
   test::TemporaryFolder folder;
-  const auto printed = run("matrix hydra --length 12 --set d_state=7 --out m.png --print-config");
+  const auto printed =
+      run_here("matrix hydra --length 12 --set d_state=7 --out m.png --print-config");
   ASSERT_EQ(printed.code, 0) << printed.err;
   EXPECT_TRUE(contains(printed.out, "\"d_state\": 7"));
   std::ofstream(folder / "c.json") << printed.out;
-  const auto again = run("matrix --config " + (folder / "c.json").string() + " --print-config");
+  const auto again =
+      run_here("matrix --config " + (folder / "c.json").string() + " --print-config");
   EXPECT_EQ(again.out, printed.out);
   std::ofstream(folder / "bad.yaml") << "length: 12\n\nd_stat: 7\n";
-  const auto bad = run("matrix --config " + (folder / "bad.yaml").string());
+  const auto bad = run_here("matrix --config " + (folder / "bad.yaml").string());
   EXPECT_EQ(bad.code, 2);
   EXPECT_TRUE(contains(bad.err, "bad.yaml:3: unknown key 'd_stat'")) << bad.err;
 }
@@ -185,7 +192,7 @@ TEST(Help, GeneratesTheCommittedCommandReference) {
 }
 
 TEST(Matrix, RefusesWhatWouldNotFitInMemory) {
-  const auto r = run("matrix dense --length 4096 --heads 256 --out q.npy");
+  const auto r = run_here("matrix dense --length 4096 --heads 256 --out q.npy");
   EXPECT_EQ(r.code, 2);
   EXPECT_TRUE(contains(r.err, "256 matrices of 4096 x 4096")) << r.err;
 }

@@ -9,43 +9,64 @@
 
 #include "base/atomic_file.h"
 #include "support/tiny_run.h"
+#ifdef HYDRAMIX_PRELOAD
+#include "torture/server.h"
+#endif
 
 namespace hydramix {
 namespace {
 
 using test::contains;
-using test::run;
+using test::run_here;
 using test::TemporaryFolder;
 
 const std::string kVocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nword\nmeets\nanother\n";
 
 // The exit code must be 1 or 2, with a message that has `part`.
-void expect_refused(const std::string& arguments, const std::string& part,
-                    const std::string& environment = "") {
-  const auto r = run(arguments, environment);
+void expect_refused(const std::string& arguments, const std::string& part) {
+  const auto r = run_here(arguments);
   EXPECT_TRUE(r.code == 1 || r.code == 2) << arguments << ": " << r.code << " " << r.err;
   EXPECT_TRUE(contains(r.err, "error: ") && contains(r.err, part)) << arguments << ": " << r.err;
 }
 
 #ifdef HYDRAMIX_PRELOAD
-std::string fault(const TemporaryFolder& folder, const std::string& what) {
-  return "LD_PRELOAD=" HYDRAMIX_PRELOAD " HYDRAMIX_FAULT_UNDER=" + folder.path().string() +
-         " HYDRAMIX_FAULT=" + what;
-}
+// The command as a process in which an operation on files of a folder fails (torture/preload.c).
+class FailingCommand {
+ public:
+  explicit FailingCommand(const TemporaryFolder& files) : files_(files) {}
+
+  // `fault` is "read:3:eio"; empty: none.
+  torture::Ended run(const std::vector<std::string>& arguments, const std::string& fault = "") {
+    torture::Request request{.folder = work_.path(), .arguments = arguments};
+    if (!fault.empty())
+      request.environment = {"HYDRAMIX_FAULT_UNDER=" + files_.path().string(),
+                             "HYDRAMIX_FAULT=" + fault};
+    auto ended = server_.run(request);
+    EXPECT_EQ(ended.signal, 0) << fault << ": " << ended.err;
+    return ended;
+  }
+
+ private:
+  const TemporaryFolder& files_;
+  TemporaryFolder work_;
+  torture::Server server_{HYDRAMIX_COMMAND, HYDRAMIX_PRELOAD};
+};
 
 TEST(Reading, EveryFailingReadIsAnErrorAndShortReadsAreNot) {
   const TemporaryFolder folder;
+  FailingCommand command(folder);
   write_file(folder / "vocab.txt", kVocabulary);
   std::string lines;  // several buffers of the reader
   for (int i = 0; i < 30'000; ++i) lines += "\"the word meets another\"\n";
   write_file(folder / "lines.jsonl", lines);
-  const std::string encode = "tokenizer encode --vocab " + (folder / "vocab.txt").string() +
-                             " --jsonl " + (folder / "lines.jsonl").string();
-  const auto whole = run(encode);
+  const std::vector<std::string> encode{"tokenizer", "encode",
+                                        "--vocab",   (folder / "vocab.txt").string(),
+                                        "--jsonl",   (folder / "lines.jsonl").string()};
+  const auto whole = command.run(encode);
   ASSERT_EQ(whole.code, 0) << whole.err;
   int failed = 0;
   for (int n = 1; n <= 20; ++n) {
-    const auto r = run(encode, fault(folder, "read:" + std::to_string(n) + ":eio"));
+    const auto r = command.run(encode, "read:" + std::to_string(n) + ":eio");
     if (r.code == 0) {
       EXPECT_EQ(r.out, whole.out) << "read " << n;
       break;
@@ -58,7 +79,7 @@ TEST(Reading, EveryFailingReadIsAnErrorAndShortReadsAreNot) {
   for (const char* action : {"short", "eintr"}) {
     int survived = 0;
     for (int n = 1; n <= failed; ++n) {
-      const auto r = run(encode, fault(folder, "read:" + std::to_string(n) + ":" + action));
+      const auto r = command.run(encode, "read:" + std::to_string(n) + ":" + action);
       // Calls that can be neither short nor interrupted, such as stat, fail.
       if (r.code == 0)
         ++survived;
@@ -75,7 +96,7 @@ TEST(Reading, AMappedFileThatIsCutIsNamed) {
   const auto file = (folder / "case.safetensors").string();
   std::filesystem::copy(std::string(HYDRAMIX_SOURCE_DIR) + "/tests/golden/hydra_g1_L17.safetensors",
                         file);
-  const auto r = run("check " + file, fault(folder, "map:1:cut"));
+  const auto r = FailingCommand(folder).run({"check", file}, "map:1:cut");
   EXPECT_EQ(r.code, 1);
   EXPECT_TRUE(contains(r.err, file + ": a part of it can no longer be read")) << r.err;
 }
@@ -121,10 +142,11 @@ TEST(Reading, LineOrientedTextMayComeFromAPipe) {
   const auto pipe = (folder / "pipe").string();
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const std::string encode = "tokenizer encode --vocab " + (folder / "vocab.txt").string();
-  const auto from_file = run(encode + " --jsonl " + (folder / "lines.jsonl").string());
+  const auto from_file = run_here(encode + " --jsonl " + (folder / "lines.jsonl").string());
   ASSERT_EQ(from_file.code, 0) << from_file.err;
-  const auto from_pipe = run(encode + " --jsonl " + pipe,
-                             "cat " + (folder / "lines.jsonl").string() + " > " + pipe + " & env");
+  const auto from_pipe =
+      test::run(encode + " --jsonl " + pipe,
+                "cat " + (folder / "lines.jsonl").string() + " > " + pipe + " & env");
   EXPECT_EQ(from_pipe.code, 0) << from_pipe.err;
   EXPECT_EQ(from_pipe.out, from_file.out);
   expect_refused(encode + " --jsonl /dev/zero", "/dev/zero: is a device");  // it never ends
@@ -178,14 +200,14 @@ TEST(Reading, ADamagedNewestCheckpointIsNotReplacedByAnOlderOne) {
   const auto newest = checkpoints / "step-0000000004.safetensors";
   ASSERT_TRUE(std::filesystem::exists(checkpoints / "step-0000000002.safetensors"));
   const std::string embed = "embed --text word --model " + (folder / "run").string();
-  EXPECT_EQ(run(embed).code, 0);
+  EXPECT_EQ(run_here(embed).code, 0);
   std::filesystem::remove(newest);  // it may share its bytes with best.safetensors
   write_file(newest, "damaged");
   expect_refused(embed, newest.string());
   expect_refused(embed, "Move the file away to use the checkpoint before it.");
-  EXPECT_EQ(run(embed + " --which best").code, 0);
+  EXPECT_EQ(run_here(embed + " --which best").code, 0);
   std::filesystem::remove(newest);
-  EXPECT_EQ(run(embed).code, 0);
+  EXPECT_EQ(run_here(embed).code, 0);
 }
 
 }  // namespace

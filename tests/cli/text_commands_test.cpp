@@ -1,54 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// fill-mask, embed, predict and matrix --model: formats in and out, order, mistakes. Most commands
-// run in this process, which loads LibTorch once.
+// fill-mask, embed, predict and matrix --model: formats in and out, order, mistakes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/command.h"
-#include "cli/commands.h"
-#include "support/command.h"
+#include "support/in_process.h"
 
 namespace hydramix {
 namespace {
 
 using nlohmann::json;
 using test::contains;
-
-// As test::run(), in this process and without a shell: words are separated by blanks, and single
-// quotes keep them together.
-test::Result run(const std::string& line) {
-  std::vector<std::string> words{"hydramix"};
-  bool quoted = false, open = false;
-  for (const char c : line) {
-    if (c == '\'') {
-      quoted = !quoted;
-      if (!open) words.emplace_back();
-      open = true;
-    } else if (c == ' ' && !quoted) {
-      open = false;
-    } else {
-      if (!open) words.emplace_back();
-      open = true;
-      words.back() += c;
-    }
-  }
-  std::vector<const char*> arguments;
-  for (const auto& word : words) arguments.push_back(word.c_str());
-  std::ostringstream errors;
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  const int code = run_command_line(all_commands(), static_cast<int>(arguments.size()),
-                                    arguments.data(), std::cout, errors);
-  std::cout.flush();
-  std::fflush(stdout);
-  return {code, ::testing::internal::GetCapturedStdout(),
-          ::testing::internal::GetCapturedStderr() + errors.str()};
-}
+using test::run_here;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
@@ -69,17 +35,17 @@ struct TextCommands : ::testing::Test {
     return at(name);
   }
   static void SetUpTestSuite() {
-    ASSERT_EQ(run("make-data glue --train 24 --dev 12 --test 6 --out " + at("glue")).code, 0);
-    ASSERT_EQ(run("pretrain --device cpu --model.vocab 300 --model.layers 2 "
-                  "--model.block.d-model 16 --model.block.headdim 8 "
-                  "--model.block.mixer-options.d-state 8 --data.evaluation-documents 4 "
-                  "--train.steps 2 --train.batch 4 --out " +
-                  at("run"))
+    ASSERT_EQ(run_here("make-data glue --train 24 --dev 12 --test 6 --out " + at("glue")).code, 0);
+    ASSERT_EQ(run_here("pretrain --device cpu --model.vocab 300 --model.layers 2 "
+                       "--model.block.d-model 16 --model.block.headdim 8 "
+                       "--model.block.mixer-options.d-state 8 --data.evaluation-documents 4 "
+                       "--train.steps 2 --train.batch 4 --out " +
+                       at("run"))
                   .code,
               0);
     for (const std::string task : {"SST-2", "MRPC", "STS-B"})
-      ASSERT_EQ(run("finetune --device cpu --recipe tiny --epochs 1 --model " + at("run") +
-                    " --data " + at("glue") + " --task " + task + " --out " + at(task))
+      ASSERT_EQ(run_here("finetune --device cpu --recipe tiny --epochs 1 --model " + at("run") +
+                         " --data " + at("glue") + " --task " + task + " --out " + at(task))
                     .code,
                 0)
           << task;
@@ -91,7 +57,7 @@ struct TextCommands : ::testing::Test {
 
 TEST_F(TextCommands, EmbedWritesTheSameVectorsInEveryFormat) {
   const auto file = write("lines.txt", "the map is green .\n\nanna ran .\n");
-  const auto jsonl = run("embed " + file + model());
+  const auto jsonl = run_here("embed " + file + model());
   ASSERT_EQ(jsonl.code, 0) << jsonl.err;
   const auto lines = lines_of(jsonl.out);
   ASSERT_EQ(lines.size(), 3u);
@@ -99,13 +65,13 @@ TEST_F(TextCommands, EmbedWritesTheSameVectorsInEveryFormat) {
   for (const auto& line : lines)
     for (const auto& value : json::parse(line)) values.push_back(value.get<float>());
   ASSERT_EQ(values.size(), 3u * 16);
-  const auto npy = run("embed " + file + model() + " --out " + at("v.npy"));
+  const auto npy = run_here("embed " + file + model() + " --out " + at("v.npy"));
   EXPECT_TRUE(contains(npy.out, "3 vectors of 16")) << npy.out << npy.err;
   const auto bytes = read_file(folder() / "v.npy");
   EXPECT_TRUE(contains(bytes.substr(0, 128), "'shape': (3, 16), }")) << bytes.substr(0, 128);
   ASSERT_EQ(bytes.size(), 128u + 3 * 16 * 4);
   EXPECT_EQ(std::memcmp(bytes.data() + 128, values.data(), values.size() * 4), 0);
-  ASSERT_EQ(run("embed " + file + model() + " --out " + at("v.tsv")).code, 0);
+  ASSERT_EQ(run_here("embed " + file + model() + " --out " + at("v.tsv")).code, 0);
   std::istringstream tsv(read_file(folder() / "v.tsv"));
   for (const float value : values) {
     float read = 0;
@@ -118,17 +84,18 @@ TEST_F(TextCommands, EmbedWritesTheSameVectorsInEveryFormat) {
   const auto objects = write("o.jsonl",
                              "{\"body\": \"the map is green .\"}\n{\"body\": \"\"}\n"
                              "{\"body\": \"anna ran .\"}\n");
-  EXPECT_EQ(run("embed " + objects + model() + " --field body").out, jsonl.out);
-  EXPECT_EQ(run("embed" + model() + " --text 'the map is green .'").out, lines[0] + "\n");
+  EXPECT_EQ(run_here("embed " + objects + model() + " --field body").out, jsonl.out);
+  EXPECT_EQ(run_here("embed" + model() + " --text 'the map is green .'").out, lines[0] + "\n");
 }
 
 TEST_F(TextCommands, EmbedNormalizesPoolsAndTakesClassifiers) {
-  const auto unit = json::parse(run("embed" + model() + " --normalize --text 'anna ran .'").out);
+  const auto unit =
+      json::parse(run_here("embed" + model() + " --normalize --text 'anna ran .'").out);
   double squares = 0;
   for (const double value : unit) squares += value * value;
   EXPECT_NEAR(squares, 1, 1e-6);
   const auto vector = [&](const std::string& words) {
-    const auto r = run("embed --text 'anna ran .' " + words);
+    const auto r = run_here("embed --text 'anna ran .' " + words);
     EXPECT_EQ(r.code, 0) << r.err;
     return r.out;
   };
@@ -145,23 +112,23 @@ TEST_F(TextCommands, OrderAndBitsDoNotDependOnTheBatch) {
     text += "\n";
   }
   const auto file = write("many.txt", text);
-  const auto together = run("embed " + file + model());
+  const auto together = run_here("embed " + file + model());
   ASSERT_EQ(together.code, 0) << together.err;
   EXPECT_EQ(lines_of(together.out).size(), 300u);
-  EXPECT_EQ(run("embed " + file + model() + " --batch-tokens 1").out, together.out);
+  EXPECT_EQ(run_here("embed " + file + model() + " --batch-tokens 1").out, together.out);
 }
 
 TEST_F(TextCommands, UnknownWordsAndCutTextsAreMentioned) {
   const auto file =
       write("odd.txt", "the map\nthe \xE6\x97\xA5 map\nthe map is green . anna ran .\n");
-  const auto r = run("embed " + file + model() + " --max-length 8");
+  const auto r = run_here("embed " + file + model() + " --max-length 8");
   EXPECT_EQ(r.code, 0);
   EXPECT_TRUE(contains(r.err, "the vocabulary lacks 1 word of 1 of 3 texts ([UNK]), the first in " +
                                   file + ": line 2"))
       << r.err;
   EXPECT_TRUE(contains(r.err, "1 text of 3 was cut to 8 tokens, the first " + file + ": line 3"))
       << r.err;
-  EXPECT_EQ(run("embed" + model() + " --text 'the map'").err, "") << "nothing to say";
+  EXPECT_EQ(run_here("embed" + model() + " --text 'the map'").err, "") << "nothing to say";
 }
 
 TEST_F(TextCommands, WhatCannotWorkIsSaidBeforeTheWork) {
@@ -194,13 +161,15 @@ TEST_F(TextCommands, WhatCannotWorkIsSaidBeforeTheWork) {
       {"fill-mask" + model() + " 'no mask'", 2, "\"no mask\": has no [MASK]"},
       {"fill-mask" + model() + " --input " + file, 1, "good.txt: line 1: has no [MASK]"},
       {"fill-mask --model " + at("SST-2") + " '[MASK]'", 1, "this is a classifier"},
+      {"evaluate " + at("SST-2"), 2, "hydramix predict measures it"},
+      {"evaluate " + at("absent"), 1, "is no folder"},
       {"predict " + at("SST-2"), 2, "no texts"},
       {"predict " + at("SST-2") + " --second x", 2, "without --text"},
       {"predict " + at("MRPC") + " --text one", 2, "which has pairs"},
       {"predict " + at("SST-2") + " --text one --second two", 2, "single sentences"},
       {"embed " + file + model() + " --device cuda", 2, "no GPU"}};
   for (const auto& [words, code, message] : cases) {
-    const auto r = run(words);
+    const auto r = run_here(words);
     if (message == "no GPU" && r.code == 0) continue;  // there is one
     EXPECT_EQ(r.code, code) << words << "\n" << r.err;
     EXPECT_TRUE(contains(r.err, message)) << words << "\n" << r.err;
@@ -231,26 +200,26 @@ TEST_F(TextCommands, AClosedPipeEndsQuietly) {
 
 TEST_F(TextCommands, FillMaskWritesTextJsonAndTables) {
   const std::string texts = " 'the [MASK] of [MASK]' 'a [MASK]'";
-  const auto text = run("fill-mask" + model() + " --top 3" + texts);
+  const auto text = run_here("fill-mask" + model() + " --top 3" + texts);
   ASSERT_EQ(text.code, 0) << text.err;
   EXPECT_EQ(lines_of(text.out).size(), 2u + 9);
   EXPECT_TRUE(contains(text.out, "[MASK] 2:")) << text.out;
-  const auto jsonl = lines_of(run("fill-mask" + model() + " --top 3 --to jsonl" + texts).out);
+  const auto jsonl = lines_of(run_here("fill-mask" + model() + " --top 3 --to jsonl" + texts).out);
   ASSERT_EQ(jsonl.size(), 2u);
   const auto first = json::parse(jsonl[0]);
   EXPECT_EQ(first["text"], "the [MASK] of [MASK]");
   ASSERT_EQ(first["masks"].size(), 2u);
   ASSERT_EQ(first["masks"][1].size(), 3u);
   EXPECT_GE(first["masks"][0][0]["probability"], first["masks"][0][1]["probability"]);
-  const auto table = lines_of(run("fill-mask" + model() + " --top 3 --to tsv" + texts).out);
+  const auto table = lines_of(run_here("fill-mask" + model() + " --top 3 --to tsv" + texts).out);
   ASSERT_EQ(table.size(), 1u + 9);
   EXPECT_EQ(table[0], "text\tmask\ttoken\tprobability");
   EXPECT_TRUE(table[4].starts_with("1\t2\t" + first["masks"][1][0]["token"].get<std::string>()));
   // The same from a file, from stdin, and compressed by name of the output.
   const auto file = write("masks.jsonl", "\"the [MASK] of [MASK]\"\n\"a [MASK]\"\n");
-  EXPECT_EQ(run("fill-mask" + model() + " --top 3 --input " + file).out, text.out);
+  EXPECT_EQ(run_here("fill-mask" + model() + " --top 3 --input " + file).out, text.out);
   EXPECT_EQ(test::run("fill-mask" + model() + " --top 3 --format jsonl - <" + file).out, text.out);
-  EXPECT_EQ(run("fill-mask" + model() + " --top 3 --out " + at("m.jsonl") + texts).code, 0);
+  EXPECT_EQ(run_here("fill-mask" + model() + " --top 3 --out " + at("m.jsonl") + texts).code, 0);
   EXPECT_EQ(read_file(folder() / "m.jsonl"), jsonl[0] + "\n" + jsonl[1] + "\n");
 }
 
@@ -258,7 +227,7 @@ TEST_F(TextCommands, FillMaskWritesTextJsonAndTables) {
 
 TEST_F(TextCommands, PredictGivesLabelsAndProbabilities) {
   const auto file = write("reviews.tsv", "id\tbody\n1\tthe map is green .\n2\tanna ran .\n");
-  const auto jsonl = run("predict " + at("SST-2") + " " + file + " --field body --to jsonl");
+  const auto jsonl = run_here("predict " + at("SST-2") + " " + file + " --field body --to jsonl");
   ASSERT_EQ(jsonl.code, 0) << jsonl.err;
   const auto lines = lines_of(jsonl.out);
   ASSERT_EQ(lines.size(), 2u);
@@ -274,11 +243,11 @@ TEST_F(TextCommands, PredictGivesLabelsAndProbabilities) {
   EXPECT_NEAR(sum, 1, 1e-9);
   EXPECT_EQ(first["label"], label);
   const auto table =
-      lines_of(run("predict " + at("SST-2") + " " + file + " --field body --to tsv").out);
+      lines_of(run_here("predict " + at("SST-2") + " " + file + " --field body --to tsv").out);
   ASSERT_EQ(table.size(), 3u);
   EXPECT_EQ(table[0], "label\t0\t1");
   EXPECT_TRUE(table[1].starts_with(label + "\t")) << table[1];
-  const auto text = run("predict " + at("SST-2") + " --text 'the map is green .'").out;
+  const auto text = run_here("predict " + at("SST-2") + " --text 'the map is green .'").out;
   EXPECT_TRUE(text.starts_with(label + " ")) << text;
   EXPECT_TRUE(contains(text, " %  the map is green .\n")) << text;
 }
@@ -288,13 +257,14 @@ TEST_F(TextCommands, PredictTakesPairsAndGivesScores) {
                           "[\"the map is green .\", \"the map is old .\"]\n"
                           "{\"a\": \"anna ran .\", \"b\": \"anna left .\", \"text\": \"\"}\n");
   const auto lines = lines_of(
-      run("predict " + at("STS-B") + " " + file + " --field a --second-field b --to jsonl").out);
+      run_here("predict " + at("STS-B") + " " + file + " --field a --second-field b --to jsonl")
+          .out);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_TRUE(json::parse(lines[0])["score"].is_number());
   EXPECT_EQ(json::parse(lines[1])["second"], "anna left .");
   EXPECT_FALSE(json::parse(lines[1]).contains("probabilities"));
-  const auto one = run("predict " + at("STS-B") +
-                       " --text 'the map is green .' --second 'the map is old .' --to tsv");
+  const auto one = run_here("predict " + at("STS-B") +
+                            " --text 'the map is green .' --second 'the map is old .' --to tsv");
   ASSERT_EQ(one.code, 0) << one.err;
   EXPECT_EQ(std::stod(lines_of(one.out).at(1)), json::parse(lines[0])["score"].get<double>());
 }
@@ -303,7 +273,8 @@ TEST_F(TextCommands, PredictTakesPairsAndGivesScores) {
 
 TEST_F(TextCommands, MatrixDrawsWhatAModelDoesToAText) {
   const auto draw = [&](const std::string& words, const std::string& name) {
-    const auto r = run("matrix --text 'anna saw the green map .' " + words + " --out " + at(name));
+    const auto r =
+        run_here("matrix --text 'anna saw the green map .' " + words + " --out " + at(name));
     EXPECT_EQ(r.code, 0) << r.err;
     return r;
   };
@@ -328,7 +299,7 @@ TEST_F(TextCommands, MatrixDrawsWhatAModelDoesToAText) {
            {"hydra --text x", "Give --model"},
            {model() + " --text x --layer 3", "has 2 layers"},
            {model() + " --text x --head 9", "has 4 matrices"}}) {
-    const auto r = run("matrix " + words + " --out " + at("no.svg"));
+    const auto r = run_here("matrix " + words + " --out " + at("no.svg"));
     EXPECT_EQ(r.code, 2) << words;
     EXPECT_TRUE(contains(r.err, message)) << r.err;
   }

@@ -23,6 +23,9 @@ TEST_F(RowReaderTest, NamesChooseTheFormat) {
   EXPECT_EQ(row_format("a.csv.gz"), RowFormat::kCsv);
   EXPECT_EQ(row_format("a.jsonl.zst"), RowFormat::kJsonLines);
   EXPECT_EQ(row_format("b.csv/a.ndjson.xz"), RowFormat::kJsonLines);
+  EXPECT_EQ(row_format("a.txt", "csv"), RowFormat::kCsv);
+  EXPECT_EQ(row_format("a.csv", "jsonl"), RowFormat::kJsonLines);
+  EXPECT_EQ(row_format("a.jsonl", "tsv"), RowFormat::kTsv);
 }
 
 TEST_F(RowReaderTest, TheSameRowsInThreeFormats) {

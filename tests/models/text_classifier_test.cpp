@@ -137,7 +137,7 @@ TEST(TextClassifier, FaultsNameTheFileOrTheText) {
   EXPECT_THROW_WITH(open(), Error, (folder / "config.json").string());
   const auto model = lively_classifier(2);
   save_classifier(folder.path(), model, "task", {"a", "b"});
-  EXPECT_THROW_WITH(open(), Error, (folder / "tokenizer.json").string() + ": is not there");
+  EXPECT_THROW_WITH(open(), Error, (folder / "tokenizer.json").string() + ": does not exist");
   std::ofstream(folder / "tokenizer.json") << "{}";
   EXPECT_THROW_WITH(open(), Error, "tokenizer.json");
   small_tokenizer(10).save(folder / "tokenizer.json");

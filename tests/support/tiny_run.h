@@ -5,11 +5,11 @@
 #include <string>
 
 #include "base/atomic_file.h"
-#include "support/command.h"
+#include "support/in_process.h"
 
 namespace hydramix::test {
 
-// Takes about a second; two checkpoints and the best one.
+// The words of a short training: two checkpoints and the best one.
 inline std::string tiny_pretrain(const std::filesystem::path& out, const std::string& more = "") {
   return "pretrain --device cpu --model.vocab 300 --model.layers 1 --model.block.d-model 16 "
          "--model.block.headdim 8 --model.block.mixer-options.d-state 8 "
@@ -21,7 +21,7 @@ inline std::string tiny_pretrain(const std::filesystem::path& out, const std::st
 
 // A run on the built-in language.
 inline void make_language_run(const std::filesystem::path& out, const std::string& more = "") {
-  const auto r = run(
+  const auto r = run_here(
       tiny_pretrain(out, "--data.evaluation-documents 10 --data.language-documents 50 " + more));
   EXPECT_EQ(r.code, 0) << r.err;
 }
@@ -37,9 +37,9 @@ inline void make_shards(const std::filesystem::path& folder) {
   }
   write_file(folder / "vocab.txt", vocabulary);
   write_file(folder / "text.txt", text);
-  const auto r = run("tokenize " + (folder / "text.txt").string() + " --vocab " +
-                     (folder / "vocab.txt").string() + " --out " + (folder / "shards").string() +
-                     " --shard-tokens 400");
+  const auto r = run_here("tokenize " + (folder / "text.txt").string() + " --vocab " +
+                          (folder / "vocab.txt").string() + " --out " +
+                          (folder / "shards").string() + " --shard-tokens 400");
   EXPECT_EQ(r.code, 0) << r.err;
 }
 

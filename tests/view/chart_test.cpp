@@ -39,8 +39,8 @@ double number(const XmlElement& element, const std::string& attribute) {
 
 ChartPanel two_lines() {
   return {"forward",
-          {{"linear", "fast", "1.00", {{1024, 0.5}, {2048, 1}, {4096, 2}}},
-           {"square", "slow", "2.00", {{1024, 1}, {2048, 4}, {4096, 16}}}}};
+          {{"linear", "1.00", {{1024, 0.5}, {2048, 1}, {4096, 2}}},
+           {"square", "2.00", {{1024, 1}, {2048, 4}, {4096, 16}}}}};
 }
 
 TEST(Chart, PlacesPointsAtTheirTicks) {
@@ -73,15 +73,6 @@ TEST(Chart, StayInsideThePage) {
   EXPECT_EQ(named(elements, "circle").size(), 12u);
 }
 
-TEST(Chart, GroupsShareAColourAndDifferInDashes) {
-  ChartPanel panel = two_lines();
-  panel.lines.push_back({"other", "fast", "", {{1024, 3}}});
-  const auto lines = named(drawn({panel}), "polyline");
-  EXPECT_EQ(lines[0].attributes.at("stroke"), lines[2].attributes.at("stroke"));
-  EXPECT_NE(lines[0].attributes.at("stroke"), lines[1].attributes.at("stroke"));
-  EXPECT_NE(lines[0].attributes.at("stroke-dasharray"), lines[2].attributes.at("stroke-dasharray"));
-}
-
 TEST(Chart, TheLegendNamesEveryLineOnceWithItsNotes) {
   ChartPanel second = two_lines();
   second.lines[0].note = "1.25";
@@ -106,18 +97,18 @@ TEST(Chart, RefusesWhatItsAxesCannotShow) {
   };
   EXPECT_THROW_WITH(write({}, {}), Error, "no point to draw");
   for (const double bad : {0.0, -1.0})
-    EXPECT_THROW_WITH(write({{"p", {{"c", "g", "", {{1, bad}}}}}}, kLogarithmic), Error,
+    EXPECT_THROW_WITH(write({{"p", {{"c", "", {{1, bad}}}}}}, kLogarithmic), Error,
                       "positive numbers");
   for (const double bad : {HUGE_VAL, std::nan("")})
     for (const auto& options : {kLogarithmic, ChartOptions{}})
-      EXPECT_THROW_WITH(write({{"p", {{"c", "g", "", {{1, bad}}}}}}, options), Error,
+      EXPECT_THROW_WITH(write({{"p", {{"c", "", {{1, bad}}}}}}, options), Error,
                         "'c' has the point");
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(Chart, DrawsASinglePoint) {
   for (const auto& options : {kLogarithmic, ChartOptions{}})
-    EXPECT_EQ(named(drawn({{"p", {{"c", "g", "", {{512, 1}}}}}}, options), "circle").size(), 1u);
+    EXPECT_EQ(named(drawn({{"p", {{"c", "", {{512, 1}}}}}}, options), "circle").size(), 1u);
 }
 
 // The frame is the rectangle without a fill.
@@ -128,7 +119,7 @@ XmlElement frame_of(const std::vector<XmlElement>& elements) {
 }
 
 TEST(Chart, LinearAxesReachFromTheFirstPointToTheLast) {
-  const ChartPanel panel{"", {{"a", "", "", {{0, 1}, {50, 3}, {100, 2}}}, {"b", "", "", {}}}};
+  const ChartPanel panel{"", {{"a", "", {{0, 1}, {50, 3}, {100, 2}}}, {"b", "", {}}}};
   for (const bool from_zero : {true, false}) {
     ChartOptions options;
     options.from_zero = from_zero;
@@ -146,16 +137,14 @@ TEST(Chart, LinearAxesReachFromTheFirstPointToTheLast) {
   }
 }
 
-TEST(Chart, LinesWithoutAGroupHaveColoursOfTheirOwn) {
+TEST(Chart, EveryLineHasAColourOfItsOwn) {
   const auto lines =
-      named(drawn({{"", {{"a", "", "", {{0, 1}}}, {"b", "", "", {{0, 2}}}}}}, {}), "polyline");
+      named(drawn({{"", {{"a", "", {{0, 1}}}, {"b", "", {{0, 2}}}}}}, {}), "polyline");
   EXPECT_NE(lines.at(0).attributes.at("stroke"), lines.at(1).attributes.at("stroke"));
-  EXPECT_EQ(lines[0].attributes.at("stroke-dasharray"), "none");
-  EXPECT_EQ(lines[1].attributes.at("stroke-dasharray"), "none");
 }
 
 TEST(Chart, ALongLineHasNoDots) {
-  ChartLine line{"a", "", "", {}};
+  ChartLine line{"a", "", {}};
   for (int i = 0; i < 1000; ++i) line.points.emplace_back(i, i % 7);
   EXPECT_TRUE(named(drawn({{"", {line}}}, {}), "circle").empty());
 }
@@ -164,7 +153,7 @@ TEST(Chart, TheBackgroundIsGreyUnderTheOthersAndHasOneEntry) {
   ChartPanel panel = two_lines();
   panel.lines[1].strong = true;
   for (const std::string name : {"x", "y", "z"}) {
-    panel.lines.push_back({name, "", "", {{1024, 3}, {4096, 9}}});
+    panel.lines.push_back({name, "", {{1024, 3}, {4096, 9}}});
     panel.lines.back().background = true;
   }
   ChartOptions options = kLogarithmic;
@@ -181,7 +170,7 @@ TEST(Chart, TheBackgroundIsGreyUnderTheOthersAndHasOneEntry) {
 }
 
 TEST(Chart, ARangeReachesFromTheLowestToTheHighest) {
-  ChartPanel panel{"", {{"a", "", "", {{0, 2}, {10, 3}}, {{1, 4}, {3, 5}}}}};
+  ChartPanel panel{"", {{"a", "", {{0, 2}, {10, 3}}, {{1, 4}, {3, 5}}}}};
   const auto elements = drawn({panel}, {.from_zero = false});
   const auto area = named(elements, "polygon");
   ASSERT_EQ(area.size(), 1u);
@@ -206,13 +195,13 @@ TEST(Chart, ARangeReachesFromTheLowestToTheHighest) {
 
 // A loss falls fast and then slowly. On a logarithmic axis its second half is not flat.
 TEST(Chart, ALogarithmicAxisOverLinearStepsHasRoundTicks) {
-  const ChartPanel panel{"", {{"a", "", "", {{0, 6}, {100, 0.9}, {200, 0.45}}}}};
+  const ChartPanel panel{"", {{"a", "", {{0, 6}, {100, 0.9}, {200, 0.45}}}}};
   const auto elements = drawn({panel}, {.log_y = true});
   for (const std::string tick : {"0.5", "1", "2", "5", "100"})
     EXPECT_NE(text(elements, tick), nullptr) << tick;
   const auto dots = named(elements, "circle");
   EXPECT_GT(number(dots[2], "cy") - number(dots[1], "cy"), 60);
-  EXPECT_THROW_WITH(drawn({{"", {{"a", "", "", {{0, 0}}}}}}, {.log_y = true}), Error,
+  EXPECT_THROW_WITH(drawn({{"", {{"a", "", {{0, 0}}}}}}, {.log_y = true}), Error,
                     "positive numbers");
 }
 
@@ -220,7 +209,7 @@ TEST(Chart, ALogarithmicAxisOverLinearStepsHasRoundTicks) {
 TEST(Chart, FitsATelephone) {
   ChartPanel panel;
   for (int i = 0; i < 27; ++i)
-    panel.lines.push_back({"mixer_with_a_long_name_" + std::to_string(i), "", "", {{1, i}}});
+    panel.lines.push_back({"mixer_with_a_long_name_" + std::to_string(i), "", {{1, i}}});
   const auto elements = drawn({panel}, {});
   EXPECT_LE(number(elements[0], "width"), 560);
   for (const auto& element : named(elements, "text")) {

@@ -32,8 +32,8 @@ double contrast(Rgb a, Rgb b) {
 std::vector<std::string> pictures() {
   ChartPanel panel;
   for (int i = 0; i < 6; ++i)
-    panel.lines.push_back({std::to_string(i), "", "", {{1, i + 1}, {2, i + 2}}});
-  panel.lines.push_back({"z", "", "", {{1, 1}}});
+    panel.lines.push_back({std::to_string(i), "", {{1, i + 1}, {2, i + 2}}});
+  panel.lines.push_back({"z", "", {{1, 1}}});
   panel.lines.back().background = true;
   return {chart({panel}, {.title = "t", .log_x = true, .log_y = true, .guides = true}),
           dot_plot({{"a", 2, 1, 3, {1, 3}, true}, {"b", 9, 9, 9}}, {.title = "t", .high = 4}),

@@ -57,7 +57,12 @@ struct ClassifierSection {
 };
 
 // The keys that folders of version 1 did not have at first, with the values that they implied.
-void add_later_keys(Json& section) {
+void add_later_model_keys(Json& section) {
+  if (!section.is_object()) return;
+  if (!section.contains("initial_distribution")) section["initial_distribution"] = "normal";
+  if (!section.contains("output_dropout")) section["output_dropout"] = 0.0;
+}
+void add_later_classifier_keys(Json& section) {
   if (!section.is_object() || section.contains("kind")) return;
   const bool labelled = section.contains("labels") && !section["labels"].empty();
   section["kind"] = labelled ? "classes" : "score";
@@ -149,10 +154,11 @@ Config parse_config(const std::string& text, const std::filesystem::path& path) 
                    ", expected a fingerprint. Copy the file again from where the model was saved.");
     tokenizer = config["tokenizer"].get<std::string>();
   }
-  Config result{text, tokenizer, parse_section<BertOptions>(config, "model", path), std::nullopt};
+  auto complete = config;
+  add_later_model_keys(complete["model"]);
+  Config result{text, tokenizer, parse_section<BertOptions>(complete, "model", path), std::nullopt};
   if (config.contains("classifier")) {
-    auto complete = config;
-    add_later_keys(complete["classifier"]);
+    add_later_classifier_keys(complete["classifier"]);
     result.classifier = parse_section<ClassifierSection>(complete, "classifier", path);
     check_labels(path.string() + ": classifier.labels", result.classifier->options.outputs,
                  result.classifier->about);

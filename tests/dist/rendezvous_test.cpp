@@ -512,7 +512,7 @@ TEST(Rendezvous, ARankThatConnectsBlamesRankZeroForTheLostStore) {
   {
     const Membership first(launched_as(0, 2, port), kTimeout);
     const auto beats = [&] {  // once rank 1 has left the rendezvous
-      return Heartbeat::parse(read(*first.store(), key_of("heartbeat", 1))).count > 0;
+      return Heartbeat::parse(hydramix::read(*first.store(), key_of("heartbeat", 1))).count > 0;
     };
     for (const auto limit = Clock::now() + kTimeout; !beats() && Clock::now() < limit;)
       std::this_thread::sleep_for(milliseconds(5));

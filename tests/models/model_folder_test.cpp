@@ -194,6 +194,20 @@ TEST(ModelFolder, KeepsWhatAnswersDependOn) {
                     "0 outputs for the kind \"score\"");
 }
 
+// Folders of earlier programs do not have the options that came later.
+TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
+  const test::TemporaryFolder folder;
+  const BertForMaskedLM model(tiny_bert("hydra"));
+  save_model(folder.path(), model);
+  auto config = nlohmann::ordered_json::parse(contents(folder / "config.json"));
+  for (const char* key : {"initial_distribution", "output_dropout"})
+    EXPECT_EQ(config["model"].erase(key), 1u) << key;
+  const auto file = load_tensors(folder / "model.safetensors");
+  save_tensors(folder / "model.safetensors", file.tensors, {{"config", config.dump()}});
+  overwrite(folder / "config.json", config.dump());
+  EXPECT_EQ(load_model(folder.path())->options().output_dropout, 0);
+}
+
 // Folders of earlier programs do not say what their outputs mean.
 TEST(ModelFolder, OlderClassifiersHaveClassesOrAScore) {
   const test::TemporaryFolder folder;

@@ -9,9 +9,8 @@
 
 #include <hwy/cache_control.h>
 
-#include <hwy/aligned_allocator.h>
-
 #include "kernels/cpu/rows-inl.h"
+#include "kernels/cpu/workspace.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
@@ -133,7 +132,7 @@ void RunBackward(const ConvBackward<S> p, const ConvBlock& block, int64_t part) 
   // Outputs that read this block's inputs: their gradients before SiLU are needed too.
   const int64_t first = HWY_MAX(block.first, block.begin + s.centre - (s.K - 1));
   const int64_t last = HWY_MIN(block.last, block.end + s.centre);
-  const auto memory = hwy::AllocateAligned<T>(static_cast<size_t>((last - first) * kBackwardRun));
+  const auto memory = make_workspace<T>((last - first) * kBackwardRun);
   T* du = memory.get();  // (last - first, run)
   for (int64_t run = 0; run < s.C; run += kBackwardRun) {
     const int64_t end = HWY_MIN(run + kBackwardRun, s.C);

@@ -7,9 +7,8 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/narrow_linear.cpp"
 #include <hwy/foreach_target.h>
 
-#include <hwy/aligned_allocator.h>
-
 #include "kernels/cpu/gemm-inl.h"
+#include "kernels/cpu/workspace.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
@@ -24,7 +23,7 @@ void NarrowLinear(const NarrowProduct<S>& p, int64_t task) {
   const T *weight = p.weight, *bias = p.bias;
   T* y = p.y + first * outputs;
   const int64_t n = (outputs + kNarrowPad - 1) / kNarrowPad * kNarrowPad;
-  const auto memory = hwy::AllocateAligned<T>(static_cast<size_t>(kNarrowRows * (n + kRun)));
+  const auto memory = make_workspace<T>(kNarrowRows * (n + kRun));
   T *sums = memory.get(), *wide = sums + kNarrowRows * n;
   for (int64_t c = 0; c < C; c += kRun) {
     const int64_t run = HWY_MIN(kRun, C - c);

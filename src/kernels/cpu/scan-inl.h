@@ -8,8 +8,6 @@
 #define HYDRAMIX_KERNELS_CPU_SCAN_INL_H_
 #endif
 
-#include <hwy/aligned_allocator.h>
-
 #include <cstring>
 
 #include "kernels/cpu/gemm-inl.h"
@@ -17,6 +15,7 @@
 #include "kernels/cpu/scan.h"
 #include "kernels/cpu/softplus-inl.h"
 #include "kernels/cpu/transpose-inl.h"
+#include "kernels/cpu/workspace.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
@@ -211,7 +210,7 @@ inline HeadRange HeadsOf(const ChunkShape& s, int64_t task) {
 template <typename T>
 class Scratch {
  public:
-  explicit Scratch(int64_t size) : memory_(hwy::AllocateAligned<T>(static_cast<size_t>(size))) {}
+  explicit Scratch(int64_t size) : memory_(make_workspace<T>(size)) {}
   T* Take(int64_t size) {
     T* piece = memory_.get() + used_;
     used_ += ChunkShape::padded(size);

@@ -38,7 +38,7 @@ th, td { padding: .35rem .7rem; text-align: right; border-bottom: 1px solid var(
 thead th { vertical-align: bottom; } tbody th, .group th { text-align: left; font-weight: normal; } .group th { padding-top: .9rem; color: var(--muted); }
 .good { background: var(--good); } .poor { background: var(--poor); }
 mark { background: var(--mark); color: #1c202a; font-weight: bold; padding: 0 .2em; border-radius: .2em; }
-.fills th, .fills td { text-align: left; vertical-align: top; } .fills .text { min-width: 20rem; }
+.fills th, .fills td { text-align: left; vertical-align: top; white-space: nowrap; } .fills .text { min-width: 20rem; white-space: normal; }
 figure { margin: 0; } svg { max-width: 100%; height: auto; }
 .chart svg { width: 100%; max-width: 42rem; }
 .side { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); }
@@ -161,12 +161,11 @@ std::string side_by_side(const DemoReport& report) {
   constexpr int64_t kEntry = 12;  // pixels: three matrices stand side by side on a wide screen
   std::string out = "<div class=\"side\">\n";
   for (const auto& model : report.models) {
-    auto shown = model.matrices[model.shown];
-    shown.title = model.name + ", " + shown.title;
     PageOptions page;
     page.cell_pixels = kEntry;
-    out += "<figure>\n<figcaption class=\"muted\">" + xml_escaped(model.summary) +
-           "</figcaption>\n" + svg_page({shown}, page) + "</figure>\n";
+    out += "<figure>\n<figcaption class=\"muted\"><b>" + xml_escaped(model.name) + "</b>, " +
+           xml_escaped(model.summary) + "</figcaption>\n" +
+           svg_page({model.matrices[model.shown]}, page) + "</figure>\n";
   }
   return out + "</div>\n";
 }

@@ -14,6 +14,7 @@
 #include "cli/help.h"
 #include "config/value.h"
 #include "hydramix/error.h"
+#include "ops/onednn.h"
 
 #ifndef HYDRAMIX_VERSION
 #error "define HYDRAMIX_VERSION as a string, for example -DHYDRAMIX_VERSION='\"1.0.0\"'"
@@ -284,6 +285,7 @@ bool is_out_of_memory(const std::exception& error) {
 int run_command_line(const std::vector<Command>& commands, int argc, const char* const* argv,
                      std::ostream& out, std::ostream& err) {
   try {
+    avoid_onednn();
     return dispatch(commands, Words(argv + std::min(argc, 1), argv + argc), out);
   } catch (const UsageError& error) {
     err << "error: " << error.what() << std::endl;

@@ -26,6 +26,8 @@ class UsageError : public Error {
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
+  // Without this a stream drops what it has no memory for, and the rest of the text goes on.
+  out.exceptions(std::ios::badbit | std::ios::failbit);
   (out << ... << parts);
   return out.str();
 }

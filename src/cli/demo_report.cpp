@@ -49,7 +49,7 @@ summary { cursor: pointer; padding: .5rem 0; } summary:focus-visible { outline: 
   table { width: 100%; } th, td { padding: .35rem .3rem; font-size: .88rem; } .results th, .results td { padding: .35rem .15rem; font-size: .82rem; }
   .fills thead { display: none; } .fills, .fills tbody { display: block; }
   .fills tr { display: grid; grid-template-columns: 1fr 1fr; border: 1px solid var(--rule); border-radius: .4rem; margin-bottom: .8rem; padding: .3rem; }
-  .fills td { border: 0; min-width: 0; } .fills .text { grid-column: 1 / -1; min-width: 0; }
+  .fills td { border: 0; min-width: 0; white-space: normal; } .fills .text { grid-column: 1 / -1; min-width: 0; }
   .fills td[data-name]::before { content: attr(data-name) ": "; color: var(--muted); }
 }
 </style>

@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/limits.h"
 #include "kernels/cuda/reference_gpu.h"
-#include "kernels/cuda/scan_parts.cuh"
+#include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/workspace.h"
 
 namespace hydramix::cuda {

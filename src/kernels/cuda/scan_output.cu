@@ -6,7 +6,7 @@
 //
 // Floor: x is read and y written once, 4 bytes per channel; with states another P N / kTile values
 // per channel and direction.
-#include "kernels/cuda/scan_parts.cuh"
+#include "kernels/cuda/scan_launch.cuh"
 
 namespace hydramix::cuda {
 namespace {

@@ -3,7 +3,7 @@
 // tile by tile. The last ones turn gathered gradients of decays into those of dt, A, delta, b and
 // c. A block has eight heads of a tile, 128 threads for each direction. Thread q of a direction has
 // the token at place q in its order.
-#include "kernels/cuda/scan_parts.cuh"
+#include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/softplus.cuh"
 
 namespace hydramix::cuda {

@@ -9,7 +9,7 @@
 // A block owns a tile and a group, and sums the gradients of b and c over the heads in registers.
 //
 // Floor: x and dy, and two states of each direction, are read once.
-#include "kernels/cuda/scan_parts.cuh"
+#include "kernels/cuda/scan_launch.cuh"
 
 namespace hydramix::cuda {
 namespace {

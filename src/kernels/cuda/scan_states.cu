@@ -10,7 +10,7 @@
 //
 // Floor: u is read once per direction, (P N) / (kTile P) of it written: 3 bytes per value of u,
 // twice.
-#include "kernels/cuda/scan_parts.cuh"
+#include "kernels/cuda/scan_launch.cuh"
 
 namespace hydramix::cuda {
 namespace {

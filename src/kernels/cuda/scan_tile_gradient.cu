@@ -12,7 +12,7 @@
 //
 // Floor: x and dy are read, dx is written, 6 bytes per channel.
 #include "kernels/cuda/reference_gpu.h"
-#include "kernels/cuda/scan_parts.cuh"
+#include "kernels/cuda/scan_launch.cuh"
 
 namespace hydramix::cuda {
 namespace {

@@ -35,12 +35,12 @@ for phase in $phases; do
   [[ " $all " == *" $phase "* ]] || { echo "error: unknown phase $phase; there are: $all" >&2; exit 2; }
 done
 
-# The tracked files of these patterns; with --since, those that changed.
+# The files of these patterns, new ones included; with --since, the tracked ones that changed.
 files() {
   if [ -n "$since" ]; then
     git diff --name-only --diff-filter=d "$since" -- "$@"
   else
-    git ls-files -- "$@"
+    git ls-files --cached --others --exclude-standard -- "$@"
   fi
 }
 

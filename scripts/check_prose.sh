@@ -77,7 +77,7 @@ banned=(
 targets=("${checked[@]}")
 [ $# -eq 0 ] || targets=("$@")
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-  list=$(git ls-files -- "${targets[@]}")
+  list=$(git ls-files --cached --others --exclude-standard -- "${targets[@]}")
 else  # a source archive
   list=$(find "${targets[@]}" -type f)
 fi

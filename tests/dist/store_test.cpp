@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store of rank 0: it serves ranks whoever else connects, keeps their values, and refuses
+// The store of rank 0: it serves its ranks while strangers connect, keeps their values, and refuses
 // messages that are not its own.
 #include <future>
 

@@ -96,8 +96,9 @@ for backend in src/ops/cuda/*.cpp; do
 done
 [ "$ops" -ge 4 ] || fail "found only $ops ops with two backends: the check is broken"
 
-# Readers: whole files, streams of text, mappings; what the kernel says about itself in /proc and /sys.
-readers='^src/(base/read_file|data/byte_stream|io/mapped_file|base/memory|base/cores)\.cpp:'
+# Readers: whole files, streams of text, mappings; our own temporary files; what the kernel says about itself in /proc
+# and /sys.
+readers='^src/(base/read_file|data/byte_stream|io/mapped_file|base/scratch_file|base/memory|base/cores)\.cpp:'
 opens='ifstream|std::fstream|filebuf|std::cin\b|\b(fopen|freopen|fread|fgets|getline_unlocked|pread|readv|mmap|copy_file)\(|O_RDONLY'
 found=$(grep -rnE "$opens" src --include='*.h' --include='*.cpp' || true)
 [ "$(grep -cE "$readers" <<< "$found")" -ge 6 ] || fail "cannot find what opens files: the check is broken"

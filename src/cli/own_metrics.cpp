@@ -37,8 +37,8 @@ void OwnMetrics::print() const {
   const OwnColumns columns{about.text, about.pair, about.label, about.separator};
   auto task = own_task(label_kind(about.kind), columns, about.labels);
   std::vector<double> actual;
-  const auto own = read_own_file(file_.path, file_.format, task, columns, /*needs_labels=*/true);
-  for (const auto& row : own.rows)
+  OwnReader rows(file_.path, file_.format, task, columns, /*needs_labels=*/true);
+  for (Example row; rows.next(row);)
     actual.insert(actual.end(), row.targets.begin(), row.targets.end());
   nlohmann::ordered_json metrics;
   if (several_) {

@@ -7,6 +7,7 @@
 
 #include "base/spelling.h"
 #include "cli/metrics_table.h"
+#include "cli/row_batches.h"
 #include "glue/sentences.h"
 #include "glue/submission.h"
 #include "hydramix/error.h"
@@ -52,31 +53,24 @@ int predict_glue_file(const GlueFileRequest& request, const TextClassifier& clas
   auto as_table = job;
   if (as_table.to.empty()) as_table.to = "tsv";  // whatever the name of --out
   ResultFile results("predict", as_table, {"tsv"}, request.model, {path});
-  const auto file = read_sentences(task, path, Labels::kIfThere);
-  if (!file.torn.empty()) std::fprintf(stderr, "%s\n", left_out(file).c_str());
+  SentenceReader reader(task, path, Labels::kIfThere);
   std::vector<double> predicted, actual;
-  {
-    constexpr std::size_t kAtOnce = 256;
-    Progress progress("predict", std::ssize(file.rows), "sentences");
-    for (std::size_t first = 0; first < file.rows.size(); first += kAtOnce) {
-      std::vector<TextClassifier::Text> texts;
-      for (std::size_t i = first; i < std::min(first + kAtOnce, file.rows.size()); ++i) {
-        const auto& row = file.rows[i];
-        texts.push_back({row.first, task.pairs ? std::optional(row.second) : std::nullopt});
-        if (!std::isnan(row.label)) actual.push_back(row.label);
-      }
-      try {
-        for (const auto& answer : classifier.classify(texts)) predicted.push_back(answer.value);
-      } catch (const TextError& error) {
-        throw Error(
-            concat(path, ": line ", file.rows[first + error.index()].line, ": ", error.reason()));
-      }
-      progress.advance_to(std::ssize(predicted));
+  results.write(kSubmissionHeader);
+  for_each_row_batch<Sentence>(path, reader, results, [&](std::span<const Sentence> rows) {
+    std::vector<TextClassifier::Text> texts;
+    for (const auto& row : rows)
+      texts.push_back({row.first, task.pairs ? std::optional(row.second) : std::nullopt});
+    const auto answers = classifier.classify(texts);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      results.write(submission_line(task, rows[i], answers[i].value));
+      predicted.push_back(answers[i].value);
+      if (!std::isnan(rows[i].label)) actual.push_back(rows[i].label);
     }
-  }
-  results.write(submission_text(task, file.rows, predicted));
+    results.flush();
+  });
   results.commit();
-  if (actual.size() == predicted.size()) {
+  if (!reader.torn().empty()) std::fprintf(stderr, "%s\n", left_out(path, reader.torn()).c_str());
+  if (actual.size() == predicted.size() && !actual.empty()) {
     const auto metrics = scores(task, predicted, actual);
     std::fputs(metrics_table(metrics).c_str(), stderr);
   }

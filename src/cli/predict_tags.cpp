@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "cli/metrics_table.h"
+#include "cli/row_batches.h"
 #include "data/input_files.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
@@ -91,23 +92,13 @@ class TagJob {
 
   // CoNLL or JSON lines.
   void tag_own_file(const std::string& file) {
-    const auto rows =
-        read_own_file(file, job_.format, task_, columns_, /*needs_labels=*/false).rows;
-    constexpr std::size_t kAtOnce = 256;
-    Progress progress("predict", std::ssize(rows), "sentences");
-    for (std::size_t first = 0, end; first < rows.size() && !results_.closed(); first = end) {
-      end = std::min(first + kAtOnce, rows.size());
+    OwnReader reader(file, job_.format, task_, columns_, /*needs_labels=*/false);
+    for_each_row_batch<Example>(file, reader, results_, [&](std::span<const Example> rows) {
       std::vector<Words> sentences;
-      for (std::size_t i = first; i < end; ++i) sentences.push_back(rows[i].words);
-      try {
-        auto tagged = write_tags(sentences);
-        for (std::size_t i = first; i < end; ++i) compare(rows[i], std::move(tagged[i - first]));
-      } catch (const TextError& error) {
-        throw Error(concat("predict: ", file, ": line ", rows[first + error.index()].line, ": ",
-                           error.reason()));
-      }
-      progress.advance_to(static_cast<int64_t>(end));
-    }
+      for (const auto& row : rows) sentences.push_back(row.words);
+      const auto tagged = write_tags(sentences);
+      for (std::size_t i = 0; i < rows.size(); ++i) compare(rows[i], tagged[i]);
+    });
   }
 
   void finish() {
@@ -119,8 +110,8 @@ class TagJob {
       std::fprintf(stderr, "%s no token among the first %lld of the sentence: tagged O\n",
                    (counted(untagged_, "word") + (untagged_ == 1 ? " has" : " have")).c_str(),
                    static_cast<long long>(tagger_.max_length()));
-    if (std::ssize(actual_) == sentences_ && sentences_ > 0)
-      std::fputs(metrics_table(tag_scores(task_, predicted_, actual_)).c_str(), stderr);
+    if (compared_ == sentences_ && sentences_ > 0)
+      std::fputs(metrics_table(scores_.summary(task_)).c_str(), stderr);
   }
 
  private:
@@ -143,12 +134,13 @@ class TagJob {
     return all;
   }
 
-  void compare(const Example& row, Words tags) {
+  void compare(const Example& row, const Words& tags) {
     if (row.targets.empty()) return;
-    predicted_.push_back(std::move(tags));
-    actual_.emplace_back();
+    Words actual;
     for (const double target : row.targets)
-      actual_.back().push_back(task_.labels[static_cast<std::size_t>(target)]);
+      actual.push_back(task_.labels[static_cast<std::size_t>(target)]);
+    scores_.add(tags, actual);
+    ++compared_;
   }
 
   const TextJobOptions& job_;
@@ -156,7 +148,8 @@ class TagJob {
   TextTagger tagger_;
   OwnColumns columns_;
   TextTask task_;
-  std::vector<Words> predicted_, actual_;  // of the sentences that have tags
+  TagScores scores_;      // of the sentences that have tags
+  int64_t compared_ = 0;  // their number
   int64_t sentences_ = 0, untagged_ = 0;
 };
 

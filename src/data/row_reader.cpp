@@ -56,6 +56,7 @@ class HeaderRows : public RowReader {
   }
   int64_t line() const override { return table_.line(); }
   std::string where() const override { return table_.where(); }
+  int64_t consumed() const override { return table_.consumed(); }
   std::string fingerprint() const override { return table_.fingerprint(); }
 
  private:
@@ -114,6 +115,7 @@ class JsonRows : public RowReader {
   }
   int64_t line() const override { return lines_.line(); }
   std::string where() const override { return lines_.where(); }
+  int64_t consumed() const override { return lines_.consumed(); }
   std::string fingerprint() const override { return lines_.fingerprint(); }
 
  private:

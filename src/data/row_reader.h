@@ -35,6 +35,7 @@ class RowReader {
   virtual std::optional<RowValue> value(const std::string& column) const = 0;
   virtual int64_t line() const = 0;             // counted from 1
   virtual std::string where() const = 0;        // "mine.tsv: line 3"
+  virtual int64_t consumed() const = 0;         // bytes of the file so far
   virtual std::string fingerprint() const = 0;  // of all bytes; call after the last row
 };
 

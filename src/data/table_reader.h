@@ -27,6 +27,7 @@ class TableReader {
   const std::vector<std::string_view>& cells() const { return cells_; }  // until the next call
   std::string_view text() const { return text_; }                        // the whole row
   int64_t line() const { return lines_.number(); }                       // counted from 1
+  int64_t consumed() const { return lines_.consumed(); }                 // bytes of the file
   std::string where() const;                                             // "dev.tsv: line 3"
 
   // Hash of all bytes of the contents, 16 hex digits; call after the last row.

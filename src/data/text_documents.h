@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents made of texts when they are opened. Their ids are kept in memory, four bytes each;
-// token shards (data/token_shards.h) are for more text than that.
+// Documents made of texts when they are opened, in constant memory: their ids are kept in a
+// temporary file, four bytes each. For texts that are read more than once there are token shards
+// (data/token_shards.h).
 #pragma once
 
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "base/scratch_file.h"
 #include "data/documents.h"
 #include "data/text_rows.h"
 #include "hydramix/tokenizer.h"
@@ -21,18 +22,22 @@ class TextDocuments final : public Documents {
   TextDocuments(TextRows& rows, const Tokenizer& tokenizer, int64_t most,
                 const std::string& origin);
 
-  int64_t size() const override { return std::ssize(ends_); }
+  int64_t size() const override { return static_cast<int64_t>(ends_.size() / sizeof(uint64_t)); }
   int64_t length(int64_t document) const override;
   void read(int64_t document, std::vector<int32_t>& ids) const override;
   std::string tokenizer_fingerprint() const override { return tokenizer_; }
-  std::string fingerprint() const override;
+  std::string fingerprint() const override { return fingerprint_; }
 
  private:
-  std::size_t begin(int64_t document) const;
+  // A document's ids in ids_.
+  struct Range {
+    uint64_t begin, end;
+  };
+  Range range(int64_t document) const;
 
-  std::string tokenizer_;          // its fingerprint
-  std::vector<int32_t> ids_;       // of all documents
-  std::vector<std::size_t> ends_;  // of each document in ids_
+  std::string tokenizer_, fingerprint_;  // the fingerprint of the tokenizer, and of the documents
+  ScratchFile ids_;                      // int32_t, of all documents
+  ScratchFile ends_;                     // uint64_t, the end of each document in ids_
 };
 
 }  // namespace hydramix

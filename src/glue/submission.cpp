@@ -38,14 +38,18 @@ std::string submission_name(const SentenceTask& task, const std::string& part) {
   return task.name + suffix + ".tsv";
 }
 
+std::string submission_line(const SentenceTask& task, const Sentence& row, double predicted) {
+  return row.id + "\t" + prediction_text(task, predicted, row.id) + "\n";
+}
+
 std::string submission_text(const SentenceTask& task, const std::vector<Sentence>& rows,
                             std::span<const double> predicted) {
   HYDRAMIX_CHECK(rows.size() == predicted.size(), "submission: ", predicted.size(),
                  " predictions for ", rows.size(), " rows of ", task.name,
-                 "; expected one a row. Predict on the whole file.");
-  std::string text = "index\tprediction\n";
+                 "; expected one per row. Predict on the whole file.");
+  std::string text(kSubmissionHeader);
   for (std::size_t i = 0; i < rows.size(); ++i)
-    text += rows[i].id + "\t" + prediction_text(task, predicted[i], rows[i].id) + "\n";
+    text += submission_line(task, rows[i], predicted[i]);
   return text;
 }
 

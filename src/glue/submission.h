@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "glue/sentence_task.h"
@@ -16,7 +17,13 @@ namespace hydramix {
 // "test_mismatched". Throws UsageError if `part` is not a test file of the task.
 std::string submission_name(const SentenceTask& task, const std::string& part);
 
-// `predicted`: a class number or a score for each row; scores are clipped to the task's range.
+inline constexpr std::string_view kSubmissionHeader = "index\tprediction\n";
+
+// The line of one row. `predicted`: a class number or a score, which is clipped to the task's
+// range.
+std::string submission_line(const SentenceTask& task, const Sentence& row, double predicted);
+
+// The whole file.
 std::string submission_text(const SentenceTask& task, const std::vector<Sentence>& rows,
                             std::span<const double> predicted);
 

@@ -165,21 +165,19 @@ nlohmann::ordered_json scores(const TextTask& task, Values predicted, Values act
   return with_score(task, json);
 }
 
-nlohmann::ordered_json tag_scores(const TextTask& task,
-                                  std::span<const std::vector<std::string>> predicted,
-                                  std::span<const std::vector<std::string>> actual) {
-  EntityCounts counts;
-  double right = 0, words = 0;
-  for (std::size_t s = 0; s < actual.size(); ++s) {
-    counts.add(predicted[s], actual[s]);
-    for (std::size_t w = 0; w < actual[s].size(); ++w)
-      right += predicted[s][w] == actual[s][w] ? 1 : 0;
-    words += static_cast<double>(actual[s].size());
-  }
-  return with_score(task, {{"precision", counts.precision()},
-                           {"recall", counts.recall()},
-                           {"f1", counts.f1()},
-                           {"accuracy", words > 0 ? right / words : 0.0}});
+void TagScores::add(std::span<const std::string> predicted, std::span<const std::string> actual) {
+  HYDRAMIX_CHECK(predicted.size() == actual.size(), "metrics: ", predicted.size(), " tags for ",
+                 actual.size(), " words; expected one for each.");
+  entities_.add(predicted, actual);
+  for (std::size_t w = 0; w < actual.size(); ++w) right_ += predicted[w] == actual[w] ? 1 : 0;
+  words_ += static_cast<double>(actual.size());
+}
+
+nlohmann::ordered_json TagScores::summary(const TextTask& task) const {
+  return with_score(task, {{"precision", entities_.precision()},
+                           {"recall", entities_.recall()},
+                           {"f1", entities_.f1()},
+                           {"accuracy", words_ > 0 ? right_ / words_ : 0.0}});
 }
 
 nlohmann::ordered_json with_score(const TextTask& task, const nlohmann::ordered_json& metrics) {

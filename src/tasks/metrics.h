@@ -11,6 +11,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "tasks/entities.h"
 #include "tasks/text_task.h"
 
 namespace hydramix {
@@ -43,11 +44,19 @@ nlohmann::ordered_json scores(const TextTask& task, std::span<const double> pred
 // The metrics by name in the order of the task's list, then "score". `metrics` must have them all.
 nlohmann::ordered_json with_score(const TextTask& task, const nlohmann::ordered_json& metrics);
 
-// Of tags of words, sentence by sentence: precision, recall and F1 of entities (tasks/entities.h)
-// and the accuracy of tags, as far as the task has them, and "score".
-nlohmann::ordered_json tag_scores(const TextTask& task,
-                                  std::span<const std::vector<std::string>> predicted,
-                                  std::span<const std::vector<std::string>> actual);
+// Tags of words, sentence by sentence.
+class TagScores {
+ public:
+  // The tags of one sentence.
+  void add(std::span<const std::string> predicted, std::span<const std::string> actual);
+  // Precision, recall and F1 of entities and the accuracy of tags, as far as the task has them, and
+  // "score".
+  nlohmann::ordered_json summary(const TextTask& task) const;
+
+ private:
+  EntityCounts entities_;
+  double right_ = 0, words_ = 0;
+};
 
 // Whether people read it in percent: all but "loss" and "rmse".
 bool is_share(std::string_view metric);

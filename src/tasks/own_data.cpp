@@ -41,11 +41,12 @@ std::string shown(const Names& names) {
   return join(some);
 }
 
-std::string class_text(const RawFile& file, const RawRow& row, const OwnColumns& columns) {
-  HYDRAMIX_CHECK(!row.label->list, file.where(row), ": ", columns.label,
+std::string class_text(const std::filesystem::path& path, const RawRow& row,
+                       const OwnColumns& columns) {
+  HYDRAMIX_CHECK(!row.label->list, place_of(row, path), ": ", columns.label,
                  " is a list; expected one class. Are there several labels a row? Add --task "
                  "labels.");
-  HYDRAMIX_CHECK(!row.label->text.empty(), file.where(row), ": ", columns.label,
+  HYDRAMIX_CHECK(!row.label->text.empty(), place_of(row, path), ": ", columns.label,
                  " is empty; expected a class. Fill it in or remove the row.");
   return row.label->text;
 }
@@ -103,7 +104,7 @@ LabelKind found_kind(const RawFile& file) {
 
 Names found_classes(const RawFile& file, const OwnColumns& columns) {
   std::set<std::string> found;
-  for (const auto& row : file.rows) found.insert(class_text(file, row, columns));
+  for (const auto& row : file.rows) found.insert(class_text(file.path, row, columns));
   const Names names = ordered(found);
   HYDRAMIX_CHECK(names.size() > 1, file.path.string(), ": every ", columns.label, " is ",
                  in_quotes(clipped(names.front(), 80)),
@@ -144,9 +145,9 @@ Names found_names(LabelKind kind, const OwnColumns& columns, const RawFile& file
   return {};
 }
 
-double score_in(const RawFile& file, const RawRow& row, const OwnColumns& columns) {
+double score_in(const std::filesystem::path& path, const RawRow& row, const OwnColumns& columns) {
   const auto value = row.label->list ? std::nullopt : number_in(row.label->text);
-  HYDRAMIX_CHECK(value, file.where(row), ": ", columns.label, " is ",
+  HYDRAMIX_CHECK(value, place_of(row, path), ": ", columns.label, " is ",
                  row.label->list ? "a list" : in_quotes(clipped(row.label->text, 80)),
                  "; expected a number, because the task is ",
                  columns.pair.empty() ? "score" : "score or pairs",
@@ -154,7 +155,7 @@ double score_in(const RawFile& file, const RawRow& row, const OwnColumns& column
   return *value;
 }
 
-double place_of(const std::string& label, const TextTask& task, const std::string& where) {
+double label_number(const std::string& label, const TextTask& task, const std::string& where) {
   const auto found = std::find(task.labels.begin(), task.labels.end(), label);
   HYDRAMIX_CHECK(found != task.labels.end(), where, ": ", in_quotes(clipped(label, 80)), " is no ",
                  task.kind == LabelKind::kTokens ? "tag" : "label",
@@ -164,29 +165,28 @@ double place_of(const std::string& label, const TextTask& task, const std::strin
   return static_cast<double>(found - task.labels.begin());
 }
 
-std::vector<double> targets_of(const RawFile& file, const RawRow& row, const TextTask& task,
-                               const OwnColumns& columns) {
+std::vector<double> targets_of(const std::filesystem::path& path, const RawRow& row,
+                               const TextTask& task, const OwnColumns& columns) {
   if (task.kind == LabelKind::kTokens) {
     std::vector<double> tags;
-    for (const auto& tag : row.tags) tags.push_back(place_of(tag, task, file.where(row)));
+    for (const auto& tag : row.tags) tags.push_back(label_number(tag, task, place_of(row, path)));
     return tags;
   }
   if (!row.label) return {};
   if (task.kind == LabelKind::kClasses)
-    return {place_of(class_text(file, row, columns), task, file.where(row))};
-  if (task.kind != LabelKind::kLabels) return {score_in(file, row, columns)};
+    return {label_number(class_text(path, row, columns), task, place_of(row, path))};
+  if (task.kind != LabelKind::kLabels) return {score_in(path, row, columns)};
   std::vector<double> applies(task.labels.size());
   for (const auto& label : several(*row.label, columns.separator))
-    applies[static_cast<std::size_t>(place_of(label, task, file.where(row)))] = 1;
+    applies[static_cast<std::size_t>(label_number(label, task, place_of(row, path)))] = 1;
   return applies;
 }
 
-std::vector<Example> interpreted(RawFile& file, const TextTask& task, const OwnColumns& columns) {
-  std::vector<Example> examples;
-  for (auto& row : file.rows)
-    examples.push_back({std::move(row.first), std::move(row.second), std::move(row.words),
-                        targets_of(file, row, task, columns), row.line});
-  return examples;
+Example interpreted(const std::filesystem::path& path, RawRow&& row, const TextTask& task,
+                    const OwnColumns& columns) {
+  auto targets = targets_of(path, row, task, columns);
+  return {std::move(row.first), std::move(row.second), std::move(row.words), std::move(targets),
+          row.line};
 }
 
 void check_scores_differ(const std::vector<Example>& examples, const std::string& path,
@@ -267,7 +267,8 @@ OwnData read_own_data(const OwnDataOptions& options) {
   auto file = read_raw_rows(options.data, options.format, kind, data.columns, RawLabels::kNeeded);
   if (!known) kind = found_kind(file);
   data.task = own_task(kind, data.columns, found_names(kind, data.columns, file));
-  data.train = interpreted(file, data.task, data.columns);
+  for (auto& row : file.rows)
+    data.train.push_back(interpreted(file.path, std::move(row), data.task, data.columns));
   data.train_fingerprint = file.fingerprint;
   if (data.task.is_regression() || (kind == LabelKind::kPairs && !data.columns.label.empty()))
     check_scores_differ(data.train, options.data.string(), data.columns.label);
@@ -283,14 +284,34 @@ OwnData read_own_data(const OwnDataOptions& options) {
   return data;
 }
 
+OwnReader::OwnReader(const std::filesystem::path& path, const std::string& format,
+                     const TextTask& task, const OwnColumns& columns, bool needs_labels)
+    : path_(path),
+      task_(task),
+      columns_(complete_columns(columns, task.kind)),
+      rows_(open_raw_rows(path, format, task.kind, columns_,
+                          needs_labels ? RawLabels::kNeeded : RawLabels::kIfThere)) {}
+
+OwnReader::~OwnReader() = default;
+
+bool OwnReader::next(Example& example) {
+  RawRow row;
+  if (!rows_->next(row)) return false;
+  example = interpreted(path_, std::move(row), task_, columns_);
+  return true;
+}
+
+int64_t OwnReader::consumed() const { return rows_->consumed(); }
+
+std::string OwnReader::fingerprint() const { return rows_->fingerprint(); }
+
 OwnFile read_own_file(const std::filesystem::path& path, const std::string& format,
                       const TextTask& task, const OwnColumns& columns, bool needs_labels) {
-  const auto own = complete_columns(columns, task.kind);
-  auto file = read_raw_rows(path, format, task.kind, own,
-                            needs_labels ? RawLabels::kNeeded : RawLabels::kIfThere);
-  OwnFile result{{}, file.fingerprint};
-  result.rows = interpreted(file, task, own);
-  return result;
+  OwnReader reader(path, format, task, columns, needs_labels);
+  OwnFile file;
+  for (Example example; reader.next(example);) file.rows.push_back(std::move(example));
+  file.fingerprint = reader.fingerprint();
+  return file;
 }
 
 }  // namespace hydramix

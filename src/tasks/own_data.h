@@ -6,12 +6,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tasks/text_task.h"
 
 namespace hydramix {
+
+class RawReader;
 
 // The names of columns, or numbers from 1 in a CoNLL file.
 struct OwnColumns {
@@ -41,8 +44,26 @@ TextTask own_task(LabelKind kind, const OwnColumns& columns, std::vector<std::st
 
 OwnData read_own_data(const OwnDataOptions& options);
 
-// Examples for a model that exists, with targets where the file has labels. With `needs_labels`, a
-// row without one is an Error. `task` is what the model was trained for.
+// Examples for a model that exists, one by one, with targets where the file has labels. With
+// `needs_labels`, a row without one is an Error. `task` is what the model was trained for.
+class OwnReader {
+ public:
+  OwnReader(const std::filesystem::path& path, const std::string& format, const TextTask& task,
+            const OwnColumns& columns, bool needs_labels);
+  ~OwnReader();
+
+  bool next(Example& example);      // false after the last
+  int64_t consumed() const;         // bytes of the file so far
+  std::string fingerprint() const;  // of all bytes; call after the last
+
+ private:
+  std::filesystem::path path_;
+  TextTask task_;
+  OwnColumns columns_;
+  std::unique_ptr<RawReader> rows_;
+};
+
+// All of them.
 struct OwnFile {
   std::vector<Example> rows;
   std::string fingerprint;

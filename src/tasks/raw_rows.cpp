@@ -91,44 +91,102 @@ Names conll_cells(const std::string& line) {
 }
 
 // One word per line, blank lines between sentences; the tag is the last column.
-void read_conll(RawFile& file, const OwnColumns& columns, RawLabels labels) {
-  const auto word_at = column_number(columns.text, "--text").value_or(0);
-  const auto tag_at = column_number(columns.label, "--label");
-  TableReader table(file.path);
-  std::size_t width = 0;
-  RawRow sentence;
-  const auto finish = [&] {
-    if (!sentence.words.empty()) file.rows.push_back(std::move(sentence));
-    sentence = {};
-  };
-  while (table.next()) {
-    const auto cells = conll_cells(std::string(table.text()));
-    if (std::all_of(cells.begin(), cells.end(), [](const auto& cell) { return cell.empty(); })) {
-      finish();
-      continue;
+class ConllReader : public RawReader {
+ public:
+  ConllReader(const std::filesystem::path& path, const OwnColumns& columns, RawLabels labels)
+      : path_(path),
+        table_(path),
+        word_at_(column_number(columns.text, "--text").value_or(0)),
+        tag_at_(column_number(columns.label, "--label")),
+        needs_tags_(labels == RawLabels::kNeeded) {}
+
+  bool next(RawRow& row) override {
+    row = {};
+    while (table_.next()) {
+      const auto cells = conll_cells(std::string(table_.text()));
+      const bool blank =
+          std::all_of(cells.begin(), cells.end(), [](const auto& cell) { return cell.empty(); });
+      if (blank && !row.words.empty()) break;
+      if (!blank && cells[0] != "-DOCSTART-") add_word(cells, row);
     }
-    if (cells[0] == "-DOCSTART-") continue;
-    if (width == 0) width = cells.size();
-    HYDRAMIX_CHECK(cells.size() == width, table.where(), ": has ",
-                   counted(std::ssize(cells), "column"), "; the first word has ", width,
-                   ". Separate columns by blanks or by single tabs, sentences by a blank line.");
-    const bool tagged = labels == RawLabels::kNeeded || width > 1;
-    HYDRAMIX_CHECK(word_at < width && tag_at.value_or(0) < width && (!tagged || width > 1),
-                   table.where(), ": has ", counted(static_cast<int64_t>(width), "column"),
-                   "; expected a word and its tag in columns of their own, as \"Anna B-PER\".");
-    HYDRAMIX_CHECK(!cells[word_at].empty(), table.where(), ": column ", word_at + 1,
-                   " is empty; expected a word. Fill it in, or remove the line.");
-    if (sentence.words.empty()) sentence.line = table.line();
-    sentence.words.push_back(cells[word_at]);
-    if (tagged) sentence.tags.push_back(cells[tag_at.value_or(width - 1)]);
+    any_ = any_ || !row.words.empty();
+    HYDRAMIX_CHECK(any_, path_.string(),
+                   ": has no rows; expected sentences, a word and its tag a line.");
+    return !row.words.empty();
   }
-  finish();
-  file.fingerprint = table.fingerprint();
-}
+  int64_t consumed() const override { return table_.consumed(); }
+  std::string fingerprint() const override { return table_.fingerprint(); }
+
+ private:
+  void add_word(const Names& cells, RawRow& row) {
+    if (width_ == 0) width_ = cells.size();
+    HYDRAMIX_CHECK(cells.size() == width_, table_.where(), ": has ",
+                   counted(std::ssize(cells), "column"), "; the first word has ", width_,
+                   ". Separate columns by blanks or by single tabs, sentences by a blank line.");
+    const bool tagged = needs_tags_ || width_ > 1;
+    HYDRAMIX_CHECK(word_at_ < width_ && tag_at_.value_or(0) < width_ && (!tagged || width_ > 1),
+                   table_.where(), ": has ", counted(static_cast<int64_t>(width_), "column"),
+                   "; expected a word and its tag in columns of their own, as \"Anna B-PER\".");
+    HYDRAMIX_CHECK(!cells[word_at_].empty(), table_.where(), ": column ", word_at_ + 1,
+                   " is empty; expected a word. Fill it in, or remove the line.");
+    if (row.words.empty()) row.line = table_.line();
+    row.words.push_back(cells[word_at_]);
+    if (tagged) row.tags.push_back(cells[tag_at_.value_or(width_ - 1)]);
+  }
+
+  std::filesystem::path path_;
+  TableReader table_;
+  std::size_t word_at_;
+  std::optional<std::size_t> tag_at_;
+  bool needs_tags_, any_ = false;
+  std::size_t width_ = 0;  // columns of the first word
+};
+
+// Rows with named values.
+class NamedReader : public RawReader {
+ public:
+  NamedReader(const std::filesystem::path& path, RowFormat format, LabelKind kind,
+              const OwnColumns& columns, RawLabels labels)
+      : path_(path),
+        rows_(open_rows(path, format)),
+        columns_(columns),
+        labels_(labels),
+        tokens_(kind == LabelKind::kTokens) {
+    if (tokens_ && columns_.text.empty()) columns_.text = "tokens";
+    if (tokens_ && columns_.label.empty()) columns_.label = "tags";
+  }
+
+  bool next(RawRow& row) override {
+    const bool more = rows_->next();
+    any_ = any_ || more;
+    HYDRAMIX_CHECK(any_, path_.string(), ": has no rows; expected ",
+                   tokens_ ? "sentences, a word and its tag a line." : "some below the header.");
+    if (!more) return false;
+    row = {};
+    if (tokens_) {
+      row = tagged_row(*rows_, columns_, labels_);
+    } else {
+      row.first = needed_text(*rows_, columns_.text, "--text");
+      if (!columns_.pair.empty()) row.second = needed_text(*rows_, columns_.pair, "--pair");
+      row.label = label_of(*rows_, columns_, labels_);
+    }
+    row.line = rows_->line();
+    return true;
+  }
+  int64_t consumed() const override { return rows_->consumed(); }
+  std::string fingerprint() const override { return rows_->fingerprint(); }
+
+ private:
+  std::filesystem::path path_;
+  std::unique_ptr<RowReader> rows_;
+  OwnColumns columns_;
+  RawLabels labels_;
+  bool tokens_, any_ = false;
+};
 
 }  // namespace
 
-std::string RawFile::where(const RawRow& row) const {
+std::string place_of(const RawRow& row, const std::filesystem::path& path) {
   return concat(path.string(), ": line ", row.line);
 }
 
@@ -144,37 +202,26 @@ OwnColumns complete_columns(OwnColumns columns, LabelKind kind) {
   return columns;
 }
 
-RawFile read_raw_rows(const std::filesystem::path& path, const std::string& format, LabelKind kind,
-                      const OwnColumns& columns, RawLabels labels) {
-  RawFile file{path, {}, ""};
+std::unique_ptr<RawReader> open_raw_rows(const std::filesystem::path& path,
+                                         const std::string& format, LabelKind kind,
+                                         const OwnColumns& columns, RawLabels labels) {
   const bool tokens = kind == LabelKind::kTokens;
   HYDRAMIX_CHECK_USAGE(!tokens || (format != "csv" && format != "tsv"), "format: ", format,
                        " has no place for words and their tags; expected conll or jsonl.");
   HYDRAMIX_CHECK_USAGE(tokens || format != "conll",
                        "format: conll holds words and their tags; add --task tokens.");
-  if (tokens && row_format(path, format) != RowFormat::kJsonLines) {
-    read_conll(file, columns, labels);
-  } else {
-    const auto rows = open_rows(path, row_format(path, format));
-    OwnColumns own = columns;
-    if (tokens && own.text.empty()) own.text = "tokens";
-    if (tokens && own.label.empty()) own.label = "tags";
-    while (rows->next()) {
-      RawRow row;
-      if (tokens) {
-        row = tagged_row(*rows, own, labels);
-      } else {
-        row.first = needed_text(*rows, own.text, "--text");
-        if (!own.pair.empty()) row.second = needed_text(*rows, own.pair, "--pair");
-        row.label = label_of(*rows, own, labels);
-      }
-      row.line = rows->line();
-      file.rows.push_back(std::move(row));
-    }
-    file.fingerprint = rows->fingerprint();
-  }
-  HYDRAMIX_CHECK(!file.rows.empty(), path.string(), ": has no rows; expected ",
-                 tokens ? "sentences, a word and its tag a line." : "some below the header.");
+  const auto found = row_format(path, format);
+  if (tokens && found != RowFormat::kJsonLines)
+    return std::make_unique<ConllReader>(path, columns, labels);
+  return std::make_unique<NamedReader>(path, found, kind, columns, labels);
+}
+
+RawFile read_raw_rows(const std::filesystem::path& path, const std::string& format, LabelKind kind,
+                      const OwnColumns& columns, RawLabels labels) {
+  RawFile file{path, {}, ""};
+  const auto reader = open_raw_rows(path, format, kind, columns, labels);
+  for (RawRow row; reader->next(row);) file.rows.push_back(std::move(row));
+  file.fingerprint = reader->fingerprint();
   return file;
 }
 

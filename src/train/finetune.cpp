@@ -251,7 +251,7 @@ FinetuneResult finetune(const FinetuneOptions& given, Communicator& communicator
   if (glue) {
     files = read_files(sentence_task(options.task), options.data);
     for (const auto* file : files->all())
-      if (!file->torn.empty()) say(left_out(*file));
+      if (!file->torn.empty()) say(left_out(file->path, file->torn));
     data = files->fingerprints();
   } else {
     own = read_own_data(own_data_options(options));

@@ -153,15 +153,18 @@ class TokensObjective : public Objective {
   }
   int64_t width(const EncodedExample& example) const override { return std::ssize(example.places); }
   Json metrics(const Examples& examples, std::span<const double> values) const override {
-    std::vector<std::vector<std::string>> said(examples.size()), is(examples.size());
+    TagScores scores;
     std::size_t value = 0;
-    for (std::size_t i = 0; i < examples.size(); ++i)
-      for (const double target : examples[i].targets) {
+    for (const auto& example : examples) {
+      std::vector<std::string> said, is;
+      for (const double target : example.targets) {
         const double tag = values[value++];
-        said[i].push_back(tag < 0 ? "O" : task_.labels[static_cast<std::size_t>(tag)]);
-        is[i].push_back(task_.labels[static_cast<std::size_t>(target)]);
+        said.push_back(tag < 0 ? "O" : task_.labels[static_cast<std::size_t>(tag)]);
+        is.push_back(task_.labels[static_cast<std::size_t>(target)]);
       }
-    return tag_scores(task_, said, is);
+      scores.add(said, is);
+    }
+    return scores.summary(task_);
   }
 
  private:

@@ -242,8 +242,9 @@ ChartLegend legend(const std::vector<LegendEntry>& entries, double top) {
   const std::size_t rows = (entries.size() + columns - 1) / columns;
   ChartLegend out{"", kRow * static_cast<double>(rows)};
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const double x = kLeft + entry_width * static_cast<double>(i % columns);
-    const double y = top + kRow * static_cast<double>(i / columns) + kRow / 2;
+    const std::size_t row = i / columns, column = i % columns;
+    const double x = kLeft + entry_width * static_cast<double>(column);
+    const double y = top + kRow * static_cast<double>(row) + kRow / 2;
     out.elements += svg_line(x, y, x + kSwatch, y, entries[i].stroke);
     out.elements +=
         svg_text(x + kSwatch + kSwatchGap, y + 4, TextAnchor::kStart, entries[i].label, kInk);

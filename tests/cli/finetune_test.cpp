@@ -111,6 +111,14 @@ TEST_F(OwnFilesCommand, AnswersHaveTheFormOfTheirKind) {
       told.out,
       run_here("predict " + at("tags") + " " + at("data/people.conll") + " --device cpu").out);
   EXPECT_TRUE(contains(told.err, "accuracy")) << told.err;
+  // Sentences are read as they are needed: those before a torn line get their tags.
+  std::string many;
+  for (int i = 0; i < 300; ++i) many += "anna O\n\n";
+  write_file(folder() / "torn.conll", many + "anna\n");
+  const auto torn = run_here("predict " + at("tags") + " --device cpu " + at("torn.conll"));
+  EXPECT_EQ(torn.code, 1);
+  EXPECT_TRUE(contains(torn.err, at("torn.conll") + ": line 601: ")) << torn.err;
+  EXPECT_EQ(lines(torn.out), 2 * 256) << torn.out;
   const auto other = run_here("predict " + at("labels") + people);
   EXPECT_EQ(other.code, 2);
   EXPECT_TRUE(contains(other.err, "answers for whole texts")) << other.err;

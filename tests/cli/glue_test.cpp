@@ -67,6 +67,14 @@ TEST_F(GlueCommand, PredictsWhatFinetuningMeasured) {
           .code,
       0);
   EXPECT_EQ(read_file(folder() / "p.tsv"), read_file(folder() / "MRPC/predictions/MRPC.tsv"));
+  // Rows are read as they are needed: those before a torn one get their answers.
+  test = test.substr(0, test.find('\n') + 1);
+  for (int i = 0; i < 300; ++i) test += std::to_string(i) + "\t1\t2\tAnna left .\tShe left .\n";
+  write_file(folder() / "torn.tsv", test + "300\t1\n");
+  const auto torn = run_here("predict " + at("MRPC") + " " + at("torn.tsv"));
+  EXPECT_EQ(torn.code, 1);
+  EXPECT_TRUE(contains(torn.err, at("torn.tsv") + ": line 302: ")) << torn.err;
+  EXPECT_EQ(std::count(torn.out.begin(), torn.out.end(), '\n'), 1 + 256);
 }
 
 TEST_F(GlueCommand, TwoRanksFindWhatOneFinds) {

@@ -3,6 +3,7 @@
 
 #include "base/atomic_file.h"
 #include "hydramix/error.h"
+#include "support/environment.h"
 #include "support/expect.h"
 
 namespace hydramix {
@@ -32,6 +33,11 @@ TEST_F(TextDocumentsTest, HoldTheTokensOfEveryTextThatHasAny) {
   EXPECT_EQ(documents.length(2), 3);
   EXPECT_EQ(documents.tokenizer_fingerprint(), tokenizer_.fingerprint());
   EXPECT_THROW_WITH(documents.length(3), Error, "there is no text 3, expected 0 to 2");
+}
+
+TEST_F(TextDocumentsTest, KeepTheTokensInATemporaryFile) {
+  test::EnvironmentVariable folder("TMPDIR", "/nonexistent/folder");
+  EXPECT_THROW_WITH(read("a b\n"), Error, "/nonexistent/folder: cannot create a temporary file");
 }
 
 TEST_F(TextDocumentsTest, FingerprintsAreOfTokensAndTheirBorders) {

@@ -20,6 +20,9 @@
 
 namespace hydramix {
 
+// Registered mixers whose matrix is lower triangular (MixerInfo::causal), sorted.
+std::vector<std::string> causal_mixer_names();
+
 // Options of all mixers. Each family reads the fields of its formula and ignores the others.
 struct MixerOptions {
   int64_t qk_dim = 16;
@@ -32,6 +35,7 @@ struct MixerOptions {
   double dt_limit_low = 0.0, dt_limit_high = std::numeric_limits<double>::infinity();
   int64_t tile = 64;
   double dropout = 0;
+  bool skip = true;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -54,6 +58,7 @@ struct MixerOptions {
     v("tile", self.tile, Range{1, 1 << 20}, "chunk length T of a scan: any value, same result");
     v("dropout", self.dropout, Range{0.0, 0.99},
       "share of attention probabilities dropped in training (attention)");
+    v("skip", self.skip, "a causal mixer adds a learned diagonal D");
   }
 };
 

@@ -62,6 +62,13 @@ std::vector<std::string> mixer_names() {
   return names;
 }
 
+std::vector<std::string> causal_mixer_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : checked_registry().entries)
+    if (entry.info.causal) names.push_back(name);
+  return names;
+}
+
 const MixerInfo& mixer_info(const std::string& name) { return find(name).info; }
 
 std::shared_ptr<Mixer> make_mixer(const std::string& name, Heads heads,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mixer of Mamba-2: a causal scan, so a lower triangular semiseparable matrix, plus the skip D.
+// The mixer of Mamba-2: a causal scan, so a lower triangular semiseparable matrix, plus the skip D
+// (none with skip: false).
 //
 //   M_ij = c_i . b_j exp(A sum_{t=j+1}^{i} dt_t) dt_j  (i >= j)  + D [i = j]
 //
@@ -13,7 +14,8 @@ namespace {
 
 class Semiseparable : public StateSpaceMixer {
  public:
-  Semiseparable(Heads heads, const MixerOptions& options) : StateSpaceMixer(heads, options) {
+  Semiseparable(Heads heads, const MixerOptions& options)
+      : StateSpaceMixer(heads, options, options.skip) {
     check_groups(heads, options);
   }
 
@@ -24,7 +26,8 @@ class Semiseparable : public StateSpaceMixer {
 
  protected:
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
-    return semiseparable_matrix(scan(params, rows)) + diagonal_matrix(weight(D, rows), rows);
+    const auto M = semiseparable_matrix(scan(params, rows));
+    return D.defined() ? M + diagonal_matrix(weight(D, rows), rows) : M;
   }
 
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,

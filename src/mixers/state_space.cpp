@@ -8,13 +8,13 @@
 
 namespace hydramix {
 
-StateSpaceMixer::StateSpaceMixer(Heads heads, const MixerOptions& o) : Mixer(heads, o) {
+StateSpaceMixer::StateSpaceMixer(Heads heads, const MixerOptions& o, bool skip) : Mixer(heads, o) {
   HYDRAMIX_CHECK_USAGE(o.dt_min <= o.dt_max, "mixer: dt_min = ", o.dt_min,
                        " is above dt_max = ", o.dt_max, ".");
   HYDRAMIX_CHECK_USAGE(o.dt_limit_low <= o.dt_limit_high, "mixer: dt_limit_low = ", o.dt_limit_low,
                        " is above dt_limit_high = ", o.dt_limit_high, ".");
   A_log = register_parameter("A_log", torch::zeros({heads.H}));
-  D = register_parameter("D", torch::ones({heads.H}));
+  if (skip) D = register_parameter("D", torch::ones({heads.H}));
   // dt starts log-uniform in [dt_min, dt_max]; dt_bias is its inverse softplus.
   const auto log_dt = torch::rand({heads.H}) * std::log(o.dt_max / o.dt_min) + std::log(o.dt_min);
   const auto dt = log_dt.exp().clamp_min(o.dt_init_floor);
@@ -84,8 +84,9 @@ torch::Tensor StateSpaceMixer::scan_packed(const torch::Tensor& x, const ScanDir
                                            const torch::Tensor& delta, const Sequences& sequences,
                                            int64_t shift) const {
   const Rows rows = arithmetic_of(x.unsqueeze(0));
-  const auto diagonal =
-      delta.defined() ? delta.to(rows.options.dtype().toScalarType()) : weight(D, rows);
+  const auto diagonal = delta.defined() ? delta.to(rows.options.dtype().toScalarType())
+                        : D.defined()   ? weight(D, rows)
+                                        : torch::zeros({heads_.H}, rows.options);
   return packed_scan(x, forward, backward, weight(dt_bias, rows), decay_rate(rows), diagonal,
                      sequences,
                      {.shift = shift,

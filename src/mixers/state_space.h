@@ -17,7 +17,7 @@ struct Directions {
 
 class StateSpaceMixer : public Mixer {
  public:
-  StateSpaceMixer(Heads heads, const MixerOptions& options);
+  StateSpaceMixer(Heads heads, const MixerOptions& options, bool skip = true);
 
  protected:
   // raw (S, L, H) -> dt (S, L, H): softplus, limits, and zero at padding, so that the state does
@@ -46,12 +46,12 @@ class StateSpaceMixer : public Mixer {
     torch::Tensor rest;
   };
   PackedDirections packed_directions(const torch::Tensor& params, const torch::Tensor& x) const;
-  // An undefined delta means the skip D.
+  // An undefined delta means the skip D, or zero without one.
   torch::Tensor scan_packed(const torch::Tensor& x, const ScanDirection& forward,
                             const ScanDirection& backward, const torch::Tensor& delta,
                             const Sequences& sequences, int64_t shift) const;
 
-  torch::Tensor A_log, dt_bias, D;  // (H) each
+  torch::Tensor A_log, dt_bias, D;  // (H) each; D is undefined without a skip
 };
 
 // For mixers with groups of b and c: throws UsageError unless the number of groups divides the

@@ -3,6 +3,8 @@
 // written that load_model() or load_classifier() accepts.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -15,6 +17,9 @@ namespace hydramix {
 
 // The config of a masked language model with these options.
 std::string config_text(const BertOptions& options);
+
+// The keys of BertOptions that earlier versions did not have, with the values that they implied.
+nlohmann::ordered_json later_model_keys();
 
 // The encoder's options in the config of a model of ours; nothing in other texts. Throws an Error
 // that names `origin` for a config of ours that is not complete.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/add_missing.h"
 #include "base/atomic_file.h"
 #include "base/json_reader.h"
 #include "base/quotes.h"
@@ -57,11 +58,6 @@ struct ClassifierSection {
 };
 
 // The keys that folders of version 1 did not have at first, with the values that they implied.
-void add_later_model_keys(Json& section) {
-  if (!section.is_object()) return;
-  if (!section.contains("initial_distribution")) section["initial_distribution"] = "normal";
-  if (!section.contains("output_dropout")) section["output_dropout"] = 0.0;
-}
 void add_later_classifier_keys(Json& section) {
   if (!section.is_object() || section.contains("kind")) return;
   const bool labelled = section.contains("labels") && !section["labels"].empty();
@@ -155,7 +151,7 @@ Config parse_config(const std::string& text, const std::filesystem::path& path) 
     tokenizer = config["tokenizer"].get<std::string>();
   }
   auto complete = config;
-  add_later_model_keys(complete["model"]);
+  add_missing(complete["model"], later_model_keys());
   Config result{text, tokenizer, parse_section<BertOptions>(complete, "model", path), std::nullopt};
   if (config.contains("classifier")) {
     add_later_classifier_keys(complete["classifier"]);
@@ -301,6 +297,18 @@ bool is_classifier(const std::filesystem::path& folder) {
   if (!std::filesystem::is_regular_file(config_path(folder))) return false;
   const auto config = try_parse_json(read_file(config_path(folder), kConfigFile));
   return config.is_object() && config.contains("classifier");
+}
+
+Json later_model_keys() {
+  return Json::parse(R"({
+    "initial_distribution": "normal",
+    "output_dropout": 0.0,
+    "block": {
+      "mixer_options": {
+        "skip": true
+      }
+    }
+  })");
 }
 
 std::string config_text(const BertOptions& options) { return base_config(options).dump(2) + "\n"; }

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/add_missing.h"
 #include "base/json_reader.h"
 #include "data/token_shards.h"
 #include "dist/launch_environment.h"
@@ -10,6 +11,7 @@
 #include "hydramix/model_folder.h"
 #include "language/language_documents.h"
 #include "models/device.h"
+#include "models/model_config.h"
 #include "ops/backend.h"
 #include "ops/graph.h"
 #include "train/gemm_rate.h"
@@ -75,17 +77,21 @@ const RunRules& pretrain_rules() {
       {"out", "device", "train.micro_batch", "train.log_every", "train.checkpoint_every",
        "train.keep", "train.most_skipped", "train.bucket_megabytes", "train.timeout",
        "train.tensorboard", "model.recompute"},
-      nlohmann::ordered_json::parse(R"({
-        "model": {"initial_distribution": "normal", "output_dropout": 0.0},
-        "train": {"optimizer": {"decay_rule": "decoupled", "groups": [], "ema_warmup": false},
-                  "schedule": {"shape": "linear"}}})")};
+      {{"model", later_model_keys()},
+       {"train",
+        {{"optimizer",
+          {{"decay_rule", "decoupled"},
+           {"groups", nlohmann::ordered_json::array()},
+           {"ema_warmup", false}}},
+         {"schedule", {{"shape", "linear"}}}}}}};
   return rules;
 }
 
 // Whether steps with equal sequence lengths can be captured. Mixers that work on rows copy row
 // indices from the host, so theirs cannot.
 bool can_be_captured(const BlockOptions& block) {
-  return mixer_info(block.mixer).packed && !block.mixer_options.learn_initial_states;
+  return mixer_info(block.mixer).packed &&
+         !block.mixer_options.learn_initial_states;
 }
 
 }  // namespace

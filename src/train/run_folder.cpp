@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/add_missing.h"
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "base/json_checksum.h"
@@ -56,15 +57,6 @@ bool is_taken(int descriptor) {
 }
 
 }  // namespace
-
-void add_missing(Json& config, const Json& older) {
-  if (!config.is_object()) return;
-  for (const auto& [key, value] : older.items())
-    if (!config.contains(key))
-      config[key] = value;
-    else if (value.is_object())
-      add_missing(config[key], value);
-}
 
 RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
   std::error_code failure;

@@ -43,9 +43,6 @@ nlohmann::ordered_json config_of_run(const std::filesystem::path& folder);
 // not exist.
 nlohmann::ordered_json data_of_run(const std::filesystem::path& folder);
 
-// Adds the options of `older` that a configuration lacks.
-void add_missing(nlohmann::ordered_json& config, const nlohmann::ordered_json& older);
-
 // Throws if the folder holds a run with other options, beyond those that the rules allow, or with
 // other data. `data` holds fingerprints by name; only these names are compared.
 void check_same_run(const std::filesystem::path& folder, const nlohmann::ordered_json& config,

@@ -202,10 +202,13 @@ TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
   auto config = nlohmann::ordered_json::parse(contents(folder / "config.json"));
   for (const char* key : {"initial_distribution", "output_dropout"})
     EXPECT_EQ(config["model"].erase(key), 1u) << key;
+  EXPECT_EQ(config["model"]["block"]["mixer_options"].erase("skip"), 1u);
   const auto file = load_tensors(folder / "model.safetensors");
   save_tensors(folder / "model.safetensors", file.tensors, {{"config", config.dump()}});
   overwrite(folder / "config.json", config.dump());
-  EXPECT_EQ(load_model(folder.path())->options().output_dropout, 0);
+  const auto options = load_model(folder.path())->options();
+  EXPECT_EQ(options.output_dropout, 0);
+  EXPECT_TRUE(options.block.mixer_options.skip);
 }
 
 // Folders of earlier programs do not say what their outputs mean.

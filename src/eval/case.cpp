@@ -8,6 +8,7 @@
 #include "base/quotes.h"
 #include "eval/reference.h"
 #include "hydramix/error.h"
+#include "hydramix/registry.h"
 #include "models/size_check.h"
 #include "ops/cosine.h"
 
@@ -100,6 +101,57 @@ Tensors run_block(const TensorFile& file, const BlockOptions& options, const Cas
   return computed;
 }
 
+// The constructor of a mixer alone: its name and options. Its heads are those of x.
+struct MixerCase {
+  std::string mixer;
+  MixerOptions options;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("mixer", self.mixer, Choices{mixer_names}, Required{}, "which mixer");
+    MixerOptions::fields(self.options, v);
+  }
+};
+
+Tensors run_mixer(const TensorFile& file, const nlohmann::json& arguments, const CaseRun& run) {
+  MixerCase described;
+  parse_yaml(described, arguments.dump(), "the constructor");
+  const auto& options = described.options;
+  constexpr double kHarmless = 1024;  // sizes that need little memory in any mixer
+  const auto largest =
+      static_cast<double>(std::max({options.d_state, options.qk_dim, options.max_length}));
+  HYDRAMIX_CHECK(largest <= std::max(kHarmless, numbers_in(file)),
+                 "the constructor describes a mixer of sizes up to ", largest,
+                 ", but the file holds ", numbers_in(file),
+                 " weights. Do its sizes belong to these weights?");
+  const auto x = input(file, "x", 4, false, run).clone().requires_grad_();
+  HYDRAMIX_CHECK(x.numel() > 0, "'x' is empty, ", x.sizes(), "; give at least one token.");
+  const auto mixer = make_mixer(described.mixer, {.H = x.size(2), .P = x.size(3)}, options);
+  run.move(*mixer);
+  load_weights(*mixer, parameters(file), run.load);
+  const bool reads_columns = mixer->projection_width() > 0;
+  HYDRAMIX_CHECK(reads_columns || !file.has("params"), "mixer '", described.mixer,
+                 "' reads no columns, but the file holds 'params'. Leave them out.");
+  const auto params = reads_columns ? input(file, "params", 3, false, run).clone().requires_grad_()
+                                    : torch::zeros({x.size(0), x.size(1), 0}, run.where);
+  const auto derived = mixer->derive(params, x);
+  const auto y = mixer->combine(mixer->mix(x, derived));
+  Tensors computed{{"y", y.detach()}};
+  if (file.has("dy")) {
+    const auto dy = input(file, "dy", 4, false, run);
+    HYDRAMIX_CHECK(dy.sizes() == y.sizes(), file.path.string(),
+                   ": 'dy' must have the shape of the output, ", y.sizes(), "; got ", dy.sizes(),
+                   ".");
+    y.backward(dy);
+    computed["grad.x"] = x.grad();
+    if (reads_columns) computed["grad.params"] = params.grad();
+    collect_gradients(*mixer, run.load, computed);
+  }
+  if (file.has("aux.M"))
+    computed["aux.M"] = mixer->materialize(derived.detach().narrow(0, 0, 1), x.size(1)).detach()[0];
+  return computed;
+}
+
 Tensors run_bert(const TensorFile& file, BertOptions options, const CaseRun& run) {
   const auto weights = parameters(file);
   options.pooler = weights.count("bert.pooler.dense.weight") != 0;
@@ -138,8 +190,9 @@ Tensors compute_checked(const TensorFile& file, const CaseRun& run, const std::s
   if (module == "Hydra") return run_block(file, reference_hydra(arguments, origin), run);
   if (module == "BertForMaskedLM")
     return run_bert(file, reference_bert(arguments, dft.get<bool>(), origin), run);
+  if (module == "Mixer") return run_mixer(file, arguments, run);
   HYDRAMIX_CHECK(module == "MatrixMixer", origin, ": unknown module ", in_quotes(module),
-                 "; expected Hydra, MatrixMixer or BertForMaskedLM.");
+                 "; expected Hydra, MatrixMixer, BertForMaskedLM or Mixer.");
   return run_block(file, reference_matrix_mixer(arguments, dft.get<bool>(), origin), run);
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "hydramix/error.h"
+#include "hydramix/registry.h"
 #include "support/expect.h"
 #include "support/tensors.h"
 
@@ -30,7 +31,7 @@ TEST_P(GoldenCase, AgreesWithTheReferenceInEveryTensor) {
   const auto file = golden(GetParam());
   // Measured below 2e-14; the reference's own gradients were checked to 6e-7 by differences.
   const auto report = run_case(file, 1e-12);
-  EXPECT_GE(report.tensors.size(), 8u);
+  EXPECT_GE(report.tensors.size(), report.module == "Mixer" ? 3u : 8u);
   for (const auto& tensor : report.tensors) {
     EXPECT_TRUE(tensor.compared) << tensor.name;
     EXPECT_FALSE(tensor.off) << tensor.name << ": " << tensor.error;
@@ -53,7 +54,15 @@ TEST_P(GoldenCase, AgreesInFloat32OnEveryDevice) {
 INSTANTIATE_TEST_SUITE_P(All, GoldenCase, ::testing::ValuesIn(golden_names()),
                          test::parameter_name);
 
-TEST(Golden, AllCasesAreThere) { EXPECT_EQ(golden_names().size(), 23u); }
+TEST(Golden, AllCasesOfThePublishedHydraAreThere) {
+  const auto names = golden_names();
+  EXPECT_EQ(std::count_if(names.begin(), names.end(),
+                          [](const std::string& name) {
+                            return name.starts_with("hydra_") || name.starts_with("mixer_") ||
+                                   name.starts_with("bert_");
+                          }),
+            23);
+}
 
 TEST(Case, NoticesEverySingleChangedTensor) {
   const auto file = golden("hydra_g2_L17");
@@ -109,6 +118,42 @@ TEST(Case, PublishedToeplitzWeightsAndGradientsAreRotatedOnRequest) {
     file.tensors[name] = to_reference_toeplitz_weights(file.at(name));
   EXPECT_TRUE(run_case(file, 1e-12, {.reference_toeplitz = true}).passed());
   EXPECT_FALSE(run_case(file, 1e-3).passed());
+}
+
+// A case of a mixer alone, made here from its matrix.
+TEST(Case, OfAMixerAloneIsChecked) {
+  torch::manual_seed(3);
+  const auto mixer = make_mixer("toeplitz_dd", {.H = 2, .P = 3}, {.max_length = 9});
+  mixer->to(torch::kFloat64);
+  const auto x = torch::randn({2, 5, 2, 3}, torch::kFloat64).requires_grad_();
+  const auto params = torch::randn({2, 5, 4}, torch::kFloat64).requires_grad_();
+  const auto dy = torch::randn_like(x);
+  const auto M = mixer->materialize(params, 5);
+  const auto y = dense_apply(M, x);
+  y.backward(dy);
+  TensorFile file;
+  file.path = "made_here";
+  file.metadata = {{"module", "Mixer"},
+                   {"constructor", R"({"mixer": "toeplitz_dd", "max_length": 9})"}};
+  file.tensors = {
+      {"x", x.detach()},       {"params", params.detach()}, {"dy", dy},
+      {"y", y.detach()},       {"grad.x", x.grad()},        {"grad.params", params.grad()},
+      {"aux.M", M.detach()[0]}};
+  const auto report = run_case(file, 1e-12);
+  EXPECT_EQ(report.tensors.size(), 4u);
+  EXPECT_TRUE(report.passed());
+  auto changed = file;
+  changed.tensors["grad.params"] = 2 * params.grad();
+  EXPECT_FALSE(run_case(changed, 1e-3).passed());
+  changed = file;
+  changed.metadata["constructor"] = R"({"mixer": "toeplits_dd"})";
+  EXPECT_THROW_WITH(run_case(changed, 1e-9), Error, "Did you mean 'toeplitz_dd'?");
+  changed.metadata["constructor"] = R"({"mixer": "toeplitz_dd", "max_lenght": 9})";
+  EXPECT_THROW_WITH(run_case(changed, 1e-9), Error, "max_length");
+  changed.metadata["constructor"] = R"({"mixer": "toeplitz_dd", "d_state": 60000})";
+  EXPECT_THROW_WITH(run_case(changed, 1e-9), Error, "sizes up to 60000");
+  changed.metadata["constructor"] = R"({"mixer": "fnet"})";
+  EXPECT_THROW_WITH(run_case(changed, 1e-9), Error, "holds 'params'");
 }
 
 TEST(Case, LabelsBeyondTheVocabularyAreExplained) {

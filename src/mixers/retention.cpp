@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear attention with a fixed decay per head and positions as rotations. For i >= j, I^2 = -1,
+//
+//   retnet        M_ij = gamma_h^{i-j} Re sum_p q_ip conj(k_jp) e^{I theta_p (i - j)} / sqrt(d)
+//                 q_p = q[2p] + I q[2p + 1], theta_p = 10000^{-2p/d}, gamma_h = 1 - 2^{-5-h}
+//   transnormer   M_ij = lambda_h^{i-j} sum_c q_ic k_jc cos(theta_hc (i - j))
+//                 lambda_h = exp(-8 h / H), theta (H, d) learned
+//
+// RetNet: Sun et al. 2023, "Retentive Network". The rotation is xPos without its scale. The last
+// channel of an odd d is not rotated. TransNormer: the variant of TransNormerLLM (Qin et al. 2023,
+// "Scaling TransNormer to 175 billion parameters"): linear attention with exponential decay and
+// LRPE-d, q and k after SiLU, no scale. Its decays approach 1 in deeper layers; these are the ones
+// of the first. Both models normalise the product afterwards. That norm is not part of the matrix:
+// the block's gated norm takes its place.
+//
+// Rotating q by its own place and k by its own place makes the sum a plain inner product of N
+// numbers, N = d or 2 d. So both are scans with constant decay. Cost O(L).
+#include <cmath>
+
+#include "hydramix/registry.h"
+#include "ops/product.h"
+#include "ops/scan.h"
+
+namespace hydramix {
+namespace {
+
+// Angles of all places and channels are computed in float64: in float32 an angle of 10^5 has an
+// error of 1e-2.
+class DecayedAttention : public Mixer {
+ public:
+  DecayedAttention(Heads heads, const MixerOptions& options, bool silu)
+      : Mixer(heads, options), silu_(silu) {}
+
+  std::vector<Columns> projection() const override {
+    const int64_t width = heads_.H * options_.qk_dim;
+    return {{"q", width, true, silu_}, {"k", width, true, silu_}};
+  }
+
+ protected:
+  // t (S, L, H, d), place (L) float64 -> (S, L, H, N): t turned by its place.
+  virtual torch::Tensor turned(const torch::Tensor& t, const torch::Tensor& place,
+                               const Rows& rows) const = 0;
+  virtual torch::Tensor log_decay() const = 0;  // (H) float64
+  virtual double scale() const = 0;
+
+  torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
+    const auto place = torch::arange(rows.L, rows.options.dtype(torch::kFloat64));
+    const auto [q, k] = factors(params, place, rows);
+    const auto distance = place.unsqueeze(1) - place;
+    const auto decay = (log_decay().to(place.device()).view({-1, 1, 1}) * distance.clamp_min(0))
+                           .exp()
+                           .tril()
+                           .to(rows.options);  // (H, L, L)
+    return matrix_product(q.permute({0, 2, 1, 3}), k.permute({0, 2, 3, 1})) * decay;
+  }
+
+  torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
+                               const Sequences& sequences) const override {
+    const Rows rows = arithmetic_of(x.unsqueeze(0));
+    const auto arithmetic = rows.options.dtype().toScalarType();
+    // On a GPU the tensor cores multiply bfloat16. On the CPU q and k are not rounded.
+    const auto type = x.is_cpu() ? arithmetic : x.scalar_type();
+    const auto place = sequences.place_of_tokens(x.device()).to(torch::kFloat64);
+    const auto [q, k] = factors(params.unsqueeze(0).to(arithmetic), place, rows);
+    const int64_t n = x.size(0), H = heads_.H;
+    const auto zero = torch::zeros({H}, rows.options);
+    // The limits of dt make every step 1.
+    const ScanDirection forward{zero.expand({n, H}), k.squeeze(0).to(type), q.squeeze(0).to(type)};
+    return packed_scan(x.to(type), forward, {}, /*dt_bias=*/zero,
+                       /*A=*/log_decay().to(rows.options),
+                       /*delta=*/zero, sequences,
+                       {.shift = 0, .tile = options_.tile, .dt_low = 1, .dt_high = 1})
+        .to(x.scalar_type());
+  }
+
+ private:
+  struct Factors {
+    torch::Tensor q, k;  // (S, L, H, N)
+  };
+  Factors factors(const torch::Tensor& params, const torch::Tensor& place, const Rows& rows) const {
+    const int64_t H = heads_.H, d = options_.qk_dim;
+    return {turned(columns(params, 0, H, d), place, rows) * scale(),
+            turned(columns(params, H * d, H, d), place, rows)};
+  }
+
+  bool silu_;
+};
+
+class RetNet : public DecayedAttention {
+ public:
+  RetNet(Heads heads, const MixerOptions& options)
+      : DecayedAttention(heads, options, /*silu=*/false) {}
+
+ protected:
+  torch::Tensor turned(const torch::Tensor& t, const torch::Tensor& place,
+                       const Rows& rows) const override {
+    const int64_t d = options_.qk_dim, pairs = d / 2;
+    const auto channel = torch::arange(d, place.options());
+    const auto pair = channel.div(2, "floor");
+    const auto theta = torch::pow(10000.0, pair * (-2.0 / static_cast<double>(d)))
+                           .masked_fill(pair >= pairs, 0);         // the last of an odd d
+    const auto angle = (place.unsqueeze(1) * theta).unsqueeze(1);  // (L, 1, d)
+    // i (a + i b) = -b + i a, pair by pair.
+    const auto even = channel.remainder(2) == 0;
+    const auto other = torch::where(even, channel + 1, channel - 1).clamp(0, d - 1);
+    const auto sign = torch::where(even, -torch::ones_like(channel), torch::ones_like(channel));
+    const auto quarter =
+        t.index_select(3, other.to(torch::kInt64)) * sign.to(rows.options.dtype().toScalarType());
+    return t * angle.cos().to(rows.options) + quarter * angle.sin().to(rows.options);
+  }
+  torch::Tensor log_decay() const override {
+    return torch::log1p(-torch::exp2(-5 - torch::arange(heads_.H, torch::kFloat64)));
+  }
+  double scale() const override { return 1 / std::sqrt(static_cast<double>(options_.qk_dim)); }
+};
+
+class TransNormer : public DecayedAttention {
+ public:
+  TransNormer(Heads heads, const MixerOptions& options)
+      : DecayedAttention(heads, options, /*silu=*/true) {
+    const int64_t channels = heads.H * options.qk_dim;
+    const auto power = torch::arange(channels) * (-2.0 / static_cast<double>(channels));
+    theta = register_parameter("theta", torch::pow(10000.0, power).view({heads.H, options.qk_dim}));
+  }
+
+ protected:
+  torch::Tensor turned(const torch::Tensor& t, const torch::Tensor& place,
+                       const Rows& rows) const override {
+    const auto angle = place.view({-1, 1, 1}) * weight(theta, rows).to(torch::kFloat64);
+    return torch::cat({t * angle.cos().to(rows.options), t * angle.sin().to(rows.options)}, 3);
+  }
+  torch::Tensor log_decay() const override {
+    return torch::arange(heads_.H, torch::kFloat64) * (-8.0 / static_cast<double>(heads_.H));
+  }
+  double scale() const override { return 1; }
+
+ private:
+  torch::Tensor theta;  // (H, d)
+};
+
+HYDRAMIX_REGISTER_MIXER("retnet", RetNet, .matrix_class = "Semiseparable, fixed decay",
+                        .formula = "gamma^{i-j} R_i q_i . R_j k_j / sqrt(d) for i >= j",
+                        .cost = "O(L)", .source = "RetNet, Sun et al. 2023",
+                        .sequence_aligned = true, .causal = true, .packed = true);
+
+HYDRAMIX_REGISTER_MIXER("transnormer", TransNormer, .matrix_class = "Semiseparable, fixed decay",
+                        .formula = "lambda^{i-j} sum_c q_ic k_jc cos(theta_c (i - j)) for i >= j",
+                        .cost = "O(L)", .source = "TransNormerLLM, Qin et al. 2023",
+                        .sequence_aligned = true, .causal = true, .packed = true);
+
+}  // namespace
+}  // namespace hydramix

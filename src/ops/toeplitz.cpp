@@ -29,7 +29,8 @@ torch::Tensor kernel_spectrum(const torch::Tensor& t, int64_t L, int64_t n) {
   return torch::fft::rfft(to_cyclic(t, L, n));
 }
 
-// For the CPU: each head of each sequence is a task, which processes its channels in batches.
+// For the CPU: a task is a few lines of one sequence, channels of a head or, where heads have few
+// channels, several heads.
 class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
  public:
   static Variable forward(AutogradContext* ctx, const Variable& t, const Variable& x) {
@@ -37,9 +38,9 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
     const int64_t L = x.size(1), n = fast_fft_size(2 * L - 1);
     const auto kernel = kernel_spectrum(t, L, n);
     auto y = torch::empty(x.sizes(), x.options());
-    for_channels(x, n, [&](int64_t s, int64_t h, int64_t c, int64_t w) {
-      const auto product = of(kernel, s, h) * torch::fft::rfft(lines(x, s, h, c, w), n);
-      columns(y, s, h, c, w).copy_(torch::fft::irfft(product, n).narrow(1, 0, L).t());
+    for_lines(x, n, [&](const Part& part) {
+      const auto product = of(kernel, part) * torch::fft::rfft(lines(x, part), n);
+      columns(y, part).copy_(torch::fft::irfft(product, n).narrow(2, 0, L).permute({2, 0, 1}));
     });
     return y;
   }
@@ -62,11 +63,13 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
     const bool by_t = ctx->needs_input_grad(0);
     auto dx = torch::empty(x.sizes(), x.options());
     auto dkernel = torch::zeros({x.size(0), x.size(2), n / 2 + 1}, kernel.options());
-    for_channels(x, n, [&](int64_t s, int64_t h, int64_t c, int64_t w) {
-      const auto g = torch::fft::rfft(lines(dy, s, h, c, w), n);
-      const auto transposed = torch::fft::irfft(of(kernel, s, h).conj() * g, n);
-      columns(dx, s, h, c, w).copy_(transposed.narrow(1, 0, L).t());
-      if (by_t) dkernel[s][h] += (torch::fft::rfft(lines(x, s, h, c, w), n).conj() * g).sum(0);
+    for_lines(x, n, [&](const Part& part) {
+      const auto g = torch::fft::rfft(lines(dy, part), n);
+      const auto transposed = torch::fft::irfft(of(kernel, part).conj() * g, n);
+      columns(dx, part).copy_(transposed.narrow(2, 0, L).permute({2, 0, 1}));
+      if (by_t)
+        dkernel[part.sequence].narrow(0, part.head, part.heads) +=
+            (torch::fft::rfft(lines(x, part), n).conj() * g).sum(1);
     });
     if (!by_t) return {Variable(), dx};
     const auto dt = from_cyclic(torch::fft::irfft(dkernel, n), L);  // (S, H, 2 L - 1)
@@ -82,22 +85,34 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
   }
 
  private:
-  static torch::Tensor of(const torch::Tensor& kernel, int64_t s, int64_t h) {
-    return kernel[kernel.size(0) == 1 ? 0 : s][h];
+  struct Part {
+    int64_t sequence, head, heads, channel, channels;
+  };
+  static torch::Tensor of(const torch::Tensor& kernel, const Part& part) {  // (heads, 1, n / 2 + 1)
+    const auto heads = kernel[kernel.size(0) == 1 ? 0 : part.sequence];
+    return heads.narrow(0, part.head, part.heads).unsqueeze(1);
   }
-  // Channels [c, c + w) of a head: (L, w), and as contiguous lines (w, L).
-  static torch::Tensor columns(const torch::Tensor& x, int64_t s, int64_t h, int64_t c, int64_t w) {
-    return x.select(0, s).select(1, h).narrow(1, c, w);
+  // A part of x: (L, heads, channels), and as contiguous lines (heads, channels, L).
+  static torch::Tensor columns(const torch::Tensor& x, const Part& part) {
+    return x.select(0, part.sequence)
+        .narrow(1, part.head, part.heads)
+        .narrow(2, part.channel, part.channels);
   }
-  static torch::Tensor lines(const torch::Tensor& x, int64_t s, int64_t h, int64_t c, int64_t w) {
-    return columns(x, s, h, c, w).t().contiguous();
+  static torch::Tensor lines(const torch::Tensor& x, const Part& part) {
+    return columns(x, part).permute({1, 2, 0}).contiguous();
   }
   template <class F>
-  static void for_channels(const torch::Tensor& x, int64_t n, F f) {
+  static void for_lines(const torch::Tensor& x, int64_t n, F f) {
     const int64_t H = x.size(2), P = x.size(3), width = std::min(P, fft_batch_size(n));
-    parallel(x.size(0) * H, [&](int64_t task) {
+    // So many lines hide the cost of LibTorch's calls.
+    constexpr int64_t kLines = 32;
+    const int64_t heads = std::clamp(std::min(kLines, fft_batch_size(n)) / P, int64_t{1}, H);
+    const int64_t tasks = (H + heads - 1) / heads;
+    parallel(x.size(0) * tasks, [&](int64_t task) {
       const torch::NoGradGuard no_grad;
-      for (int64_t c = 0; c < P; c += width) f(task / H, task % H, c, std::min(width, P - c));
+      const int64_t h = task % tasks * heads;
+      for (int64_t c = 0; c < P; c += width)
+        f(Part{task / tasks, h, std::min(heads, H - h), c, std::min(width, P - c)});
     });
   }
 };

@@ -36,12 +36,15 @@ struct MixerOptions {
   int64_t tile = 64;
   double dropout = 0;
   bool skip = true;
+  std::string spectrum = "linear";
+  std::string discretisation = "zoh";
+  int64_t grid_width = 14;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     constexpr double inf = std::numeric_limits<double>::infinity();
     v("qk_dim", self.qk_dim, Range{1, 65536}, "width d of a head's queries and keys");
-    v("d_state", self.d_state, Range{1, 65536}, "state size N of a scan (hydra, semiseparable)");
+    v("d_state", self.d_state, Range{1, 65536}, "state size N of a scan or of a state-space model");
     v("groups", self.groups, Range{1, 65536},
       "groups G of heads that share B and C; divides heads");
     v("max_length", self.max_length, Range{1, 1 << 24},
@@ -59,6 +62,12 @@ struct MixerOptions {
     v("dropout", self.dropout, Range{0.0, 0.99},
       "share of attention probabilities dropped in training (attention)");
     v("skip", self.skip, "a causal mixer adds a learned diagonal D");
+    v("spectrum", self.spectrum, Choices{"linear", "inverse", "real"},
+      "initial poles of a diagonal state-space model (s4d, s4nd)");
+    v("discretisation", self.discretisation, Choices{"zoh", "bilinear", "euler"},
+      "how a diagonal state-space model becomes a recurrence (s4d, s4nd)");
+    v("grid_width", self.grid_width, Range{1, 1 << 20},
+      "width of the grid that a sequence fills row by row (s4nd)");
   }
 };
 

@@ -305,7 +305,10 @@ Json later_model_keys() {
     "output_dropout": 0.0,
     "block": {
       "mixer_options": {
-        "skip": true
+        "skip": true,
+        "spectrum": "linear",
+        "discretisation": "zoh",
+        "grid_width": 14
       }
     }
   })");

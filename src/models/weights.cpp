@@ -48,6 +48,9 @@ std::map<std::string, torch::Tensor> named_weights(const torch::nn::Module& mode
 }
 
 bool decays(const std::string& name, const torch::Tensor& parameter) {
+  // Poles of state-space models, and the vectors that belong to them in S4.
+  for (const char* end : {"log_A_real", "A_imag", "kernel.B", "kernel.P"})
+    if (name.ends_with(end)) return false;
   // A_log, dt_bias, D, norms and biases are numbers per head or channel. A bias with more
   // dimensions is vandermonde_di's table of angles, which should not decay either.
   return parameter.dim() >= 2 && !name.ends_with("bias") && !name.ends_with("init_states") &&

@@ -202,13 +202,15 @@ TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
   auto config = nlohmann::ordered_json::parse(contents(folder / "config.json"));
   for (const char* key : {"initial_distribution", "output_dropout"})
     EXPECT_EQ(config["model"].erase(key), 1u) << key;
-  EXPECT_EQ(config["model"]["block"]["mixer_options"].erase("skip"), 1u);
+  for (const char* key : {"skip", "spectrum", "discretisation", "grid_width"})
+    EXPECT_EQ(config["model"]["block"]["mixer_options"].erase(key), 1u) << key;
   const auto file = load_tensors(folder / "model.safetensors");
   save_tensors(folder / "model.safetensors", file.tensors, {{"config", config.dump()}});
   overwrite(folder / "config.json", config.dump());
   const auto options = load_model(folder.path())->options();
   EXPECT_EQ(options.output_dropout, 0);
   EXPECT_TRUE(options.block.mixer_options.skip);
+  EXPECT_EQ(options.block.mixer_options.spectrum, "linear");
 }
 
 // Folders of earlier programs do not say what their outputs mean.

@@ -4,7 +4,7 @@
     write_mixer_case(path, mixer="s4d", options={"d_state": 4}, function=f, x=x, weights={"D": d})
 
 calls f(x, params, weights) -> y in float64 and stores inputs, y and all gradients. It needs only
-torch and numpy. stand_in() and the two einops functions replace packages that the authors' code
+torch and numpy. stand_in() and the einops functions replace packages that the authors' code
 imports but that a plain installation lacks.
 """
 
@@ -126,5 +126,13 @@ def rearrange(tensor, pattern, **sizes):
     return repeat(tensor, pattern, **sizes)
 
 
+def reduce(tensor, pattern, how, **sizes):
+    """einops.reduce, likewise, for "sum" and "mean"."""
+    left, right = pattern.split("->")
+    gone = [name for name in re.findall(r"\w+", left) if name != "1" and name not in re.findall(r"\w+", right)]
+    tensor = rearrange(tensor, left + "->" + " ".join(gone) + " " + right, **sizes)
+    return getattr(torch, how)(tensor, dim=list(range(len(gone)))) if gone else tensor
+
+
 def stand_in_for_einops():
-    stand_in("einops", rearrange=rearrange, repeat=repeat)
+    stand_in("einops", rearrange=rearrange, repeat=repeat, reduce=reduce)

@@ -18,6 +18,11 @@ struct Family {
 // A DFT with a period far longer than the sequence uses another algorithm.
 const std::vector<Family> kFamilies{
     {"fnet", "fnet", 1600},
+    {"gss", "gss", 1600},
+    {"s4", "s4", 1600},
+    {"s4_beyond_its_length", "s4", 400},
+    {"s4d", "s4d", 1600},
+    {"s4d_bidirectional", "s4d_bidirectional", 1600},
     {"toeplitz_dd", "toeplitz_dd", 1600},
     {"toeplitz_di", "toeplitz_di", 1600},
     {"vandermonde_dd", "vandermonde_dd", 1600},

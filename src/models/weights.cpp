@@ -53,7 +53,9 @@ bool decays(const std::string& name, const torch::Tensor& parameter) {
     if (name.ends_with(end)) return false;
   // A_log, dt_bias, D, norms and biases are numbers per head or channel. A bias with more
   // dimensions is vandermonde_di's table of angles, which should not decay either.
+  // s6 has an A_log per state, transnormer an angle theta per channel.
   return parameter.dim() >= 2 && !name.ends_with("bias") && !name.ends_with("init_states") &&
+         !name.ends_with("A_log") && !name.ends_with(".theta") &&
          name.find("position_embeddings") == std::string::npos &&
          name.find("token_type_embeddings") == std::string::npos;
 }

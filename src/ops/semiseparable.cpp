@@ -8,22 +8,19 @@
 namespace hydramix {
 namespace {
 
-// (..., T) -> (..., T, T): sum of l over (j, i] for i >= j, minus infinity above the diagonal. Each
-// entry is the sum of its own terms, so that a huge l at one place does not absorb small ones after
-// it.
-torch::Tensor range_sums(const torch::Tensor& l) {
-  const int64_t T = l.size(-1);
-  const auto ones = torch::ones({T, T}, l.options().dtype(torch::kBool));
-  const auto terms = l.unsqueeze(-1).expand({-1, -1, -1, -1, T}).masked_fill(~ones.tril(-1), 0);
-  return terms.cumsum(-2).masked_fill(~ones.tril(), -std::numeric_limits<double>::infinity());
-}
-
 // (S, L, G, N) -> (S, L, H, N): every head gets its group's vector.
 torch::Tensor per_head(const torch::Tensor& grouped, int64_t H) {
   return grouped.size(2) == H ? grouped : grouped.repeat_interleave(H / grouped.size(2), 2);
 }
 
 }  // namespace
+
+torch::Tensor range_sums(const torch::Tensor& l) {
+  const int64_t T = l.size(-1);
+  const auto ones = torch::ones({T, T}, l.options().dtype(torch::kBool));
+  const auto terms = l.unsqueeze(-1).expand({-1, -1, -1, T}).masked_fill(~ones.tril(-1), 0);
+  return terms.cumsum(-2).masked_fill(~ones.tril(), -std::numeric_limits<double>::infinity());
+}
 
 torch::Tensor flip(const torch::Tensor& t, int64_t dim) { return t.flip({dim}); }
 
@@ -37,7 +34,7 @@ ScanParams ScanParams::flipped() const { return {flip(dt), A, flip(b), flip(c)};
 torch::Tensor semiseparable_matrix(const ScanParams& p) {
   const int64_t H = p.dt.size(2);
   const auto dt = p.dt.permute({0, 2, 1});  // (S, H, L)
-  const auto decay = range_sums((dt * p.A.unsqueeze(1)).unsqueeze(1)).squeeze(1).exp();
+  const auto decay = range_sums(dt * p.A.unsqueeze(1)).exp();
   const auto cb =
       matrix_product(p.c.permute({0, 2, 1, 3}), p.b.permute({0, 2, 3, 1}));  // (S, G, L, L)
   return cb.repeat_interleave(H / cb.size(1), 1) * decay * dt.unsqueeze(2);

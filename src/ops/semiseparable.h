@@ -27,6 +27,11 @@ struct ScanParams {
 // kernels of ops/scan.h are tested.
 torch::Tensor semiseparable_scan_ref(const torch::Tensor& x, const ScanParams& params);
 
+// (S, H, L) -> (S, H, L, L): sum of l over (j, i] for i >= j, minus infinity above the diagonal.
+// Each entry is the sum of its own terms, so that a huge l at one place does not absorb small ones
+// after it.
+torch::Tensor range_sums(const torch::Tensor& l);
+
 // (S, H, L, L), lower triangular.
 torch::Tensor semiseparable_matrix(const ScanParams& params);
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scan with a gate per channel of the keys, as in gated linear attention. Per head, with the
+// state h (N, P) and gates alpha_t = exp(g_t), g_t <= 0:
+//
+//   h_t = diag(alpha_t) h_{t-1} + k_t x_t^T,   y_t = h_t^T q_t
+//   M_ij = sum_n q_in k_jn prod_{m=j+1}^{i} alpha_mn   for i >= j
+//
+// A sequence is cut into chunks, a chunk into blocks of kBlock places. All decays are products of
+// gates over their own range, formed by multiplication, so that a gate of zero is exact:
+//
+//   block I below the diagonal   M = (q * enter) (k * leave)^T, both relative to the start of I
+//   block on the diagonal        row by row, a running product for every pair of places
+//   chunks before                y += (q * enter) h, relative to the start of the chunk
+//
+// The gradient of g_t is the sum of all terms of M that contain alpha_t. Inside a chunk that is a
+// suffix sum of q dq - k dk; terms that reach beyond its end are in <h, dh> at the end.
+#pragma once
+
+#include "kernels/cpu/storage.h"
+
+namespace hydramix::kernels {
+
+struct GatedScanShape {
+  int64_t H, P, N;
+  int64_t tile;  // places of a chunk
+
+  static constexpr int64_t kBlock = 16;
+  // Scratch rows are whole vectors of any instruction set.
+  static int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
+  int64_t state() const { return N * padded(P); }  // of one head
+};
+
+template <typename T>
+struct GatedScanInputs {
+  StridedRows<const T> x;        // (n, H, P)
+  StridedRows<const T> q, k, g;  // (n, H, N)
+};
+
+template <typename T>
+struct GatedScanForward {
+  GatedScanShape shape;
+  GatedScanInputs<T> in;
+  StridedRows<T> y;  // (n, H, P)
+  // (chunks, H, N, padded P): the state that enters each chunk, for the backward pass; or null.
+  T* states = nullptr;
+};
+
+template <typename T>
+struct GatedScanBackward {
+  GatedScanShape shape;
+  GatedScanInputs<T> in;
+  StridedRows<const T> dy;    // (n, H, P)
+  const T* states = nullptr;  // as above; null if every sequence is one chunk
+  StridedRows<T> dx;          // (n, H, P)
+  StridedRows<T> dq, dk, dg;  // (n, H, N)
+};
+
+// The tokens of a sequence, and the number of its first chunk.
+struct GatedScanRange {
+  int64_t begin, end, first_chunk;
+};
+
+// One sequence and head. T is float or double.
+template <typename T>
+void gated_scan_forward(const GatedScanForward<T>& p, const GatedScanRange& range, int64_t head);
+template <typename T>
+void gated_scan_backward(const GatedScanBackward<T>& p, const GatedScanRange& range, int64_t head);
+
+}  // namespace hydramix::kernels

@@ -15,10 +15,13 @@ StateSpaceMixer::StateSpaceMixer(Heads heads, const MixerOptions& o, bool skip) 
                        " is above dt_limit_high = ", o.dt_limit_high, ".");
   A_log = register_parameter("A_log", torch::zeros({heads.H}));
   if (skip) D = register_parameter("D", torch::ones({heads.H}));
-  // dt starts log-uniform in [dt_min, dt_max]; dt_bias is its inverse softplus.
-  const auto log_dt = torch::rand({heads.H}) * std::log(o.dt_max / o.dt_min) + std::log(o.dt_min);
+  dt_bias = register_parameter("dt_bias", initial_dt_bias(heads.H, o));
+}
+
+torch::Tensor initial_dt_bias(int64_t H, const MixerOptions& o) {
+  const auto log_dt = torch::rand({H}) * std::log(o.dt_max / o.dt_min) + std::log(o.dt_min);
   const auto dt = log_dt.exp().clamp_min(o.dt_init_floor);
-  dt_bias = register_parameter("dt_bias", dt + torch::log(-torch::expm1(-dt)));
+  return dt + torch::log(-torch::expm1(-dt));
 }
 
 void check_groups(Heads heads, const MixerOptions& o) {

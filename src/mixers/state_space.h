@@ -54,6 +54,10 @@ class StateSpaceMixer : public Mixer {
   torch::Tensor A_log, dt_bias, D;  // (H) each; D is undefined without a skip
 };
 
+// (H): the inverse softplus of steps that are log-uniform in [dt_min, dt_max] and at least
+// dt_init_floor.
+torch::Tensor initial_dt_bias(int64_t H, const MixerOptions& options);
+
 // For mixers with groups of b and c: throws UsageError unless the number of groups divides the
 // number of heads.
 void check_groups(Heads heads, const MixerOptions& options);

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/selective_scan.h"
+
+#include <cmath>
+
+#include "kernels/cpu/selective_scan.h"
+#include "ops/cpu/rows.h"
+#include "ops/parallel.h"
+
+namespace hydramix::on_cpu {
+namespace {
+
+using torch::Tensor;
+
+// How a call is cut into sequences and chunks.
+struct SelectiveChunkRanges {
+  kernels::SelectiveShape shape;
+  std::vector<kernels::SelectiveRange> sequences;
+  int64_t count = 0;
+  bool several = false;  // chunks in some sequence
+
+  explicit SelectiveChunkRanges(const SelectiveScanCall& call) {
+    // The states and gradients of a chunk of this length stay in the L2 cache.
+    constexpr int64_t kLongest = 32;
+    const int64_t tile = std::min(call.tile, kLongest);
+    shape = {call.x.size(1), call.params.A.size(1), tile};
+    const auto& offsets = call.sequences.offsets();
+    for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+      const int64_t length = offsets[s + 1] - offsets[s];
+      sequences.push_back({static_cast<int64_t>(s), offsets[s], offsets[s + 1], count});
+      count += (length + tile - 1) / tile;
+      several = several || length > tile;
+    }
+  }
+
+  // Calls f(sequence, task) in parallel.
+  template <class F>
+  void run(F&& f) const {
+    const int64_t tasks = shape.tasks();
+    parallel(static_cast<int64_t>(sequences.size()) * tasks,
+             [&](int64_t i) { f(sequences[static_cast<std::size_t>(i / tasks)], i % tasks); });
+  }
+};
+
+// A / log(2) (N, padded C) and D (padded C), zero after the channels, 64-byte aligned as LibTorch
+// allocates.
+struct SelectiveWeights {
+  Tensor A, D;
+
+  SelectiveWeights(const SelectiveScanCall& call, const kernels::SelectiveShape& s)
+      : A(torch::zeros({s.N, s.padded()}, call.x.options())),
+        D(torch::zeros({s.padded()}, call.x.options())) {
+    A.narrow(1, 0, s.C).copy_(call.params.A.t() * M_LOG2E);
+    D.narrow(0, 0, s.C).copy_(call.params.D);
+  }
+};
+
+template <typename T>
+kernels::SelectiveInputs<T> selective_inputs(const SelectiveScanCall& call,
+                                             const SelectiveWeights& weights) {
+  return {rows_of<const T>(call.x),        rows_of<const T>(call.params.dt),
+          rows_of<const T>(call.params.b), rows_of<const T>(call.params.c),
+          weights.A.data_ptr<T>(),         weights.D.data_ptr<T>()};
+}
+
+template <class F>
+auto dispatch_selective(const Tensor& t, F&& f) {
+  return t.scalar_type() == torch::kFloat64 ? f(double{}) : f(float{});
+}
+
+// (parts, ...) -> (...), part by part: the order of the sum is fixed.
+Tensor sum_of_parts(const Tensor& parts) {
+  auto sum = parts[0].clone();
+  for (int64_t i = 1; i < parts.size(0); ++i) sum.add_(parts[i]);
+  return sum;
+}
+
+}  // namespace
+
+Tensor selective_scan_forward(const SelectiveScanCall& call, const Tensor& y, bool gradients) {
+  const SelectiveChunkRanges chunks(call);
+  const auto& s = chunks.shape;
+  const SelectiveWeights weights(call, s);
+  Tensor states;
+  if (gradients && chunks.several)
+    states = torch::empty({chunks.count, s.N, s.padded()}, call.x.options());
+  dispatch_selective(call.x, [&](auto tag) {
+    using T = decltype(tag);
+    const kernels::SelectiveForward<T> p{s, selective_inputs<T>(call, weights), rows_of<T>(y),
+                                         states.defined() ? states.data_ptr<T>() : nullptr};
+    chunks.run(
+        [&](const auto& range, int64_t i) { kernels::selective_scan_forward<T>(p, range, i); });
+  });
+  return states;
+}
+
+SelectiveScanParams selective_scan_backward(const SelectiveScanCall& call, const Tensor& states,
+                                            const Tensor& dy, const Tensor& dx) {
+  const SelectiveChunkRanges chunks(call);
+  const auto& s = chunks.shape;
+  const SelectiveWeights weights(call, s);
+  const auto options = call.x.options();
+  const int64_t n = call.x.size(0), count = call.sequences.count();
+  const auto ddt = torch::empty({n, s.C}, options);
+  const auto db = torch::empty({s.tasks(), n, s.N}, options), dc = torch::empty_like(db);
+  const auto dA = torch::empty({count, s.N, s.padded()}, options);
+  const auto dD = torch::empty({count, s.padded()}, options);
+  dispatch_selective(call.x, [&](auto tag) {
+    using T = decltype(tag);
+    const kernels::SelectiveBackward<T> p{
+        .shape = s,
+        .in = selective_inputs<T>(call, weights),
+        .dy = rows_of<const T>(dy),
+        .states = states.defined() ? states.data_ptr<T>() : nullptr,
+        .dx = rows_of<T>(dx),
+        .ddt = rows_of<T>(ddt),
+        .db = db.data_ptr<T>(),
+        .dc = dc.data_ptr<T>(),
+        .dA = dA.data_ptr<T>(),
+        .dD = dD.data_ptr<T>(),
+        .n = n};
+    chunks.run(
+        [&](const auto& range, int64_t i) { kernels::selective_scan_backward<T>(p, range, i); });
+  });
+  const auto of_weights = [&](const Tensor& t) { return ordered_sum(t).to(options.dtype()); };
+  return {ddt, of_weights(dA.flatten(1)).view({s.N, s.padded()}).narrow(1, 0, s.C).t(),
+          sum_of_parts(db), sum_of_parts(dc), of_weights(dD).narrow(0, 0, s.C)};
+}
+
+}  // namespace hydramix::on_cpu

@@ -51,6 +51,31 @@ TEST(SelectiveStateSpace, WithEqualDecaysIsMamba2) {
   expect_close(s6.mixer->materialize(p, L), ssd.mixer->materialize(reordered, L), 1e-12, "matrix");
 }
 
+// Without data dependence it is a convolution: toeplitz_di with that kernel, zero above the
+// diagonal.
+TEST(SelectiveStateSpace, WithConstantStepBAndCIsAToeplitzMatrix) {
+  const int64_t H = 3, N = 4, L = 20;
+  const test::CaseSizes sizes{
+      .B = 1, .L = L, .heads = {H, 2}, .options = {.d_state = N, .max_length = L}};
+  const auto s6 = random_case("s6", sizes, torch::kFloat64, 59);
+  const auto toeplitz = random_case("toeplitz_di", sizes, torch::kFloat64, 59);
+  torch::NoGradGuard no_grad;
+  const auto p = s6.params.narrow(1, 0, 1);  // of one token
+  auto w = s6.mixer->named_parameters();
+  const auto dt = torch::softplus(p[0][0].narrow(0, 0, H) + w["dt_proj.bias"]).unsqueeze(1);
+  const auto b = p[0][0].narrow(0, H, N), c = p[0][0].narrow(0, H + N, N);
+  auto kernel = torch::zeros({H, 2 * L - 1}, torch::kFloat64);  // lag -(L - 1) first
+  for (int64_t lag = 0; lag < L; ++lag) {
+    const auto powers = torch::exp(-static_cast<double>(lag) * dt * w["A_log"].exp());  // (H, N)
+    kernel.select(1, L - 1 + lag).copy_((dt * powers * b * c).sum(1));
+  }
+  kernel.select(1, L - 1).add_(w["D"] - 1);  // toeplitz_di has the identity on its diagonal
+  toeplitz.mixer->named_parameters()["conv_params"].copy_(kernel * 2 *
+                                                          std::sqrt(static_cast<double>(L)));
+  expect_close(s6.mixer->mix(s6.x, p.expand({1, L, -1})),
+               toeplitz.mixer->mix(s6.x, toeplitz.params), 1e-12, "a convolution");
+}
+
 TEST(SelectiveStateSpace, StartsAsPublished) {
   torch::manual_seed(3);
   const auto mixer = make_mixer("s6", {96, 1}, {.d_state = 16});

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct MixerOptions {
   std::string spectrum = "linear";
   std::string discretisation = "zoh";
   int64_t grid_width = 14;
+  int64_t projected_length = 128;
+  int64_t kaleidoscope_width = 1, kaleidoscope_expansion = 1;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -50,7 +53,8 @@ struct MixerOptions {
     v("max_length", self.max_length, Range{1, 1 << 24},
       "longest sequence of a data-independent mixer; sets the scale of the others");
     v("token_hidden", self.token_hidden, Range{0, 1 << 24},
-      "inner width of mlp_mixer's matrix W2 gelu(W1); 0: one free matrix");
+      "inner width of mlp_mixer's matrix W2 gelu(W1), 0: one free matrix; of mlp_mixer_nonlinear, "
+      "0: max_length");
     v("learn_initial_states", self.learn_initial_states,
       "hydra starts its scans in a learned state");
     v("dt_min", self.dt_min, Range{1e-12, 1e12}, "smallest step dt at initialisation");
@@ -68,6 +72,12 @@ struct MixerOptions {
       "how a diagonal state-space model becomes a recurrence (s4d, s4nd)");
     v("grid_width", self.grid_width, Range{1, 1 << 20},
       "width of the grid that a sequence fills row by row (s4nd)");
+    v("projected_length", self.projected_length, Range{1, 1 << 20},
+      "length to which linformer projects keys and values");
+    v("kaleidoscope_width", self.kaleidoscope_width, Range{1, 64},
+      "number of factors BB* of a kaleidoscope matrix");
+    v("kaleidoscope_expansion", self.kaleidoscope_expansion, Range{1, 64},
+      "size of these factors, in multiples of kaleidoscope's own; a power of two");
   }
 };
 
@@ -94,6 +104,10 @@ struct MixerInfo {
   bool dropout = false;         // drops entries of M in training (MixerOptions::dropout)
   bool packed = false;          // has kernels for packed sequences (packed_product)
   bool flat_weights = false;    // published weight names have no prefix "matrix_mixer."
+  bool linear = true;           // mix() multiplies by a matrix; a baseline may be no matrix
+  std::optional<bool> paper_aligned = {};  // the tick of table 1 for the method of this name
+  std::string paper_difference = {};       // why sequence_aligned differs from that tick
+  std::string choose = {};                 // when to choose it: one sentence
 };
 
 // The shape of the rows that matrix() and product() work on (see layout.h), and their arithmetic.
@@ -138,7 +152,7 @@ class Mixer : public torch::nn::Module {
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& params, const Layout& layout = {},
                     const DropoutKey& dropout = {}) const;
   // -> (B or 1, branches H, L, L): the matrix that mix() applies, computed from its definition,
-  // without dropout.
+  // without dropout. Throws UsageError if mix() is no matrix (MixerInfo::linear).
   torch::Tensor materialize(const torch::Tensor& params, int64_t L) const;
   // -> (S or 1, branches H, L', L'): the same for the rows of a layout, zero outside a sequence.
   torch::Tensor materialize(const torch::Tensor& params, int64_t L, const Layout& layout) const;
@@ -147,8 +161,9 @@ class Mixer : public torch::nn::Module {
   torch::Tensor initial_response(const torch::Tensor& params, const Layout& layout = {}) const;
 
  protected:
-  // params: (S, L, params_width) in rows.options, zero at padding.
-  virtual torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const = 0;
+  // params: (S, L, params_width) in rows.options, zero at padding. Every mixer that is a matrix
+  // overrides it (MixerInfo::linear).
+  virtual torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const;
   // x: (S, L, H, P), zero at padding. The default is the dense product.
   virtual torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                                 const Rows& rows) const;

@@ -41,19 +41,20 @@ inline torch::Tensor mm_to_float32(const torch::Tensor& a, const torch::Tensor& 
 
 // Softmax attention by LibTorch's kernels, which do not build the matrix on a GPU. Needs LibTorch
 // 2.1, whose kernels take a scale. q, k, v (S, H, L, P); mask, broadcast to (S, H, L, L), true
-// where a key counts, or undefined.
+// where a key counts, or undefined. If `causal`, query i sees the keys up to i and mask is
+// undefined.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
 constexpr bool kHasFusedAttention = true;
 inline torch::Tensor fused_attention(const torch::Tensor& q, const torch::Tensor& k,
-                                     const torch::Tensor& v, const torch::Tensor& mask,
+                                     const torch::Tensor& v, const torch::Tensor& mask, bool causal,
                                      double scale) {
-  if (!mask.defined()) return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, scale);
+  if (!mask.defined()) return at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal, scale);
   return at::scaled_dot_product_attention(q, k, v, mask, 0.0, false, scale);
 }
 #else
 constexpr bool kHasFusedAttention = false;
 inline torch::Tensor fused_attention(const torch::Tensor&, const torch::Tensor&,
-                                     const torch::Tensor&, const torch::Tensor&, double) {
+                                     const torch::Tensor&, const torch::Tensor&, bool, double) {
   return {};
 }
 #endif

@@ -64,6 +64,7 @@ double verify_mixer(const std::string& name, const BlockOptions& options, const 
     return fast->mix(v, p, layout);
   };
   const auto dense = [&](const torch::Tensor& v, const torch::Tensor& p) {
+    if (!exact->info().linear) return exact->mix(v, p, layout);  // there is no matrix
     const auto M = exact->materialize(p, v.size(1), layout);
     return layout.from_rows(dense_apply(M, layout.to_rows(v)));
   };

@@ -83,20 +83,22 @@ class Mult : public Concat {
   }
 };
 
-HYDRAMIX_REGISTER_MIXER("add", Add, .matrix_class = "Quasiseparable, bound diagonal",
-                        .formula = "SS_f + SS_b + D: diagonal c_i b_i of both directions",
-                        .cost = "O(L)", .source = "Goel et al. 2022 (SaShiMi)",
-                        .sequence_aligned = true, .packed = true);
+HYDRAMIX_REGISTER_MIXER(
+    "add", Add, .matrix_class = "Quasiseparable, bound diagonal",
+    .formula = "SS_f + SS_b + D: diagonal c_i b_i of both directions", .cost = "O(L)",
+    .source = "Goel et al. 2022 (SaShiMi)", .sequence_aligned = true, .packed = true,
+    .choose = "To compare with the sum of two scans; hydra holds each of its matrices.");
 
 HYDRAMIX_REGISTER_MIXER("mult", Mult, .matrix_class = "Semiseparable, two",
                         .formula = "(SS_f + D) x times (SS_b + D) x, entry by entry",
                         .cost = "O(L)", .source = "Wang et al. 2022 (BiGS)",
-                        .sequence_aligned = true, .packed = true);
+                        .sequence_aligned = true, .packed = true,
+                        .choose = "To compare with the product of two scans (BiGS).");
 
 HYDRAMIX_REGISTER_MIXER("concat", Concat, .matrix_class = "Semiseparable, two",
                         .formula = "[(SS_f + D) x, (SS_b + D) x]", .cost = "O(L)",
                         .source = "Wang et al. 2022 (BiGS)", .sequence_aligned = true,
-                        .packed = true);
+                        .packed = true, .choose = "To compare with two scans side by side (BiGS).");
 
 }  // namespace
 }  // namespace hydramix

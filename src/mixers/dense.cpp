@@ -75,11 +75,18 @@ class MlpMixer : public Mixer {
 
 HYDRAMIX_REGISTER_MIXER("dense", Dense, .matrix_class = "Dense", .formula = "m_ij",
                         .cost = "O(L^2)", .source = "Hydra, Hwang et al. 2024, table 2",
-                        .extendable = false);
+                        .extendable = false, .paper_aligned = false,
+                        .choose =
+                            "As a bound on what any linear mixer of one short, fixed length can "
+                            "learn: every entry is free.");
 
 HYDRAMIX_REGISTER_MIXER("mlp_mixer", MlpMixer, .matrix_class = "Dense",
                         .formula = "m_ij, one matrix for all heads", .cost = "O(L^2)",
-                        .source = "MLP-Mixer, Tolstikhin et al. 2021", .extendable = false);
+                        .source = "MLP-Mixer, Tolstikhin et al. 2021", .extendable = false,
+                        .paper_aligned = false,
+                        .choose =
+                            "To compare with MLP-Mixer as the Hydra paper reads it: one free "
+                            "matrix for all heads, at one fixed length.");
 
 }  // namespace
 }  // namespace hydramix

@@ -94,24 +94,29 @@ class LinearAttention : public LinearAttentionUnnormalized {
   }
 };
 
-HYDRAMIX_REGISTER_MIXER("low_rank_di", LowRankDi, .matrix_class = "Low-rank",
-                        .formula = "q_i . k_j", .cost = "O(L)",
-                        .source = "Hydra, Hwang et al. 2024, section 2.3: W_Q W_K^T",
-                        .extendable = false);
+HYDRAMIX_REGISTER_MIXER(
+    "low_rank_di", LowRankDi, .matrix_class = "Low-rank", .formula = "q_i . k_j", .cost = "O(L)",
+    .source = "Hydra, Hwang et al. 2024, section 2.3: W_Q W_K^T", .extendable = false,
+    .choose = "To reproduce table 2 of the Hydra paper: a learned matrix of rank d.");
 
-HYDRAMIX_REGISTER_MIXER("low_rank_dd", LowRankDd, .matrix_class = "Low-rank",
-                        .formula = "q_i . k_j", .cost = "O(L)",
-                        .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true);
+HYDRAMIX_REGISTER_MIXER(
+    "low_rank_dd", LowRankDd, .matrix_class = "Low-rank", .formula = "q_i . k_j", .cost = "O(L)",
+    .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true,
+    .choose = "To reproduce table 2 of the Hydra paper: queries and keys without a softmax.");
 
-HYDRAMIX_REGISTER_MIXER("linear_attention", LinearAttention, .matrix_class = "Low-rank",
-                        .formula = "phi(q_i) . phi(k_j) / sum_m phi(q_i) . phi(k_m)",
-                        .cost = "O(L)", .source = "Linear attention, Katharopoulos et al. 2020",
-                        .sequence_aligned = true, .row_normalized = true);
+HYDRAMIX_REGISTER_MIXER(
+    "linear_attention", LinearAttention, .matrix_class = "Low-rank",
+    .formula = "phi(q_i) . phi(k_j) / sum_m phi(q_i) . phi(k_m)", .cost = "O(L)",
+    .source = "Linear attention, Katharopoulos et al. 2020", .sequence_aligned = true,
+    .row_normalized = true, .paper_aligned = true,
+    .choose =
+        "For queries and keys at linear cost, where the distance between tokens does not matter.");
 
-HYDRAMIX_REGISTER_MIXER("linear_attention_unnormalized", LinearAttentionUnnormalized,
-                        .matrix_class = "Low-rank", .formula = "phi(q_i) . phi(k_j), phi = elu + 1",
-                        .cost = "O(L)", .source = "Linear attention, Katharopoulos et al. 2020",
-                        .sequence_aligned = true);
+HYDRAMIX_REGISTER_MIXER(
+    "linear_attention_unnormalized", LinearAttentionUnnormalized, .matrix_class = "Low-rank",
+    .formula = "phi(q_i) . phi(k_j), phi = elu + 1", .cost = "O(L)",
+    .source = "Linear attention, Katharopoulos et al. 2020", .sequence_aligned = true,
+    .choose = "As linear_attention, where a norm after the mixer makes the normaliser needless.");
 
 }  // namespace
 }  // namespace hydramix

@@ -52,6 +52,11 @@ torch::Tensor Mixer::derive(const torch::Tensor& projected, const torch::Tensor&
   return projected;
 }
 
+torch::Tensor Mixer::matrix(const torch::Tensor&, const Rows&) const {
+  throw Error(info().name +
+              ": has no matrix(). Override it, or register the mixer with `.linear = false`.");
+}
+
 torch::Tensor Mixer::product(const torch::Tensor& x, const torch::Tensor& params,
                              const Rows& rows) const {
   return dense_apply(matrix(params, rows), x);
@@ -164,6 +169,8 @@ torch::Tensor Mixer::materialize(const torch::Tensor& params, int64_t L) const {
 torch::Tensor Mixer::materialize(const torch::Tensor& params, int64_t L,
                                  const Layout& layout) const {
   const std::string who = info().name + ": materialize";
+  HYDRAMIX_CHECK_USAGE(info().linear, who, ": this mixer is no matrix; it is not linear in x (",
+                       info().formula, "). Use mix(), or a mixer that is a matrix.");
   check_params(who, params, L, layout);
   check_weights_finite(info().name, *this);
   const Rows rows = rows_of(params, layout);

@@ -68,10 +68,11 @@ class Monarch : public Mixer {
   torch::Tensor right;  // (H, a, b, b): R, a blocks
 };
 
-HYDRAMIX_REGISTER_MIXER("monarch", Monarch, .matrix_class = "Monarch",
-                        .formula = "L[i_2][i_1, j_1] R[j_1][i_2, j_2], i = i_1 b + i_2",
-                        .cost = "O(L^1.5)", .source = "Monarch, Dao et al. 2022",
-                        .extendable = false);
+HYDRAMIX_REGISTER_MIXER(
+    "monarch", Monarch, .matrix_class = "Monarch",
+    .formula = "L[i_2][i_1, j_1] R[j_1][i_2, j_2], i = i_1 b + i_2", .cost = "O(L^1.5)",
+    .source = "Monarch, Dao et al. 2022", .extendable = false, .paper_aligned = false,
+    .choose = "For a structured matrix of one fixed length as two batched dense products.");
 
 }  // namespace
 }  // namespace hydramix

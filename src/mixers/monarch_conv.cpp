@@ -57,9 +57,11 @@ class MonarchConv : public Mixer {
   torch::Tensor kernel;  // (H, 2 max_length - 1), lag -(max_length - 1) first
 };
 
-HYDRAMIX_REGISTER_MIXER("monarch_conv", MonarchConv, .matrix_class = "Toeplitz",
-                        .formula = "t_{i-j}, by a Monarch DFT", .cost = "O(L^1.5)",
-                        .source = "Monarch Mixer, Fu et al. 2023", .extendable = false);
+HYDRAMIX_REGISTER_MIXER(
+    "monarch_conv", MonarchConv, .matrix_class = "Toeplitz", .formula = "t_{i-j}, by a Monarch DFT",
+    .cost = "O(L^1.5)", .source = "Monarch Mixer, Fu et al. 2023", .extendable = false,
+    .paper_aligned = false,
+    .choose = "To compare with Monarch Mixer: a long convolution learned by lag.");
 
 }  // namespace
 }  // namespace hydramix

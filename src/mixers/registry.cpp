@@ -69,6 +69,12 @@ std::vector<std::string> causal_mixer_names() {
   return names;
 }
 
+std::vector<std::string> matrix_mixer_names() {
+  auto names = mixer_names();
+  std::erase_if(names, [](const std::string& name) { return !mixer_info(name).linear; });
+  return names;
+}
+
 const MixerInfo& mixer_info(const std::string& name) { return find(name).info; }
 
 std::shared_ptr<Mixer> make_mixer(const std::string& name, Heads heads,

@@ -47,7 +47,8 @@ class Semiseparable : public StateSpaceMixer {
 HYDRAMIX_REGISTER_MIXER("semiseparable", Semiseparable, .matrix_class = "Semiseparable",
                         .formula = "c_i A_{i:j} b_j for i >= j", .cost = "O(L)",
                         .source = "Mamba-2 (SSD), Dao & Gu 2024", .sequence_aligned = true,
-                        .causal = true, .packed = true);
+                        .causal = true, .packed = true, .paper_aligned = true,
+                        .choose = "For causal models: the mixer of Mamba-2, at linear cost.");
 
 }  // namespace
 }  // namespace hydramix

@@ -77,11 +77,17 @@ class ToeplitzDd : public Toeplitz {
 
 HYDRAMIX_REGISTER_MIXER("toeplitz_di", ToeplitzDi, .matrix_class = "Toeplitz", .formula = "t_{i-j}",
                         .cost = "O(L log L)", .source = "Hydra, Hwang et al. 2024, table 2",
-                        .extendable = false);
+                        .extendable = false,
+                        .choose =
+                            "For one fixed length at which only the distance between tokens "
+                            "matters; the best data-independent family of table 2.");
 
 HYDRAMIX_REGISTER_MIXER("toeplitz_dd", ToeplitzDd, .matrix_class = "Toeplitz",
                         .formula = "t_{i-j}, t_k and t_{-k} from token k", .cost = "O(L log L)",
-                        .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true);
+                        .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true,
+                        .choose =
+                            "To reproduce table 2 of the Hydra paper: a long convolution whose "
+                            "kernel comes from the tokens.");
 
 }  // namespace
 }  // namespace hydramix

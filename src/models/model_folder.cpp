@@ -308,7 +308,10 @@ Json later_model_keys() {
         "skip": true,
         "spectrum": "linear",
         "discretisation": "zoh",
-        "grid_width": 14
+        "grid_width": 14,
+        "projected_length": 128,
+        "kaleidoscope_width": 1,
+        "kaleidoscope_expansion": 1
       }
     }
   })");

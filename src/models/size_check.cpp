@@ -15,6 +15,12 @@ void check_size(const BlockOptions& block, double rows, double layers, double he
   const auto d_model = static_cast<double>(block.d_model), P = static_cast<double>(m.max_length);
   double least = d_model * (rows + layers * 3 * static_cast<double>(heads.channels()));
   if (block.mixer == "dense") least += layers * static_cast<double>(heads.H) * P * P;
+  if (block.mixer == "linformer") least += 2 * layers * P * static_cast<double>(m.projected_length);
+  if (block.mixer == "mlp_mixer_nonlinear")
+    least += 2 * layers * P * (m.token_hidden == 0 ? P : static_cast<double>(m.token_hidden));
+  if (block.mixer == "kaleidoscope")
+    least += 4 * layers * static_cast<double>(heads.H) * P *
+             static_cast<double>(m.kaleidoscope_width * m.kaleidoscope_expansion);
   const auto largest = static_cast<double>(std::max({m.d_state, m.qk_dim, block.d_conv}));
   const bool by_place = !mixer_info(block.mixer).extendable && block.mixer != "vandermonde_dft";
   HYDRAMIX_CHECK(least <= held && largest <= held && (!by_place || P <= held), origin,

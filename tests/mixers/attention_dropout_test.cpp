@@ -35,7 +35,7 @@ TEST_P(AttentionDropout, ScalesAndDropsTheProbabilities) {
     const auto c = random_case(GetParam(), dropping(2, L), torch::kFloat64, 1);
     // The identity of the paper's ablation is a residual, not a probability.
     auto identity = torch::eye(L, torch::kFloat64);
-    if (GetParam() == "attention") identity.zero_();
+    if (GetParam() == "attention" || GetParam() == "attention_causal") identity.zero_();
     const auto probabilities = c.mixer->materialize(c.params, L) - identity;
     const auto M = probabilities * keep_entries(key, 4, L, kShare) / (1 - kShare) + identity;
     expect_close(c.mixer->mix(c.x, c.params, {}, key), dense_apply(M, c.x), 1e-12,
@@ -140,8 +140,8 @@ INSTANTIATE_TEST_SUITE_P(All, AttentionDropout, ::testing::ValuesIn(dropping_mix
                          test::parameter_name);
 
 TEST(MixerDropout, SoftmaxAttentionAloneReadsIt) {
-  EXPECT_EQ(dropping_mixers(),
-            (std::vector<std::string>{"attention", "attention_dd", "attention_di"}));
+  EXPECT_EQ(dropping_mixers(), (std::vector<std::string>{"attention", "attention_causal",
+                                                         "attention_dd", "attention_di"}));
   for (const auto& name : mixer_names()) {
     if (mixer_info(name).dropout) continue;
     auto sizes = dropping(2, 9);

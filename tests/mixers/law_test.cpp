@@ -109,7 +109,8 @@ TEST_P(MixerLaw, TakesCudaTensorsWhereThereIsACudaDevice) {
   expect_close(c.mixer->mix(x, params, layout).cpu(), padded, 1e-12, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MixerLaw, ::testing::ValuesIn(mixer_names()), test::parameter_name);
+INSTANTIATE_TEST_SUITE_P(All, MixerLaw, ::testing::ValuesIn(matrix_mixer_names()),
+                         test::parameter_name);
 
 }  // namespace
 }  // namespace hydramix

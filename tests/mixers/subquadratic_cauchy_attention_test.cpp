@@ -148,8 +148,8 @@ TEST_P(SubquadraticPositive, TakesCudaTensorsWhereThereIsACudaDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SubquadraticPositive,
-                         ::testing::Values("cauchy_di", "cauchy_dd", "attention_di",
-                                           "attention_dd"),
+                         ::testing::Values("cauchy_di", "cauchy_dd", "attention_di", "attention_dd",
+                                           "attention_causal"),
                          test::parameter_name);
 
 // Nodes from 1e-8 to e^80, the most that float32 can have: a sum of 200 exponentials.

@@ -355,7 +355,8 @@ TEST_P(Alignment, TheTileDoesNotMatter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Alignment, ::testing::ValuesIn(mixer_names()), test::parameter_name);
+INSTANTIATE_TEST_SUITE_P(All, Alignment, ::testing::ValuesIn(matrix_mixer_names()),
+                         test::parameter_name);
 
 }  // namespace
 }  // namespace hydramix

@@ -14,11 +14,12 @@ struct AttentionCase {
   torch::Tensor q, k;   // (S or 1, H, L, d)
   torch::Tensor x;      // (S, L, H, P)
   torch::Tensor valid;  // (S, L) or undefined
+  bool causal = false;
 };
 
 struct AttentionSizes {
   int64_t S = 2, H = 2, L = 5, d = 3, P = 4;
-  bool shared = false, padded = false;
+  bool shared = false, padded = false, causal = false;
   double scale = 1;  // of q and k
 };
 
@@ -27,7 +28,8 @@ AttentionCase random_heads(const AttentionSizes& n, torch::ScalarType dtype) {
   const auto head = [&] {
     return (n.scale * torch::randn({n.shared ? 1 : n.S, n.H, n.L, n.d}, exact)).to(dtype);
   };
-  AttentionCase c{head(), head(), torch::randn({n.S, n.L, n.H, n.P}, exact).to(dtype), {}};
+  AttentionCase c{
+      head(), head(), torch::randn({n.S, n.L, n.H, n.P}, exact).to(dtype), {}, n.causal};
   if (n.padded) {
     // Row 0 is full; row 1 has a single token, the last one, so there is no running maximum before
     // it.
@@ -41,10 +43,17 @@ torch::Tensor dense(const AttentionCase& c) {
   auto z = torch::matmul(c.q, c.k.transpose(2, 3)) / std::sqrt(static_cast<double>(c.q.size(3)));
   if (c.valid.defined())
     z = z.masked_fill(~c.valid.unsqueeze(1).unsqueeze(2), -std::numeric_limits<double>::infinity());
+  if (c.causal) {
+    const auto i = torch::arange(z.size(2));
+    z = z.masked_fill(i > i.unsqueeze(1), -std::numeric_limits<double>::infinity());
+  }
   return dense_apply(z.softmax(-1), c.x);
 }
 
-torch::Tensor fast(const AttentionCase& c) { return softmax_attention(c.q, c.k, c.x, c.valid); }
+torch::Tensor fast(const AttentionCase& c) {
+  return c.causal ? causal_softmax_attention(c.q, c.k, c.x)
+                  : softmax_attention(c.q, c.k, c.x, c.valid);
+}
 
 // On the CPU tiles have 256 queries and 512 keys.
 const std::vector<int64_t> kLengths{1, 2, 31, 255, 256, 257, 511, 512, 513, 1031};
@@ -52,11 +61,12 @@ const std::vector<int64_t> kLengths{1, 2, 31, 255, 256, 257, 511, 512, 513, 1031
 TEST(SoftmaxAttention, EqualsTheMatrixWithGradientsAtEveryLength) {
   torch::manual_seed(1);
   for (const bool shared : {false, true})
-    for (const bool padded : {false, true})
+    for (const std::string kind : {"plain", "padded", "causal"})
       for (const int64_t L : kLengths) {
-        const auto what =
-            "L = " + std::to_string(L) + (shared ? ", shared" : "") + (padded ? ", padded" : "");
-        auto c = random_heads({.L = L, .shared = shared, .padded = padded}, torch::kFloat64);
+        const auto what = kind + ", L = " + std::to_string(L) + (shared ? ", shared" : "");
+        auto c = random_heads(
+            {.L = L, .shared = shared, .padded = kind == "padded", .causal = kind == "causal"},
+            torch::kFloat64);
         for (auto* t : {&c.q, &c.k, &c.x}) t->requires_grad_();
         const auto y = fast(c), expected = dense(c), dy = torch::randn_like(c.x);
         // Sums of up to 1031 terms whose weights add up to one.

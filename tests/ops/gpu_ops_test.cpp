@@ -276,7 +276,7 @@ TEST_F(GpuEmbedding, AwkwardShapes) {
 
 struct AttentionSizes {
   int64_t S, H, L, d, P;
-  bool shared = false, padded = false;
+  bool shared = false, padded = false, causal = false;
 };
 
 Operation attention(const AttentionSizes& z) {
@@ -291,12 +291,18 @@ Operation attention(const AttentionSizes& z) {
   op.inputs = {{"q", normal({rows, z.H, z.L, z.d})},
                {"k", normal({rows, z.H, z.L, z.d})},
                {"x", normal({z.S, z.L, z.H, z.P})}};
-  op.run = [=](const Tensors& in) { return softmax_attention(in[0], in[1], in[2], valid(in[2])); };
+  op.run = [=](const Tensors& in) {
+    return z.causal ? causal_softmax_attention(in[0], in[1], in[2])
+                    : softmax_attention(in[0], in[1], in[2], valid(in[2]));
+  };
   op.naive = [=](const Tensors& in) {
     auto logits = torch::matmul(in[0], in[1].transpose(2, 3)) / std::sqrt(static_cast<double>(z.d));
     const auto keys = valid(in[2]);
     if (keys.defined())
       logits = logits.masked_fill(~keys.unsqueeze(1).unsqueeze(2),
+                                  -std::numeric_limits<double>::infinity());
+    if (z.causal)
+      logits = logits.masked_fill(torch::ones_like(logits[0][0], torch::kBool).triu(1),
                                   -std::numeric_limits<double>::infinity());
     return torch::matmul(logits.softmax(-1), in[2].permute({0, 2, 1, 3})).permute({0, 2, 1, 3});
   };
@@ -304,7 +310,7 @@ Operation attention(const AttentionSizes& z) {
 }
 
 TEST_F(GpuAttention, AwkwardSizes) {
-  for (const bool padded : {false, true})
+  for (const std::string kind : {"plain", "padded", "causal"})
     for (const bool shared : {false, true})
       for (const AttentionSizes& z : {AttentionSizes{2, 2, 1, 16, 64},
                                       {3, 2, 127, 16, 64},
@@ -312,17 +318,18 @@ TEST_F(GpuAttention, AwkwardSizes) {
                                       {2, 1, 257, 80, 64},
                                       {5, 2, 61, 13, 7}}) {
         auto sizes = z;
-        sizes.padded = padded;
+        sizes.padded = kind == "padded";
+        sizes.causal = kind == "causal";
         sizes.shared = shared;
         expect_exact_in_both(attention(sizes),
-                             "S, H, L, d, P: " + described({z.S, z.H, z.L, z.d, z.P}) +
-                                 (padded ? ", padded" : "") + (shared ? ", shared" : ""));
+                             kind + ", S, H, L, d, P: " + described({z.S, z.H, z.L, z.d, z.P}) +
+                                 (shared ? ", shared" : ""));
       }
 }
 
 // Long enough for many blocks of keys; a GPU could add their sums in any order.
 TEST_F(GpuAttention, TheSameBitsEveryTime) {
-  for (const bool padded : {false, true}) {
+  for (const std::string kind : {"plain", "padded", "causal"}) {
     torch::manual_seed(10);
     const auto options = torch::TensorOptions().device(kGpu);
     const auto leaf = [&](std::vector<int64_t> shape) {
@@ -330,9 +337,11 @@ TEST_F(GpuAttention, TheSameBitsEveryTime) {
     };
     const Tensors in{leaf({8, 12, 2048, 64}), leaf({8, 12, 2048, 64}), leaf({8, 2048, 12, 64})};
     const auto dy = torch::randn({8, 2048, 12, 64}, options).to(kBf16);
-    const auto valid = padded ? torch::rand({8, 2048}, options) < 0.9 : Tensor();
+    const auto valid = kind == "padded" ? torch::rand({8, 2048}, options) < 0.9 : Tensor();
     const auto gradients = [&] {
-      return torch::autograd::grad({softmax_attention(in[0], in[1], in[2], valid)}, in, {dy});
+      const auto y = kind == "causal" ? causal_softmax_attention(in[0], in[1], in[2])
+                                      : softmax_attention(in[0], in[1], in[2], valid);
+      return torch::autograd::grad({y}, in, {dy});
     };
     const auto first = gradients();
     for (int run = 0; run < 10; ++run) {

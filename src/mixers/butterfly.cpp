@@ -5,13 +5,13 @@
 //   B = F_{K-1} ... F_1 F_0     F_k mixes the places i and i + 2^k (bit k of i is 0), each pair by
 //                               a 2 x 2 block of its own
 //   butterfly     M = B
-//   kaleidoscope  M = B_1 B_2^T: the class BB*; products of them represent every fast linear map
+//   kaleidoscope  M = the leading block of M_1 M_2 ... M_w, M_p = B_p1 B_p2^T of size e n: the
+//                 class (BB*)^w_e, of width w and expansion e (1 and 1 by default). It holds every
+//                 matrix with a fast product, with w and e in step with the cost (Dao et al. 2020,
+//                 "Kaleidoscope: An Efficient, Learnable Representation For All Structured Linear
+//                 Maps")
 //
-// Paper: table 1. Exactly one path leads from place j to place i, since factor k replaces bit k of
-// j by bit k of i. So an entry of B is the product of the K weights on its path, which matrix()
-// computes. The fast product multiplies up to kRun consecutive factors into dense blocks of size
-// 2^kRun and applies these as batched GEMMs. It costs O(n log n) for the output and for both
-// gradients, and saves K / kRun copies of x for the backward pass.
+// Paper: table 1. Cost O(n log n), times w e log(e n) / log n for a kaleidoscope (ops/butterfly.h).
 //
 // Weights start as random rotations by angles of variance 1 / factors. Then M is orthogonal, and
 // about 1/e of a row's energy is on its diagonal at every length, so the mixer needs no residual
@@ -19,15 +19,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hydramix/error.h"
 #include "hydramix/registry.h"
+#include "ops/butterfly.h"
 #include "ops/product.h"
 
 namespace hydramix {
 namespace {
-
-// Blocks of 16 x 16. From 1024 to 65536 places, blocks of 8 are up to 50 % slower with the backward
-// pass; blocks of 32 and 64 are equally fast and take two and four times the memory.
-constexpr int64_t kRun = 4;
 
 // The smallest K with 2^K >= length.
 int64_t log2_ceil(int64_t length) {
@@ -42,67 +40,6 @@ torch::Tensor random_rotations(int64_t H, int64_t K, double variance) {
   const auto angle = std::sqrt(variance) * torch::randn({H, K, int64_t{1} << (K - 1)});
   const auto c = angle.cos(), s = angle.sin();
   return torch::stack({torch::stack({c, -s}, -1), torch::stack({s, c}, -1)}, -2);
-}
-
-// The leading (rows, cols) block of B -> (H, rows, cols): each entry is the product of the weights
-// on its path.
-torch::Tensor path_products(const torch::Tensor& w, int64_t rows, int64_t cols) {
-  const auto integers = w.options().dtype(torch::kInt64);
-  const auto i = torch::arange(rows, integers).unsqueeze(1), j = torch::arange(cols, integers);
-  const auto bit = [](const torch::Tensor& t, int64_t k) {
-    return t.div(int64_t{1} << k, "floor").remainder(2);
-  };
-  auto M = torch::ones({w.size(0), rows, cols}, w.options());
-  for (int64_t k = 0; k < w.size(1); ++k) {
-    // At factor k the path is at the place with the low bits of i and the high bits of j.
-    const int64_t stride = int64_t{1} << k;
-    const auto pair = j.div(2 * stride, "floor") * stride + i.remainder(stride);  // (rows, cols)
-    const auto entry = 4 * pair + 2 * bit(i, k) + bit(j, k);
-    M = M * w.select(1, k).flatten(1).index_select(1, entry.flatten()).view_as(M);
-  }
-  return M;
-}
-
-// The product of factors first .. first + count - 1 -> (H, Q, s, r, r). It replaces one digit, base
-// r = 2^count, of the place; Q and s = 2^first are the ranges of the digits above and below it.
-torch::Tensor run_of_factors(const torch::Tensor& w, int64_t first, int64_t count) {
-  const int64_t H = w.size(0), n = 2 * w.size(2), s = int64_t{1} << first;
-  torch::Tensor blocks;
-  for (int64_t level = 0; level < count; ++level) {
-    // Bits of the digit below `level` belong to the output already, the others still to the input.
-    const int64_t below = int64_t{1} << level, Q = n / (2 * below * s);
-    const auto top = w.select(1, first + level)
-                         .reshape({H, Q, below, s, 2, 2})
-                         .permute({0, 1, 3, 4, 2, 5});  // (H, Q, s, out, below out, in)
-    if (level == 0) {
-      blocks = top.squeeze(4);
-      continue;
-    }
-    const auto rest = blocks.reshape({H, Q, 2, s, below, below}).permute({0, 1, 3, 4, 2, 5});
-    blocks = (top.unsqueeze(6) * rest.unsqueeze(3)).reshape({H, Q, s, 2 * below, 2 * below});
-  }
-  return blocks;
-}
-
-// B v, or B^T v, for v (H, n, C).
-torch::Tensor butterfly_product(const torch::Tensor& w, const torch::Tensor& v, bool transposed) {
-  const int64_t H = v.size(0), K = w.size(1), runs = (K + kRun - 1) / kRun;
-  const auto first = [&](int64_t run) { return K * run / runs; };
-  // Views the place as digits, one per run, highest first, so that a run costs one copy of v.
-  std::vector<int64_t> digits{H};
-  for (int64_t run = runs - 1; run >= 0; --run)
-    digits.push_back(int64_t{1} << (first(run + 1) - first(run)));
-  auto y = v.unflatten(1, std::vector<int64_t>(digits.begin() + 1, digits.end()));
-  for (int64_t step = 0; step < runs; ++step) {
-    const int64_t run = transposed ? runs - 1 - step : step, dim = runs - run;
-    auto blocks = run_of_factors(w, first(run), first(run + 1) - first(run));
-    if (transposed) blocks = blocks.transpose(3, 4);
-    auto shape = digits;
-    shape.erase(shape.begin() + dim);
-    shape.insert(shape.end(), {digits[dim], digits[dim]});
-    y = matrix_product(blocks.reshape(shape), y.movedim(dim, -2)).movedim(-2, dim);
-  }
-  return y.reshape(v.sizes());
 }
 
 // (S, L, H, P) -> (H, n, S P), padded with zeros to n places.
@@ -127,7 +64,7 @@ class Butterfly : public Mixer {
 
  protected:
   torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
-    return path_products(weight(factors, rows), rows.L, rows.L).unsqueeze(0);
+    return butterfly_matrix(weight(factors, rows), rows.L, rows.L).unsqueeze(0);
   }
 
   // If all places after the first m = 2^k >= L are zero, factors below k stay within these m
@@ -147,44 +84,69 @@ class Butterfly : public Mixer {
   torch::Tensor factors;  // (H, K, n / 2, 2, 2)
 };
 
+// n and K here are those of the factors: expansion times those of a butterfly.
 class Kaleidoscope : public Mixer {
  public:
   Kaleidoscope(Heads heads, const MixerOptions& options) : Mixer(heads, options) {
-    const int64_t K = std::max<int64_t>(1, log2_ceil(options.max_length));
-    const double variance = 1 / static_cast<double>(2 * K);
-    left = register_parameter("left", random_rotations(heads.H, K, variance));
-    right = register_parameter("right", random_rotations(heads.H, K, variance));
+    const int64_t w = options.kaleidoscope_width, e = options.kaleidoscope_expansion;
+    HYDRAMIX_CHECK_USAGE((e & (e - 1)) == 0, "kaleidoscope: kaleidoscope_expansion = ", e,
+                         " is not a power of two. The factors of a butterfly halve its size; use ",
+                         int64_t{1} << log2_ceil(e), ".");
+    const int64_t K = std::max<int64_t>(1, log2_ceil(options.max_length)) + log2_ceil(e);
+    const double variance = 1 / static_cast<double>(2 * K * w);
+    for (int64_t p = 0; p < w; ++p) {
+      const auto add = [&](const std::string& name) {
+        return register_parameter(p == 0 ? name : concat(name, "_", p + 1),
+                                  random_rotations(heads.H, K, variance));
+      };
+      auto left = add("left");
+      pairs.push_back({left, add("right")});
+    }
   }
 
  protected:
   torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
-    const int64_t n = 2 * left.size(2);
-    const auto B_1 = path_products(weight(left, rows), rows.L, n),
-               B_2 = path_products(weight(right, rows), rows.L, n);
-    return matrix_product(B_1, B_2.transpose(1, 2)).unsqueeze(0);
+    const int64_t n = 2 * pairs[0].left.size(2), L = rows.L;
+    torch::Tensor M;
+    for (std::size_t p = 0; p < pairs.size(); ++p) {
+      const bool first = p == 0, last = p + 1 == pairs.size();
+      const auto B_1 = butterfly_matrix(weight(pairs[p].left, rows), first ? L : n, n),
+                 B_2 = butterfly_matrix(weight(pairs[p].right, rows), last ? L : n, n);
+      M = matrix_product(first ? B_1 : matrix_product(M, B_1), B_2.transpose(1, 2));
+    }
+    return M.unsqueeze(0);
   }
 
   // B_2^T spreads even a short sequence over all n places.
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
                         const Rows& rows) const override {
-    const auto v = by_heads(x, 2 * left.size(2));
-    return by_rows(butterfly_product(weight(left, rows),
-                                     butterfly_product(weight(right, rows), v, true), false),
-                   x);
+    auto v = by_heads(x, 2 * pairs[0].left.size(2));
+    for (auto p = pairs.rbegin(); p != pairs.rend(); ++p)
+      v = butterfly_product(weight(p->left, rows),
+                            butterfly_product(weight(p->right, rows), v, true), false);
+    return by_rows(v, x);
   }
 
  private:
-  torch::Tensor left, right;  // (H, K, n / 2, 2, 2): B_1 and B_2
+  struct Pair {
+    torch::Tensor left, right;  // (H, K, n / 2, 2, 2): B_1 and B_2 of one factor B_1 B_2^T
+  };
+  std::vector<Pair> pairs;  // (w)
 };
 
-HYDRAMIX_REGISTER_MIXER("butterfly", Butterfly, .matrix_class = "Butterfly",
-                        .formula = "F_{K-1} .. F_0, 2 x 2 blocks at stride 2^k",
-                        .cost = "O(L log L)", .source = "Butterfly, Dao et al. 2019",
-                        .extendable = false);
+HYDRAMIX_REGISTER_MIXER(
+    "butterfly", Butterfly, .matrix_class = "Butterfly",
+    .formula = "F_{K-1} .. F_0, 2 x 2 blocks at stride 2^k", .cost = "O(L log L)",
+    .source = "Butterfly, Dao et al. 2019", .extendable = false, .paper_aligned = false,
+    .choose = "To learn a fast transform, such as Hadamard's, at one fixed length.");
 
 HYDRAMIX_REGISTER_MIXER("kaleidoscope", Kaleidoscope, .matrix_class = "Butterfly",
-                        .formula = "B_1 B_2^T, both butterflies", .cost = "O(L log L)",
-                        .source = "Kaleidoscope, Dao et al. 2020", .extendable = false);
+                        .formula = "(B_1 B_2^T)^w_e, butterflies of size e n", .cost = "O(L log L)",
+                        .source = "Kaleidoscope, Dao et al. 2020", .extendable = false,
+                        .paper_aligned = false,
+                        .choose =
+                            "As butterfly with more capacity: BB* holds every circulant, width and "
+                            "expansion add more.");
 
 }  // namespace
 }  // namespace hydramix

@@ -3,6 +3,8 @@
 // at which their fast products have several stages.
 #include <bit>
 
+#include "hydramix/error.h"
+#include "support/expect.h"
 #include "support/tensors.h"
 
 #include "ops/toeplitz.h"
@@ -84,6 +86,59 @@ TEST(Butterfly, KaleidoscopeIsAButterflyTimesATransposedOne) {
                  torch::matmul(product_of_factors(weight(c, "left")[h]),
                                product_of_factors(weight(c, "right")[h]).t()),
                  1e-14, "kaleidoscope");
+}
+
+MixerOptions kaleidoscope_options(int64_t max_length, int64_t width, int64_t expansion) {
+  MixerOptions options;
+  options.max_length = max_length;
+  options.kaleidoscope_width = width;
+  options.kaleidoscope_expansion = expansion;
+  return options;
+}
+
+// (BB*)^w_e: the leading block of a product of w factors of size e n.
+TEST(Butterfly, KaleidoscopeOfWidthAndExpansionIsTheLeadingBlockOfItsFactors) {
+  for (const auto& [width, expansion] : {std::pair{2, 1}, {1, 4}, {3, 2}}) {
+    const auto c = random_case(
+        "kaleidoscope",
+        {.B = 2, .L = 7, .heads = {2, 3}, .options = kaleidoscope_options(8, width, expansion)},
+        torch::kFloat64, 16);
+    const auto what = concat("width ", width, ", expansion ", expansion);
+    auto M = torch::empty({1, 2, 7, 7}, torch::kFloat64);
+    for (int64_t h = 0; h < 2; ++h) {
+      auto whole = torch::eye(8 * expansion, torch::kFloat64);
+      for (int64_t p = 1; p <= width; ++p) {
+        const std::string end = p == 1 ? "" : concat("_", p);
+        const auto pair = torch::matmul(product_of_factors(weight(c, "left" + end)[h]),
+                                        product_of_factors(weight(c, "right" + end)[h]).t());
+        whole = torch::matmul(whole, pair);
+      }
+      M[0][h] = whole.narrow(0, 0, 7).narrow(1, 0, 7);
+    }
+    expect_close(matrix(c), M[0], 1e-13, what);
+    expect_close(c.mixer->mix(c.x, c.params).detach(), dense_apply(M, c.x), 1e-13, what);
+  }
+}
+
+TEST(Butterfly, KaleidoscopeOfWidthOneKeepsItsNamesAndWeights) {
+  torch::manual_seed(17);
+  const auto mixer = make_mixer("kaleidoscope", {2, 3}, {.max_length = 8});
+  ASSERT_EQ(mixer->named_parameters().keys(), (std::vector<std::string>{"left", "right"}));
+  torch::manual_seed(17);
+  for (const auto& p : mixer->parameters()) {
+    const auto angle = std::sqrt(1.0 / 6) * torch::randn({2, 3, 4});
+    EXPECT_TRUE(torch::equal(p.select(4, 0).select(3, 1), angle.sin()));
+  }
+}
+
+TEST(Butterfly, KaleidoscopeStartsOrthogonalAtEveryWidthAndExpansion) {
+  torch::manual_seed(18);
+  const auto mixer = make_mixer("kaleidoscope", {1, 2}, kaleidoscope_options(64, 3, 1));
+  const auto M = mixer->materialize(torch::zeros({1, 64, 0}), 64)[0].detach();
+  expect_close(torch::matmul(M, M.transpose(1, 2)), torch::eye(64).expand({1, 64, 64}), 1e-5, "w");
+  EXPECT_GT(M.diagonal(0, 1, 2).square().mean().item<double>(), 0.25);
+  EXPECT_THROW_WITH(make_mixer("kaleidoscope", {1, 2}, kaleidoscope_options(64, 1, 3)), UsageError,
+                    "kaleidoscope_expansion = 3 is not a power of two");
 }
 
 // Walsh transforms on both sides of a diagonal: M_ij = t_{i xor j}, which is not a butterfly.

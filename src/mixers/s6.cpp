@@ -35,7 +35,7 @@ class SelectiveStateSpace : public Mixer {
     dt_proj = register_module("dt_proj", Projection(rank_, heads.H, /*bias=*/true));
     A_log = register_parameter(
         "A_log", torch::arange(1, o.d_state + 1, torch::kFloat32).log().repeat({heads.H, 1}));
-    D = register_parameter("D", torch::ones({heads.H}));
+    if (o.skip) D = register_parameter("D", torch::ones({heads.H}));
     torch::NoGradGuard no_grad;
     const double bound = 1 / std::sqrt(static_cast<double>(rank_));
     dt_proj->weight.uniform_(-bound, bound);
@@ -58,7 +58,7 @@ class SelectiveStateSpace : public Mixer {
     auto dt = step(params.narrow(2, 0, H), rows);
     if (rows.valid.defined()) dt = dt.masked_fill(~rows.valid.unsqueeze(-1), 0);
     const auto b = columns(params, H, N, 1), c = columns(params, H + N, N, 1);
-    auto M = diagonal_matrix(weight(D, rows), rows);
+    auto M = diagonal_matrix(skip_weight(rows), rows);
     for (int64_t n = 0; n < N; ++n)
       M = M + semiseparable_matrix(
                   {dt, decay_rates(rows).select(1, n), b.narrow(2, n, 1), c.narrow(2, n, 1)});
@@ -77,7 +77,7 @@ class SelectiveStateSpace : public Mixer {
     };
     const SelectiveScanParams scan{of_channels(step(parts[0], rows), 1),
                                    of_channels(decay_rates(rows), 0), parts[1], parts[2],
-                                   of_channels(weight(D, rows), 0)};
+                                   of_channels(skip_weight(rows), 0)};
     return selective_scan(x.to(type).flatten(1), scan, sequences, options_.tile)
         .to(x.scalar_type())
         .view(x.sizes());
@@ -90,11 +90,14 @@ class SelectiveStateSpace : public Mixer {
     return limited ? dt.clamp(options_.dt_limit_low, options_.dt_limit_high) : dt;
   }
   torch::Tensor decay_rates(const Rows& rows) const { return -weight(A_log, rows).exp(); }
+  torch::Tensor skip_weight(const Rows& rows) const {
+    return D.defined() ? weight(D, rows) : torch::zeros({heads_.H}, rows.options);
+  }
 
   int64_t rank_;
   Projection x_proj{nullptr};   // (d_inner -> rank + 2 N), no bias
   Projection dt_proj{nullptr};  // (rank -> H)
-  torch::Tensor A_log, D;       // (H, N), (H)
+  torch::Tensor A_log, D;       // (H, N), (H); D is undefined without a skip
 };
 
 HYDRAMIX_REGISTER_MIXER("s6", SelectiveStateSpace, .matrix_class = "Semiseparable, selective",

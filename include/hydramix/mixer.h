@@ -9,6 +9,7 @@
 #pragma once
 
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,9 @@ struct MixerOptions {
   int64_t grid_width = 14;
   int64_t projected_length = 128;
   int64_t kaleidoscope_width = 1, kaleidoscope_expansion = 1;
+  std::string core = "semiseparable";
+  std::string combine = "quasi";
+  bool own_weights = false;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -65,7 +69,13 @@ struct MixerOptions {
     v("tile", self.tile, Range{1, 1 << 20}, "chunk length T of a scan: any value, same result");
     v("dropout", self.dropout, Range{0.0, 0.99},
       "share of attention probabilities dropped in training (attention)");
-    v("skip", self.skip, "a causal mixer adds a learned diagonal D");
+    v("skip", self.skip, "a causal mixer, and bidirectional, adds a learned diagonal D");
+    v("core", self.core, Choices{causal_mixer_names},
+      "the causal mixer that bidirectional runs in both directions");
+    v("combine", self.combine, Choices{"quasi", "add", "mult", "concat"},
+      "how bidirectional joins its two directions; quasi is Hydra's construction");
+    v("own_weights", self.own_weights,
+      "each direction of bidirectional has core weights of its own; false: one set, as in Hydra");
     v("spectrum", self.spectrum, Choices{"linear", "inverse", "real"},
       "initial poles of a diagonal state-space model (s4d, s4nd)");
     v("discretisation", self.discretisation, Choices{"zoh", "bilinear", "euler"},
@@ -125,6 +135,11 @@ class Mixer : public torch::nn::Module {
   Mixer(Heads heads, const MixerOptions& options) : heads_(heads), options_(options) {}
 
   const MixerInfo& info() const;
+  // The metadata of a mixer with these options, from what its name is registered with. A class
+  // whose metadata depend on its options hides this function.
+  static MixerInfo info_with(const MixerInfo& registered, const MixerOptions&) {
+    return registered;
+  }
   Heads heads() const { return heads_; }
 
   // ---- inputs and outputs ----
@@ -174,6 +189,24 @@ class Mixer : public torch::nn::Module {
                                        const Sequences& sequences) const;
   virtual torch::Tensor response(const torch::Tensor& params, const Rows& rows) const;
 
+  // The functions of another mixer, for one that is made of others.
+  static torch::Tensor matrix_of(const Mixer& other, const torch::Tensor& params,
+                                 const Rows& rows) {
+    return other.matrix(params, rows);
+  }
+  static torch::Tensor product_of(const Mixer& other, const torch::Tensor& x,
+                                  const torch::Tensor& params, const Rows& rows) {
+    return other.product(x, params, rows);
+  }
+  static torch::Tensor packed_product_of(const Mixer& other, const torch::Tensor& x,
+                                         const torch::Tensor& params, const Sequences& sequences) {
+    return other.packed_product(x, params, sequences);
+  }
+  static torch::Tensor response_of(const Mixer& other, const torch::Tensor& params,
+                                   const Rows& rows) {
+    return other.response(params, rows);
+  }
+
   // Rows without padding in the shape of t (B, L, ...), with the dtype that t is computed in.
   Rows arithmetic_of(const torch::Tensor& t) const;
   // A learned weight converted to the dtype of `rows`; throws instead of rounding.
@@ -194,7 +227,7 @@ class Mixer : public torch::nn::Module {
                     const Layout& layout) const;
   Rows rows_of(const torch::Tensor& params, const Layout& layout) const;
 
-  const MixerInfo* info_ = nullptr;
+  std::shared_ptr<const MixerInfo> info_;
   FiniteCheck finite_;
 };
 

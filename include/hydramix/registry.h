@@ -21,6 +21,8 @@ std::vector<std::string> mixer_names();
 std::vector<std::string> matrix_mixer_names();
 // Throws UsageError with the nearest name and all known ones.
 const MixerInfo& mixer_info(const std::string& name);
+// The metadata of the mixer that make_mixer() makes with these options.
+MixerInfo mixer_info(const std::string& name, const MixerOptions& options);
 std::shared_ptr<Mixer> make_mixer(const std::string& name, Heads heads,
                                   const MixerOptions& options);
 
@@ -28,8 +30,10 @@ namespace detail {
 
 using MixerFactory = std::function<std::shared_ptr<Mixer>(Heads, const MixerOptions&)>;
 
+using MixerDescription = std::function<MixerInfo(const MixerInfo&, const MixerOptions&)>;
+
 struct MixerRegistrar {
-  MixerRegistrar(MixerInfo info, MixerFactory factory);
+  MixerRegistrar(MixerInfo info, MixerFactory factory, MixerDescription description);
 };
 
 }  // namespace detail
@@ -40,4 +44,5 @@ struct MixerRegistrar {
       ::hydramix::MixerInfo{.name = mixer_name, __VA_ARGS__},                \
       [](::hydramix::Heads heads, const ::hydramix::MixerOptions& options) { \
         return std::make_shared<Class>(heads, options);                      \
-      })
+      },                                                                     \
+      &Class::info_with)

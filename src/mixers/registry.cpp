@@ -12,6 +12,7 @@ namespace {
 struct Entry {
   MixerInfo info;
   detail::MixerFactory factory;
+  detail::MixerDescription description;
 };
 
 struct Registry {
@@ -45,10 +46,10 @@ const Entry& find(const std::string& name) {
 
 namespace detail {
 
-MixerRegistrar::MixerRegistrar(MixerInfo info, MixerFactory factory) {
+MixerRegistrar::MixerRegistrar(MixerInfo info, MixerFactory factory, MixerDescription description) {
   const std::string name = info.name;
-  const bool added =
-      registry().entries.emplace(name, Entry{std::move(info), std::move(factory)}).second;
+  Entry entry{std::move(info), std::move(factory), std::move(description)};
+  const bool added = registry().entries.emplace(name, std::move(entry)).second;
   if (!added)
     registry().error =
         "mixer '" + name + "' is registered twice. Give one of the two another name.";
@@ -77,6 +78,12 @@ std::vector<std::string> matrix_mixer_names() {
 
 const MixerInfo& mixer_info(const std::string& name) { return find(name).info; }
 
+MixerInfo mixer_info(const std::string& name, const MixerOptions& options) {
+  const Entry& entry = find(name);
+  validate(options);
+  return entry.description(entry.info, options);
+}
+
 std::shared_ptr<Mixer> make_mixer(const std::string& name, Heads heads,
                                   const MixerOptions& options) {
   const Entry& entry = find(name);
@@ -85,7 +92,7 @@ std::shared_ptr<Mixer> make_mixer(const std::string& name, Heads heads,
                        "': needs at least one head of at least one channel; got H = ", heads.H,
                        ", P = ", heads.P, ".");
   auto mixer = entry.factory(heads, options);
-  mixer->info_ = &entry.info;
+  mixer->info_ = std::make_shared<const MixerInfo>(mixer_info(name, options));
   return mixer;
 }
 

@@ -38,7 +38,7 @@ BlockImpl::BlockImpl(const BlockOptions& options)
              : options.style == "bare"  ? Style::kBare
                                         : Style::kMamba),
       heads_(options.heads()),
-      causal_(mixer_info(options.mixer).causal) {
+      causal_(mixer_info(options.mixer, options.mixer_options).causal) {
   mixer_ =
       register_module("matrix_mixer", make_mixer(options.mixer, heads_, options.mixer_options));
   check_style();

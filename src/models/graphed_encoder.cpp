@@ -72,7 +72,7 @@ GraphedEncoder::GraphedEncoder(BertForMaskedLM model, int64_t most_tokens) {
                        "graphed encoder: the weights must be float32, which are rounded for "
                        "products; got ",
                        parameters.at(0).dtype(), ".");
-  const auto& mixer = mixer_info(options.mixer);
+  const auto mixer = mixer_info(options.mixer, options.mixer_options);
   HYDRAMIX_CHECK_USAGE(
       mixer.packed && mixer.extendable && !options.mixer_options.learn_initial_states,
       "graphed encoder: mixer '", options.mixer,

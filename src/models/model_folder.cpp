@@ -311,7 +311,10 @@ Json later_model_keys() {
         "grid_width": 14,
         "projected_length": 128,
         "kaleidoscope_width": 1,
-        "kaleidoscope_expansion": 1
+        "kaleidoscope_expansion": 1,
+        "core": "semiseparable",
+        "combine": "quasi",
+        "own_weights": false
       }
     }
   })");

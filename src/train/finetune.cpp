@@ -39,7 +39,8 @@ std::string pooling_of(const FinetuneOptions& options, const TextTask& task,
                        const BertOptions& model) {
   if (task.kind == LabelKind::kTokens) return "tokens";
   if (options.pooling != "auto") return options.pooling;
-  const bool mean = task.kind == LabelKind::kPairs || mixer_info(model.block.mixer).causal;
+  const bool mean = task.kind == LabelKind::kPairs ||
+                    mixer_info(model.block.mixer, model.block.mixer_options).causal;
   return mean ? "mean" : "cls";
 }
 

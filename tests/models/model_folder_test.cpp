@@ -202,9 +202,11 @@ TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
   auto config = nlohmann::ordered_json::parse(contents(folder / "config.json"));
   for (const char* key : {"initial_distribution", "output_dropout"})
     EXPECT_EQ(config["model"].erase(key), 1u) << key;
+  auto& block = config["model"]["block"];
   for (const char* key : {"skip", "spectrum", "discretisation", "grid_width", "projected_length",
-                          "kaleidoscope_width", "kaleidoscope_expansion"})
-    EXPECT_EQ(config["model"]["block"]["mixer_options"].erase(key), 1u) << key;
+                          "kaleidoscope_width", "kaleidoscope_expansion", "core", "combine",
+                          "own_weights"})
+    EXPECT_EQ(block["mixer_options"].erase(key), 1u) << key;
   const auto file = load_tensors(folder / "model.safetensors");
   save_tensors(folder / "model.safetensors", file.tensors, {{"config", config.dump()}});
   overwrite(folder / "config.json", config.dump());

@@ -126,10 +126,23 @@ TEST(Recipes, ModelsOfTable4HaveThePublishedPositions) {
   EXPECT_EQ(recipe("table4/hydra").positions, 0);
 }
 
-TEST(Recipes, TheTinyOneFitsTheBuiltInLanguage) {
-  const auto options = whole_recipe("tiny");
-  EXPECT_EQ(options.model.vocab, language_tokenizer().size());
-  EXPECT_EQ(options.data.train, "language");
+TEST(Recipes, BidirectionalOverMambaHasTheParametersOfTable3) {
+  for (const auto& [combine, name] :
+       {std::pair{"quasi", "hydra"}, {"add", "add"}, {"mult", "mult"}, {"concat", "concat"}}) {
+    const auto fused = recipe(std::string("table3/") + name);
+    auto options = fused;
+    options.block.mixer = "bidirectional";
+    options.block.mixer_options.combine = combine;
+    EXPECT_EQ(parameter_count(options), parameter_count(fused)) << combine;
+  }
+}
+
+TEST(Recipes, TheTinyOnesFitTheBuiltInLanguage) {
+  for (const char* name : {"tiny", "bidirectional/tiny"}) {
+    const auto options = whole_recipe(name);
+    EXPECT_EQ(options.model.vocab, language_tokenizer().size()) << name;
+    EXPECT_EQ(options.data.train, "language") << name;
+  }
 }
 
 TEST(Recipes, EachFileIsARowOfATable) {

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mixer `bidirectional` over every causal mixer and in every way of combining: its matrix
+// against the definition in terms of the core's own matrix, the law, gradients, layouts, ranks; and
+// over semiseparable against hydra, add, mult and concat.
+#include <map>
+
+#include "hydramix/block.h"
+#include "hydramix/error.h"
+#include "support/expect.h"
+#include "support/tensors.h"
+
+namespace hydramix {
+namespace {
+
+using test::CaseSizes;
+using test::expect_close;
+using test::MixerCase;
+using test::random_case;
+
+const std::vector<std::string> kCombinations{"quasi", "add", "mult", "concat"};
+
+struct Variant {
+  std::string core, combine;
+  bool own_weights;
+};
+
+// Every core in every way, half of them with weights of their own in each direction.
+std::vector<Variant> all_variants() {
+  std::vector<Variant> all;
+  for (const auto& core : causal_mixer_names())
+    for (const auto& combine : kCombinations)
+      all.push_back({core, combine, combine == "add" || combine == "concat"});
+  return all;
+}
+
+CaseSizes sizes_of(const Variant& v, int64_t B, int64_t L) {
+  CaseSizes sizes{.B = B, .L = L};
+  sizes.options.core = v.core;
+  sizes.options.combine = v.combine;
+  sizes.options.own_weights = v.own_weights;
+  return sizes;
+}
+
+class OverAnyCore : public ::testing::TestWithParam<Variant> {
+ protected:
+  static MixerCase make(int64_t B, int64_t L, uint64_t seed,
+                        torch::ScalarType type = torch::kFloat64) {
+    return random_case("bidirectional", sizes_of(GetParam(), B, L), type, seed);
+  }
+};
+
+// A mixer of the core's own, with the weights that `c` has under `scope`.
+std::shared_ptr<Mixer> core_of(const MixerCase& c, const CaseSizes& sizes,
+                               const std::string& scope) {
+  auto options = sizes.options;
+  options.skip = options.combine == "mult" || options.combine == "concat";
+  auto core = make_mixer(options.core, sizes.heads, options);
+  core->to(torch::kFloat64);
+  torch::NoGradGuard no_grad;
+  for (auto& p : core->named_parameters())
+    p.value().copy_(c.mixer->named_parameters()[scope + "." + p.key()]);
+  return core;
+}
+
+// Proposition 3.7 and table 3, entry by entry, from the matrices of two cores.
+TEST_P(OverAnyCore, MatrixIsTheDefinition) {
+  const int64_t L = 9;
+  const auto sizes = sizes_of(GetParam(), 2, L);
+  const auto c = make(2, L, 41);
+  const bool own = GetParam().own_weights;
+  const auto forward = core_of(c, sizes, own ? "forward" : "core");
+  const auto backward = core_of(c, sizes, own ? "backward" : "core");
+  const int64_t W = forward->params_width(), H = sizes.heads.H, heads = forward->branches() * H;
+  const auto F = forward->materialize(c.params.narrow(2, 0, W), L).expand({2, heads, L, L});
+  const auto R =
+      backward->materialize(c.params.narrow(2, W, W).flip({1}), L).expand({2, heads, L, L});
+  const auto& combine = GetParam().combine;
+  const bool two = combine == "mult" || combine == "concat";
+  auto expected = torch::zeros({2, (two ? 2 : 1) * heads, L, L}, torch::kFloat64);
+  const int64_t late = combine == "quasi" ? 1 : 0;
+  for (int64_t i = 0; i < L; ++i)
+    for (int64_t j = 0; j < L; ++j) {
+      const auto to = expected.select(3, j).select(2, i);
+      if (i - late >= 0) to.narrow(1, 0, heads).add_(F.select(3, j).select(2, i - late).detach());
+      if (i + late < L)
+        to.narrow(1, two ? heads : 0, heads)
+            .add_(R.select(3, L - 1 - j).select(2, L - 1 - i - late).detach());
+      if (i != j || two) continue;
+      const auto diagonal = combine == "quasi" ? c.params.select(1, i).narrow(1, 2 * W, H)
+                                               : c.mixer->named_parameters()["D"].detach();
+      for (int64_t b = 0; b < forward->branches(); ++b) to.narrow(1, b * H, H).add_(diagonal);
+    }
+  const auto M = c.mixer->materialize(c.params, L).detach();
+  expect_close(M.expand_as(expected), expected, 1e-13, "bidirectional");
+}
+
+TEST_P(OverAnyCore, ObeysTheLaw) {
+  for (const int64_t L : {1, 2, 17, 40}) {
+    const auto c = make(2, L, 42 + static_cast<uint64_t>(L));
+    expect_close(c.mixer->mix(c.x, c.params), dense_apply(c.mixer->materialize(c.params, L), c.x),
+                 1e-12, "L = " + std::to_string(L));
+  }
+  const auto c = make(1, 40, 43);
+  const auto layout = Layout::packed(torch::tensor({0, 9, 9, 26, 27, 40}));
+  const auto M = c.mixer->materialize(c.params, 40, layout);
+  expect_close(layout.to_rows(c.mixer->mix(c.x, c.params, layout)),
+               dense_apply(M, layout.to_rows(c.x)), 1e-12, "packed");
+}
+
+TEST_P(OverAnyCore, Bfloat16IsRoundedOnce) {
+  const auto c = make(2, 33, 44, torch::kBFloat16);
+  const auto wide = c.mixer->mix(c.x.to(torch::kFloat32), c.params.to(torch::kFloat32));
+  EXPECT_TRUE(torch::equal(c.mixer->mix(c.x, c.params), wide.to(torch::kBFloat16)));
+}
+
+TEST_P(OverAnyCore, GradientsEqualThoseOfTheMatrix) {
+  auto c = make(1, 23, 45);
+  const auto layout = Layout::packed(torch::tensor({0, 9, 10, 23}));
+  c.x.requires_grad_();
+  c.params.requires_grad_();
+  std::vector<torch::Tensor> inputs{c.x, c.params};
+  for (const auto& p : c.mixer->parameters()) inputs.push_back(p);
+  const auto fast = layout.to_rows(c.mixer->mix(c.x, c.params, layout));
+  const auto dense = dense_apply(c.mixer->materialize(c.params, 23, layout), layout.to_rows(c.x));
+  const auto dy = torch::randn_like(fast);
+  const auto gradients = [&](const torch::Tensor& y) {
+    return torch::autograd::grad({y}, inputs, {dy}, /*retain_graph=*/true, /*create_graph=*/false,
+                                 /*allow_unused=*/true);
+  };
+  const auto a = gradients(fast), b = gradients(dense);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto zero = torch::zeros_like(inputs[i]);
+    expect_close(a[i].defined() ? a[i] : zero, b[i].defined() ? b[i] : zero, 1e-10,
+                 "input " + std::to_string(i));
+  }
+}
+
+// Through the block, so that columns, derive() and combine() take part.
+TEST_P(OverAnyCore, TheBlockGivesTheSameAloneAndInABatch) {
+  torch::manual_seed(46);
+  BlockOptions options;
+  options.mixer = "bidirectional";
+  options.d_model = 6;
+  options.headdim = 3;
+  options.bias = true;
+  options.mixer_options = sizes_of(GetParam(), 1, 1).options;
+  Block block(options);
+  block->to(torch::kFloat64);
+  const auto u = torch::randn({1, 20, 6}, torch::kFloat64);
+  const auto packed = block->forward(u, Layout::packed(torch::tensor({0, 7, 8, 20})));
+  auto rows = torch::full({3, 15, 6}, std::nan(""), torch::kFloat64);
+  auto mask = torch::zeros({3, 15}, torch::kBool);
+  const std::vector<std::pair<int64_t, int64_t>> sequences{{0, 7}, {7, 1}, {8, 12}};
+  for (int64_t s = 0; s < 3; ++s) {
+    const auto [begin, length] = sequences[static_cast<std::size_t>(s)];
+    const auto alone = block->forward(u.narrow(1, begin, length));
+    expect_close(packed.narrow(1, begin, length), alone, 1e-12, "packed");
+    rows[s].narrow(0, s, length).copy_(u[0].narrow(0, begin, length));
+    mask[s].narrow(0, s, length).fill_(true);
+  }
+  const auto padded = block->forward(rows, Layout::padded(mask));
+  for (int64_t s = 0; s < 3; ++s) {
+    const auto [begin, length] = sequences[static_cast<std::size_t>(s)];
+    expect_close(padded[s].narrow(0, s, length), packed[0].narrow(0, begin, length), 1e-12,
+                 "padded");
+  }
+}
+
+TEST_P(OverAnyCore, MetadataAreThoseOfTheCore) {
+  const auto& v = GetParam();
+  const auto options = sizes_of(v, 1, 1).options;
+  const auto info = mixer_info("bidirectional", options), core = mixer_info(v.core, options);
+  EXPECT_EQ(info.name, "bidirectional");
+  EXPECT_EQ(info.cost, core.cost);
+  EXPECT_EQ(info.packed, core.packed);
+  EXPECT_EQ(info.extendable, core.extendable);
+  EXPECT_EQ(info.sequence_aligned, core.sequence_aligned);
+  EXPECT_FALSE(info.causal);
+  EXPECT_EQ(make(1, 1, 47).mixer->info().matrix_class, info.matrix_class);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OverAnyCore, ::testing::ValuesIn(all_variants()),
+                         [](const auto& test) {
+                           const Variant& v = test.param;
+                           return v.core + "_" + v.combine + (v.own_weights ? "_own" : "");
+                         });
+
+// ---- metadata and options ----
+
+TEST(Bidirectional, RegisteredMetadataAreThoseOfTheDefaultOptions) {
+  const auto& registered = mixer_info("bidirectional");
+  const auto with = mixer_info("bidirectional", MixerOptions());
+  EXPECT_EQ(registered.matrix_class, with.matrix_class);
+  EXPECT_EQ(registered.cost, with.cost);
+  EXPECT_EQ(registered.packed, with.packed);
+  EXPECT_EQ(registered.extendable, with.extendable);
+  EXPECT_EQ(registered.sequence_aligned, with.sequence_aligned);
+}
+
+TEST(Bidirectional, TakesCausalCoresOnly) {
+  EXPECT_THROW_WITH(make_mixer("bidirectional", {2, 2}, {.core = "hydra"}), UsageError,
+                    "semiseparable");
+  EXPECT_THROW_WITH(make_mixer("bidirectional", {2, 2}, {.core = "bidirectional"}), UsageError,
+                    "core");
+  EXPECT_THROW_WITH(mixer_info("bidirectional", {.core = "bidirectional"}), UsageError, "core");
+}
+
+TEST(Bidirectional, WithoutASkipHasNoD) {
+  for (const auto& combine : kCombinations) {
+    const auto mixer =
+        make_mixer("bidirectional", {2, 3}, {.d_state = 4, .skip = false, .combine = combine});
+    for (const auto& p : mixer->named_parameters())
+      EXPECT_TRUE(p.key() != "D" && p.key() != "core.D") << combine << ": " << p.key();
+  }
+}
+
+// ---- over semiseparable: the mixers of table 3 ----
+
+// The weights of `from` under the names of hydra, add, mult and concat.
+void copy_weights(const Mixer& from, Mixer& to) {
+  torch::NoGradGuard no_grad;
+  const auto weights = from.named_parameters();
+  for (auto& p : to.named_parameters()) {
+    const auto* found = weights.find(p.key());
+    p.value().copy_(found != nullptr ? *found : weights["core." + p.key()]);
+  }
+}
+
+TEST(Bidirectional, OverSemiseparableIsHydraAndTheHeuristics) {
+  const std::map<std::string, std::string> twins{
+      {"quasi", "hydra"}, {"add", "add"}, {"mult", "mult"}, {"concat", "concat"}};
+  for (const auto& [combine, name] : twins) {
+    const Variant variant{"semiseparable", combine, false};
+    const auto sizes = sizes_of(variant, 2, 37);
+    const auto c = random_case("bidirectional", sizes, torch::kFloat64, 51);
+    const auto twin = make_mixer(name, sizes.heads, sizes.options);
+    twin->to(torch::kFloat64);
+    copy_weights(*c.mixer, *twin);
+    // The same columns, in the same order, and the same params made of them.
+    ASSERT_EQ(c.mixer->projection_width(), twin->projection_width());
+    for (std::size_t i = 0; i < twin->projection().size(); ++i)
+      EXPECT_EQ(c.mixer->projection()[i].name, twin->projection()[i].name);
+    const auto projected = torch::randn({2, 37, twin->projection_width()}, torch::kFloat64);
+    const auto ours = c.mixer->derive(projected, c.x), theirs = twin->derive(projected, c.x);
+    // 1e-15: the steps of a reversed sequence fall on other lanes of the vectorised softplus.
+    expect_close(c.mixer->materialize(ours, 37), twin->materialize(theirs, 37), 1e-15, name);
+    const auto y = c.mixer->mix(c.x, ours), twin_y = twin->mix(c.x, theirs);
+    expect_close(y, twin_y, 1e-13, name);
+    EXPECT_EQ(c.mixer->combined_heads(), twin->combined_heads());
+    expect_close(c.mixer->combine(y), twin->combine(twin_y), 1e-13, name);
+  }
+}
+
+// ---- ranks ----
+
+int64_t rank_of(const torch::Tensor& block) {
+  const auto s = torch::linalg_svdvals(block);
+  return (s > 1e-10 * s.max()).sum().item<int64_t>();
+}
+
+// Definition 3.2. A core is a recurrence of state size N where every block on or below its diagonal
+// has rank <= N; quasi moves these blocks off the diagonal.
+TEST(Bidirectional, BlocksOffTheDiagonalHaveAtMostTheRankOfTheState) {
+  const int64_t L = 20;
+  int recurrences = 0;
+  for (const auto& core : causal_mixer_names()) {
+    const Variant variant{core, "quasi", false};
+    const auto sizes = sizes_of(variant, 1, L);
+    auto alone = sizes;
+    alone.options.skip = false;
+    const auto largest = [&](const torch::Tensor& M, int64_t overlap) {
+      int64_t rank = 0;
+      for (int64_t h = 0; h < M.size(0); ++h)
+        for (int64_t i = 1; i < L; ++i)
+          rank = std::max(rank, rank_of(M[h].narrow(0, i, L - i).narrow(1, 0, i + overlap)));
+      return rank;
+    };
+    const auto a = random_case(core, alone, torch::kFloat64, 61);
+    const int64_t N = largest(a.mixer->materialize(a.params, L)[0].detach(), /*overlap=*/1);
+    if (N >= L / 2) continue;  // as large as any matrix has
+    ++recurrences;
+    const auto c = random_case("bidirectional", sizes, torch::kFloat64, 62);
+    const auto M = c.mixer->materialize(c.params, L)[0].detach();
+    EXPECT_LE(largest(M, 0), N) << core;
+    EXPECT_LE(largest(M.transpose(1, 2), 0), N) << core;
+    EXPECT_GT(largest(M, 1), N) << core << ": the diagonal is not free";
+    if (core == "semiseparable") {
+      EXPECT_EQ(N, sizes.options.d_state);
+    }
+  }
+  EXPECT_GE(recurrences, 1);
+}
+
+}  // namespace
+}  // namespace hydramix

@@ -13,6 +13,11 @@
 //                                           out = out_proj( z * mixer(g * x) )  Monarch Mixer
 //   bare    x = u,                          out = mixer(x)                   FNet, MLP-Mixer
 //
+// With `separate` the mixer `bidirectional` becomes two whole blocks around its core, one for each
+// direction, whose outputs are added or multiplied:
+//
+//   out = block_f(u) + flip( block_b( flip(u) ) )
+//
 // The block uses mixers only through their interface. Weight names are those of the published
 // checkpoints.
 #pragma once
@@ -31,6 +36,7 @@ struct BlockOptions {
   int64_t d_conv = 7;
   bool bias = false;
   bool conv_bias = true;
+  bool separate = false;
   MixerOptions mixer_options;
 
   template <class Self, class Visitor>
@@ -48,6 +54,8 @@ struct BlockOptions {
       "reach one place further back");
     v("bias", self.bias, "biases in in_proj and out_proj");
     v("conv_bias", self.conv_bias, "a bias in the convolution");
+    v("separate", self.separate,
+      "mixer bidirectional: a whole block around the core for each direction, sharing no weights");
     v("mixer_options", self.mixer_options, "options of the mixer");
   }
 
@@ -64,10 +72,12 @@ class BlockImpl : public torch::nn::Module {
   // needed where the mixer needs it.
   torch::Tensor forward(const torch::Tensor& u, const Layout& layout = {},
                         const DropoutKey& dropout = {}) const;
-  // The matrices that forward(u) applies, without dropout: (S, branches H, L', L').
+  // The matrices that forward(u) applies, without dropout: (S, branches H, L', L'). Of a separate
+  // pair of blocks first those forward, then those backward.
   torch::Tensor materialize(const torch::Tensor& u, const Layout& layout = {}) const;
 
-  const Mixer& mixer() const { return *mixer_; }
+  // The mixer; of a separate pair of blocks that of the forward one.
+  const Mixer& mixer() const { return directions_.empty() ? *mixer_ : directions_[0]->mixer(); }
   const BlockOptions& options() const { return options_; }
 
  private:
@@ -84,10 +94,18 @@ class BlockImpl : public torch::nn::Module {
   // y (B, L, combined channels) -> (B, L, d_model)
   torch::Tensor postprocess(const torch::Tensor& y, const torch::Tensor& z) const;
   void check_style() const;
+  void check_separate() const;
   torch::Tensor weight(const torch::Tensor& w, const torch::Tensor& input) const;
   torch::Tensor projected(const Projection& projection, const torch::Tensor& x) const;
+  // u as it is computed: bfloat16 is widened, but not on a GPU, where kernels compute in float32
+  // and round their results.
+  static torch::Tensor in_arithmetic(const torch::Tensor& u);
   // in_proj u; u itself in a style without it.
   torch::Tensor projected_input(const torch::Tensor& u) const;
+  // forward() and materialize() of a separate pair of blocks; v (B, L, d_model): tokens.
+  torch::Tensor forward_separate(const torch::Tensor& u, const Layout& layout,
+                                 const DropoutKey& dropout) const;
+  torch::Tensor materialize_separate(const torch::Tensor& v, const Layout& tokens) const;
   // rms_norm(mixer(x)) * silu(z) of Hydra as one operation; undefined if it does not support w.
   torch::Tensor fused_hydra(const torch::Tensor& w, const Layout& tokens) const;
 
@@ -97,7 +115,8 @@ class BlockImpl : public torch::nn::Module {
   Style style_;
   Heads heads_;
   bool causal_;
-  std::shared_ptr<Mixer> mixer_;
+  std::vector<std::shared_ptr<BlockImpl>> directions_;  // forward and backward; empty: one block
+  std::shared_ptr<Mixer> mixer_;                        // null with directions
   // Null if the style does not have them.
   Projection in_proj{nullptr}, out_proj{nullptr};
   torch::nn::Conv1d conv1d{nullptr};

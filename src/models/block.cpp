@@ -10,6 +10,7 @@
 #include "ops/depthwise_conv.h"
 #include "ops/norm.h"
 #include "ops/projection.h"
+#include "ops/reversal.h"
 
 namespace hydramix {
 namespace {
@@ -39,6 +40,15 @@ BlockImpl::BlockImpl(const BlockOptions& options)
                                         : Style::kMamba),
       heads_(options.heads()),
       causal_(mixer_info(options.mixer, options.mixer_options).causal) {
+  if (options.separate) {
+    check_separate();
+    BlockOptions direction = options;
+    direction.separate = false;
+    direction.mixer = options.mixer_options.core;
+    for (const char* name : {"forward", "backward"})
+      directions_.push_back(register_module(name, std::make_shared<BlockImpl>(direction)));
+    return;
+  }
   mixer_ =
       register_module("matrix_mixer", make_mixer(options.mixer, heads_, options.mixer_options));
   check_style();
@@ -68,6 +78,17 @@ BlockImpl::BlockImpl(const BlockOptions& options)
     norm_weight = norm->register_parameter("weight", torch::ones({combined}));
   }
   out_proj = register_module("out_proj", Projection(combined, options.d_model, options.bias));
+}
+
+void BlockImpl::check_separate() const {
+  HYDRAMIX_CHECK_USAGE(options_.mixer == "bidirectional",
+                       "block: separate makes a block for each "
+                       "direction of mixer 'bidirectional'; got mixer '",
+                       options_.mixer,
+                       "'. Set mixer to bidirectional and mixer_options.core to a causal mixer.");
+  HYDRAMIX_CHECK_USAGE(options_.mixer_options.combine != "quasi",
+                       "block: combine = quasi gives both directions one diagonal, which separate "
+                       "blocks do not have. Choose combine add, mult or concat.");
 }
 
 void BlockImpl::check_style() const {
@@ -113,10 +134,13 @@ void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const 
   finite_("block", *this);
 }
 
-torch::Tensor BlockImpl::projected_input(const torch::Tensor& u) const {
-  // On a GPU bfloat16 tensors are not widened: kernels compute in float32 and round their results.
+torch::Tensor BlockImpl::in_arithmetic(const torch::Tensor& u) {
   const auto type = arithmetic_type("block", "u", u);
-  const auto input = backend_of(u) == Backend::kCuda ? u : u.to(type);
+  return backend_of(u) == Backend::kCuda ? u : u.to(type);
+}
+
+torch::Tensor BlockImpl::projected_input(const torch::Tensor& u) const {
+  const auto input = in_arithmetic(u);
   return style_ == Style::kBare ? input : projected(in_proj, input);
 }
 
@@ -210,9 +234,28 @@ torch::Tensor BlockImpl::fused_hydra(const torch::Tensor& w, const Layout& token
       .unflatten(0, std::vector<int64_t>{w.size(0), w.size(1)});
 }
 
+torch::Tensor BlockImpl::forward_separate(const torch::Tensor& u, const Layout& layout,
+                                          const DropoutKey& dropout) const {
+  const Layout tokens = layout.token_layout();
+  const auto v = in_arithmetic(layout.to_tokens(u));
+  const auto sequences = tokens.sequences(v.size(0), v.size(1));
+  const auto flipped = [&](const torch::Tensor& t) {
+    return flip_tokens(t.flatten(0, 1), sequences).view(t.sizes());
+  };
+  // Layers are numbered from 0: the backward block drops other entries than any forward one.
+  DropoutKey reversed = dropout;
+  reversed.layer = -1 - dropout.layer;
+  const auto y_f = directions_[0]->forward(v, tokens, dropout);
+  const auto y_b = flipped(directions_[1]->forward(flipped(v), tokens, reversed));
+  // Both end in an out_proj, so that concat is add: [W_f W_b] [y_f; y_b] = W_f y_f + W_b y_b.
+  const auto y = options_.mixer_options.combine == "mult" ? y_f * y_b : y_f + y_b;
+  return layout.from_tokens(y.to(u.scalar_type()));
+}
+
 torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout,
                                  const DropoutKey& dropout) const {
   check_input(u, layout);
+  if (!directions_.empty()) return forward_separate(u, layout, dropout);
   // From here on only tokens are processed: padding costs nothing and cannot leak.
   const Layout tokens = layout.token_layout();
   const auto w = projected_input(layout.to_tokens(u));
@@ -226,9 +269,21 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout,
   return layout.from_tokens(postprocess(y, z).to(u.scalar_type()));
 }
 
+torch::Tensor BlockImpl::materialize_separate(const torch::Tensor& v, const Layout& tokens) const {
+  const auto sequences = tokens.sequences(v.size(0), v.size(1));
+  const auto reversed = flip_tokens(v.flatten(0, 1), sequences).view(v.sizes());
+  const auto M_f = directions_[0]->materialize(v, tokens);
+  const auto M_b = directions_[1]->materialize(reversed, tokens);  // (S, branches H, L, L)
+  const auto valid = tokens.is_full() ? torch::Tensor() : tokens.valid().to(v.device());
+  auto back = flip_rows(M_b.transpose(1, 2), valid).transpose(1, 2);
+  back = flip_rows(back.transpose(1, 3), valid).transpose(1, 3);
+  return torch::cat({M_f, back}, 1);
+}
+
 torch::Tensor BlockImpl::materialize(const torch::Tensor& u, const Layout& layout) const {
   check_input(u, layout);
   const Layout tokens = layout.token_layout();
+  if (!directions_.empty()) return materialize_separate(layout.to_tokens(u), tokens);
   const auto [z, x, params] = preprocess(projected_input(layout.to_tokens(u)), tokens);
   return mixer_->materialize(params, x.size(1), tokens);
 }

@@ -12,10 +12,13 @@ std::vector<torch::Tensor> layer_matrices(
   std::vector<torch::Tensor> inputs;  // of each layer, then the output of the last
   encode([&](const torch::Tensor& x) { inputs.push_back(x); });
   std::vector<torch::Tensor> matrices;
+  std::string outer;  // name of the last block
   const auto modules = model.named_modules();
   for (const auto& item : modules) {
     const auto* block = item.value()->as<BlockImpl>();
-    if (block == nullptr) continue;
+    // The blocks of a separate pair are part of the block that holds them, which comes first.
+    if (block == nullptr || (!outer.empty() && item.key().starts_with(outer + "."))) continue;
+    outer = item.key();
     auto input = inputs.at(matrices.size());
     if (options.norm == "pre") {  // the block reads the normalised input
       const std::string name = item.key().substr(0, item.key().rfind('.')) + ".norm";

@@ -304,6 +304,7 @@ Json later_model_keys() {
     "initial_distribution": "normal",
     "output_dropout": 0.0,
     "block": {
+      "separate": false,
       "mixer_options": {
         "skip": true,
         "spectrum": "linear",

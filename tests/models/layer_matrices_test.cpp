@@ -9,9 +9,12 @@ namespace hydramix {
 namespace {
 
 // Each layer's matrices are those that its block applies: (x of the layer) -> materialize().
-void expect_matrices_of_blocks(const std::string& mixer, const std::string& norm) {
+void expect_matrices_of_blocks(const std::string& mixer, const std::string& norm,
+                               bool separate = false) {
   torch::manual_seed(5);
   auto options = test::tiny_bert(mixer);
+  options.block.separate = separate;
+  if (separate) options.block.mixer_options.combine = "add";
   options.norm = norm;
   options.initial_deviation = 0.3;
   BertForMaskedLM model(options);
@@ -30,7 +33,9 @@ void expect_matrices_of_blocks(const std::string& mixer, const std::string& norm
   ASSERT_EQ(matrices.size(), 2u);
   std::vector<Block> blocks;
   for (const auto& module : model->modules())
-    if (auto block = std::dynamic_pointer_cast<BlockImpl>(module)) blocks.emplace_back(block);
+    if (auto block = std::dynamic_pointer_cast<BlockImpl>(module);
+        block != nullptr && block->options().mixer == mixer)
+      blocks.emplace_back(block);
   for (std::size_t layer = 0; layer < 2; ++layer) {
     auto input = x[layer];
     if (norm == "pre") {
@@ -51,6 +56,7 @@ void expect_matrices_of_blocks(const std::string& mixer, const std::string& norm
 TEST(LayerMatrices, AreThoseThatTheBlocksApply) {
   for (const char* mixer : {"hydra", "semiseparable", "attention_dd"})
     for (const char* norm : {"post", "pre"}) expect_matrices_of_blocks(mixer, norm);
+  expect_matrices_of_blocks("bidirectional", "pre", /*separate=*/true);
 }
 
 }  // namespace

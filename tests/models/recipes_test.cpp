@@ -126,6 +126,17 @@ TEST(Recipes, ModelsOfTable4HaveThePublishedPositions) {
   EXPECT_EQ(recipe("table4/hydra").positions, 0);
 }
 
+// Section 3.3: a block for each direction makes nearly twice the parameters.
+TEST(Recipes, SeparateBlocksHave112MillionParameters) {
+  const auto pair = recipe("bidirectional/separate");
+  EXPECT_NEAR(static_cast<double>(parameter_count(pair)) / 1e6, 112.1, 0.05);
+  EXPECT_NEAR(static_cast<double>(parameter_count(recipe("table3/hydra"))) / 1e6, 70.0, 0.05);
+  // As 24 layers of Mamba, with the LayerNorms of 12.
+  auto mamba = recipe("table3/mamba");
+  mamba.layers = 24;
+  EXPECT_EQ(parameter_count(pair), parameter_count(mamba) - 12 * 2 * 768);
+}
+
 TEST(Recipes, BidirectionalOverMambaHasTheParametersOfTable3) {
   for (const auto& [combine, name] :
        {std::pair{"quasi", "hydra"}, {"add", "add"}, {"mult", "mult"}, {"concat", "concat"}}) {

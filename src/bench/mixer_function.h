@@ -10,8 +10,8 @@ namespace hydramix::bench {
 Function mixer_function(const std::shared_ptr<Mixer>& mixer, const Subject& subject);
 // in_proj of a block of this d_model around the mixer, for the same number of tokens.
 Function projection_gemm(const Mixer& mixer, const Subject& subject);
-// mix() in float32 against the materialised matrix in float64; where there is none, against mix() in
-// float64.
+// mix() in float32 against the materialised matrix in float64; where there is none, against mix()
+// in float64.
 double verify_mixer(const std::string& name, const BlockOptions& options, const Subject& subject,
                     double tolerance);
 

@@ -147,7 +147,8 @@ TEST_F(Sentences, FewTornRowsOfQqpAreLeftOutAndReported) {
   EXPECT_EQ(file.rows[500].id, "500");
   ASSERT_EQ(file.torn.size(), 1u);
   EXPECT_EQ(file.torn[0], 502);
-  EXPECT_NE(left_out(file.path, file.torn).find("left out 1 row that a line break tore apart, in line 502"),
+  EXPECT_NE(left_out(file.path, file.torn)
+                .find("left out 1 row that a line break tore apart, in line 502"),
             std::string::npos);
   EXPECT_THROW_WITH(read("QQP", text + "7\t1\t2\tIs\n"), Error, "line 502: has 3 columns");
   EXPECT_THROW_WITH(read("QQP", text + "7\t1\t2\tIs\tIt\tso\t1\n"), Error,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hydramix/layout.h"
+#include "ops/host_copy.h"
 
 namespace hydramix {
 
@@ -30,7 +31,10 @@ class PackedIds {
     const bool typed = std::any_of(type_ids_.begin(), type_ids_.end(), [](int64_t t) { return t; });
     const auto ids = row(ids_), type_ids = typed ? row(type_ids_) : torch::Tensor();
     model.check_ids(ids, type_ids);
-    return {ids.to(device), typed ? type_ids.to(device) : type_ids,
+    const auto on_device = [&](const std::vector<int64_t>& values) {
+      return upload(values, device).unsqueeze(0);
+    };
+    return {on_device(ids_), typed ? on_device(type_ids_) : torch::Tensor(),
             Layout::packed(torch::tensor(offsets_, torch::kInt64)),
             static_cast<int64_t>(ids_.size())};
   }

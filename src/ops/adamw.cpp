@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/adamw.h"
 
+#include <cmath>
+
 #include "ops/backend.h"
 
 namespace hydramix {
@@ -10,7 +12,9 @@ using torch::Tensor;
 
 // For float64 on a GPU, by LibTorch's operations.
 void adamw_step_ref(const AdamWPlan& plan, const AdamWBuffers& b, const AdamWUpdate& u) {
-  const auto g = b.gradient * ((u.norm > u.clip ? u.clip / u.norm : 1.0) / u.terms);
+  const double scale = gradient_scale(u);
+  if (!std::isfinite(scale)) return;
+  const auto g = b.gradient * scale;
   b.mean.mul_(u.beta1).add_(g, 1 - u.beta1);
   b.square.mul_(u.beta2).addcmul_(g, g, 1 - u.beta2);
   const auto denominator = b.square.sqrt().mul_(u.denominator_scale).add_(u.epsilon);
@@ -24,8 +28,14 @@ void adamw_step_ref(const AdamWPlan& plan, const AdamWBuffers& b, const AdamWUpd
 
 }  // namespace
 
+double gradient_scale(const AdamWUpdate& u) {
+  const double terms = u.terms.item<double>(), norm = std::sqrt(u.squares.item<double>()) / terms;
+  if (!std::isfinite(norm)) return norm;
+  return (norm > u.clip ? u.clip / norm : 1.0) / terms;
+}
+
 AdamWPlan adamw_plan(std::vector<AdamWPlan::Range> ranges, torch::Device device) {
-  AdamWPlan plan{std::move(ranges), {}, {}, {}};
+  AdamWPlan plan{std::move(ranges), {}, {}};
   if (!device.is_cuda()) return plan;
   // The gap between a parameter and the next one is zero and stays so.
   std::vector<int64_t> ends;
@@ -36,13 +46,12 @@ AdamWPlan adamw_plan(std::vector<AdamWPlan::Range> ranges, torch::Device device)
   }
   plan.ends = torch::tensor(ends, torch::kInt64).to(device);
   plan.groups = torch::tensor(groups, torch::kUInt8).to(device);
-  plan.squares = torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat64).device(device));
   return plan;
 }
 
-double sum_of_squares(const AdamWPlan& plan, const Tensor& gradient) {
+Tensor sum_of_squares(const AdamWPlan& plan, const Tensor& gradient) {
   if (backend_of(gradient) == Backend::kLibTorch)
-    return gradient.to(torch::kFloat64).square().sum().item<double>();
+    return gradient.to(torch::kFloat64).square().sum();
   return HYDRAMIX_ON_BACKEND(gradient, sum_of_squares, plan, gradient);
 }
 

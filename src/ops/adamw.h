@@ -21,8 +21,7 @@ struct AdamWPlan {
     uint8_t group;
   };
   std::vector<Range> ranges;
-  // The same for kernels on a GPU, and the last sum of squares; undefined elsewhere.
-  torch::Tensor ends, groups, squares;
+  torch::Tensor ends, groups;  // the same for kernels on a GPU; undefined elsewhere
 };
 AdamWPlan adamw_plan(std::vector<AdamWPlan::Range> ranges, torch::Device device);
 
@@ -37,23 +36,28 @@ struct AdamWUpdate {
     double rate, keep;  // the rate over 1 - beta1^t; what decay leaves of a weight
   };
   std::vector<Group> groups;
-  double terms;  // of the loss whose gradient the buffer holds
-  double norm;   // of gradient / terms, by sum_of_squares() just before
+  // Scalars in float64 on the device of the buffers, so that the host need not wait for them: the
+  // terms of the loss whose gradient the buffer holds, and the sum of its squares.
+  torch::Tensor terms, squares;
   double clip;
   double beta1, beta2, epsilon, denominator_scale, ema;
 };
 
-// Of a gradient, in float64; NaN or infinite if a value is. A GPU keeps it in the plan, too.
-double sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
+// Of a gradient: a scalar in float64 on its device; NaN or infinite if a value is.
+torch::Tensor sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
+// Changes nothing if the sum of squares is not finite.
 void adamw_step(const AdamWPlan& plan, const AdamWBuffers& buffers, const AdamWUpdate& update);
 
+// What the gradient is multiplied by, which divides it by the terms and clips it; not finite if the
+// norm is not. Waits for the device.
+double gradient_scale(const AdamWUpdate& update);
+
 namespace on_cpu {
-double sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
+torch::Tensor sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
 void adamw_step(const AdamWPlan& plan, const AdamWBuffers& buffers, const AdamWUpdate& update);
 }  // namespace on_cpu
 namespace on_cuda {
-double sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
-// Clips by the plan's sum of squares, which is on the device already.
+torch::Tensor sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
 void adamw_step(const AdamWPlan& plan, const AdamWBuffers& buffers, const AdamWUpdate& update);
 }  // namespace on_cuda
 

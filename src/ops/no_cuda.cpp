@@ -8,6 +8,7 @@
 #include "ops/device_time.h"
 #include "ops/embedding.h"
 #include "ops/graph.h"
+#include "ops/host_copy.h"
 #include "ops/hydra_inner.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/norm.h"
@@ -85,8 +86,11 @@ void make_table(const Sequences&, torch::Device) { missing(); }
 void make_refillable_table(const Sequences&, torch::Device) { missing(); }
 void refill_table(const Sequences&, const std::vector<int64_t>&) { missing(); }
 
-double sum_of_squares(const AdamWPlan&, const Tensor&) { missing(); }
+Tensor sum_of_squares(const AdamWPlan&, const Tensor&) { missing(); }
 void adamw_step(const AdamWPlan&, const AdamWBuffers&, const AdamWUpdate&) { missing(); }
+
+std::shared_ptr<void> start_copy(const Tensor&, const Tensor&) { missing(); }
+void wait_for_copy(const std::shared_ptr<void>&) { missing(); }
 
 double median_ms(const std::function<void()>&, int, int) { missing(); }
 std::vector<std::pair<std::string, double>> median_parts_ms(

@@ -34,17 +34,16 @@ AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
   parameters_.set_rounded(rounded_);
 }
 
-double AdamW::gradient_norm(double terms) const {
-  return std::sqrt(sum_of_squares(plan_, parameters_.gradients())) / terms;
-}
-
-void AdamW::step(double rate_share, double terms, double norm) {
+torch::Tensor AdamW::step(double rate_share, const torch::Tensor& loss,
+                          const torch::Tensor& terms) {
+  // Zero times a loss that is not finite is NaN.
+  const auto squares = sum_of_squares(plan_, parameters_.gradients()) + 0 * loss;
   const auto before = static_cast<double>(steps);
   const auto t = static_cast<double>(++steps);
   AdamWUpdate update{
       {},
       terms,
-      norm,
+      squares,
       options_.clip,
       options_.beta1,
       options_.beta2,
@@ -61,6 +60,7 @@ void AdamW::step(double rate_share, double terms, double norm) {
              update);
   parameters_.mark_written();
   if (rounded_.defined()) parameters_.set_rounded(rounded_);
+  return squares.sqrt() / terms;
 }
 
 }  // namespace hydramix

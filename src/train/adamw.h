@@ -65,11 +65,12 @@ class AdamW {
  public:
   AdamW(FlatParameters& parameters, const AdamWOptions& options);
 
-  // Norm of the gradient of the mean loss; gradients() holds the gradient of a sum of `terms`
-  // terms.
-  double gradient_norm(double terms) const;
-  // One step; `norm` is the result of gradient_norm() for this step.
-  void step(double rate_share, double terms, double norm);
+  // One step. gradients() holds the gradient of `loss`, a sum of `terms` terms; both are scalars in
+  // float64 on the device of the parameters. Returns the norm of the gradient of the mean loss,
+  // likewise. If that or the loss is not finite, the step changes nothing, and the caller, who gets
+  // to know that later, calls forget_step().
+  torch::Tensor step(double rate_share, const torch::Tensor& loss, const torch::Tensor& terms);
+  void forget_step() { --steps; }
 
   // The state that a checkpoint holds, (n) each; the average is undefined without ema.
   torch::Tensor& mean() { return mean_; }

@@ -6,6 +6,7 @@
 
 #include "data/shuffle.h"
 #include "hydramix/error.h"
+#include "ops/host_copy.h"
 
 namespace hydramix {
 
@@ -50,7 +51,7 @@ ExampleBatch ExampleTraining::upload(const std::vector<const EncodedExample*>& e
     targets.insert(targets.end(), example->targets.begin(), example->targets.end());
   }
   return {packed.batch(*model_, settings_.device), examples,
-          torch::tensor(targets, torch::kFloat64).to(settings_.device)};
+          hydramix::upload(targets, settings_.device)};
 }
 
 torch::Tensor ExampleTraining::output(const ExampleBatch& batch, const DropoutKey& dropout) const {
@@ -60,7 +61,9 @@ torch::Tensor ExampleTraining::output(const ExampleBatch& batch, const DropoutKe
 DropoutKey ExampleTraining::dropout_key(Slice slice, std::size_t examples) const {
   const int64_t each = objective_->sequences(), first = slice.first * each;
   const auto count = static_cast<int64_t>(examples) * each;
-  return {settings_.seed, torch::arange(first, first + count, torch::kInt64).to(settings_.device)};
+  return {settings_.seed,
+          torch::arange(first, first + count,
+                        torch::TensorOptions(torch::kInt64).device(settings_.device))};
 }
 
 Totals ExampleTraining::accumulate(Slice slice, std::optional<Slice>) {
@@ -75,8 +78,7 @@ Totals ExampleTraining::accumulate(Slice slice, std::optional<Slice>) {
   totals.tokens = static_cast<double>(batch.tokens);
   totals.terms = objective_->terms(batch);
   totals.flops = totals.tokens * flops_per_token_;
-  totals.loss = sum.item<double>();
-  totals.correct = objective_->correct(z.detach(), batch);
+  totals.set_sums(sum, objective_->correct(z.detach(), batch));
   return totals;
 }
 

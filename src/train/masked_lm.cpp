@@ -4,16 +4,18 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "hydramix/error.h"
 #include "models/bert_parts.h"
 #include "ops/graph.h"
+#include "ops/host_copy.h"
 #include "ops/sequences.h"
 
 namespace hydramix {
 namespace {
 
-torch::Tensor int64_tensor(const std::vector<int64_t>& values) {
+torch::Tensor on_host(const std::vector<int64_t>& values) {
   return torch::tensor(values, torch::kInt64);
 }
 
@@ -68,11 +70,10 @@ MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
 }
 
 MaskedLm::Tensors MaskedLm::upload(const MaskedBatch& batch, bool rounded_up) const {
-  const auto numbers =
-      torch::arange(batch.first, batch.first + int64_t(batch.documents.size()), torch::kInt64);
-  const auto ids = int64_tensor(batch.ids).unsqueeze(0);
-  model_->check_ids(ids, {});
-  check_numbers("targets", int64_tensor(batch.targets), model_->options().vocab);
+  std::vector<int64_t> numbers(batch.documents.size());
+  std::iota(numbers.begin(), numbers.end(), batch.first);
+  model_->check_ids(on_host(batch.ids).unsqueeze(0), {});
+  check_numbers("targets", on_host(batch.targets), model_->options().vocab);
   const auto& device = settings_.device;
   auto positions = batch.positions, targets = batch.targets;
   if (rounded_up) {
@@ -81,11 +82,11 @@ MaskedLm::Tensors MaskedLm::upload(const MaskedBatch& batch, bool rounded_up) co
     positions.resize(rounded, 0);
     targets.resize(rounded, -1);
   }
-  return {ids.to(device),
-          Layout::packed(int64_tensor(batch.offsets)),
-          int64_tensor(positions).to(device),
-          int64_tensor(targets).to(device),
-          {settings_.seed, numbers.to(device)},
+  return {hydramix::upload(batch.ids, device).unsqueeze(0),
+          Layout::packed(on_host(batch.offsets)),
+          hydramix::upload(positions, device),
+          hydramix::upload(targets, device),
+          {settings_.seed, hydramix::upload(numbers, device)},
           batch.offsets};
 }
 
@@ -157,8 +158,7 @@ Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
   const auto t = upload(masked, settings_.graphs);
   model_->train();
   const auto loss = captures_ ? captured_gradients(t) : gradients(t);
-  totals.loss = loss.sum.item<double>();
-  totals.correct = loss.correct.item<double>();
+  totals.set_sums(loss.sum, loss.correct);
   return totals;
 }
 

@@ -31,8 +31,8 @@ class ClassObjective : public Objective {
   torch::Tensor loss(const torch::Tensor& z, const ExampleBatch& batch) const override {
     return cross_entropy(z, batch.targets);
   }
-  double correct(const torch::Tensor& z, const ExampleBatch& batch) const override {
-    return (values(z, batch) == batch.targets).sum().item<double>();
+  torch::Tensor correct(const torch::Tensor& z, const ExampleBatch& batch) const override {
+    return (values(z, batch) == batch.targets).sum();
   }
   torch::Tensor values(const torch::Tensor& z, const ExampleBatch&) const override {
     return z.argmax(1).to(torch::kFloat64);
@@ -57,7 +57,9 @@ class ScoreObjective : public Objective {
         is_plain() ? batch.targets : (batch.targets - shift_) / scale_;  // the same bits for GLUE
     return (z.squeeze(1) - targets).square().sum();
   }
-  double correct(const torch::Tensor&, const ExampleBatch&) const override { return 0; }
+  torch::Tensor correct(const torch::Tensor& z, const ExampleBatch&) const override {
+    return torch::zeros({}, z.options());
+  }
   torch::Tensor values(const torch::Tensor& z, const ExampleBatch&) const override {
     return is_plain() ? z.squeeze(1) : z.squeeze(1) * scale_ + shift_;
   }
@@ -99,8 +101,8 @@ class LabelsObjective : public Objective {
   double terms(const ExampleBatch& batch) const override {
     return static_cast<double>(batch.targets.numel());
   }
-  double correct(const torch::Tensor& z, const ExampleBatch& batch) const override {
-    return ((z > 0) == (batch.targets.view_as(z) > 0)).sum().item<double>();
+  torch::Tensor correct(const torch::Tensor& z, const ExampleBatch& batch) const override {
+    return ((z > 0) == (batch.targets.view_as(z) > 0)).sum();
   }
   torch::Tensor values(const torch::Tensor& z, const ExampleBatch&) const override {
     return z.sigmoid().flatten();
@@ -137,11 +139,9 @@ class TokensObjective : public Objective {
   double terms(const ExampleBatch& batch) const override {
     return static_cast<double>(labelled(batch).first.numel());
   }
-  double correct(const torch::Tensor& z, const ExampleBatch& batch) const override {
+  torch::Tensor correct(const torch::Tensor& z, const ExampleBatch& batch) const override {
     const auto [rows, words] = labelled(batch);
-    return (z.index_select(0, rows).argmax(1) == batch.targets.index_select(0, words))
-        .sum()
-        .item<double>();
+    return (z.index_select(0, rows).argmax(1) == batch.targets.index_select(0, words)).sum();
   }
   // The tag of every word; -1 for a word without a token.
   torch::Tensor values(const torch::Tensor& z, const ExampleBatch& batch) const override {

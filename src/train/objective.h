@@ -35,8 +35,8 @@ class Objective {
   virtual double terms(const ExampleBatch& batch) const {
     return static_cast<double>(batch.examples.size());
   }
-  // Terms that were predicted correctly; 0 where that has no meaning.
-  virtual double correct(const torch::Tensor& z, const ExampleBatch& batch) const = 0;
+  // The number of terms that were predicted correctly, (); 0 where that has no meaning.
+  virtual torch::Tensor correct(const torch::Tensor& z, const ExampleBatch& batch) const = 0;
   // The input of metrics(): width() numbers per example, one after another, float64.
   virtual torch::Tensor values(const torch::Tensor& z, const ExampleBatch& batch) const = 0;
   virtual int64_t width(const EncodedExample& example) const = 0;

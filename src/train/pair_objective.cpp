@@ -51,11 +51,11 @@ class PairObjective : public Objective {
                                      : contrast_loss(sides, batch);
   }
   // Without scores: texts whose partner is the most similar one.
-  double correct(const torch::Tensor& z, const ExampleBatch& batch) const override {
-    if (batch.targets.numel() > 0) return 0;
+  torch::Tensor correct(const torch::Tensor& z, const ExampleBatch& batch) const override {
+    if (batch.targets.numel() > 0) return torch::zeros({}, z.options());
     const Sides sides(z);
     const auto nearest = similarities(sides, batch).argmax(1);
-    return (nearest == torch::arange(nearest.size(0), nearest.options())).sum().item<double>();
+    return (nearest == torch::arange(nearest.size(0), nearest.options())).sum();
   }
   torch::Tensor values(const torch::Tensor& z, const ExampleBatch&) const override {
     return normalized(z).flatten();

@@ -20,19 +20,24 @@ struct Slice {
 };
 
 struct Totals {
-  double loss = 0;     // summed over the terms
-  double terms = 0;    // masked places, labelled examples
-  double correct = 0;  // terms predicted correctly
-  double tokens = 0;   // tokens that went through the model
-  double flops = 0;    // in matrix products, forward and backward
+  // The loss summed over the terms, and the terms predicted correctly: (2) float64 on the model's
+  // device, which may not have computed them yet. Undefined: zero.
+  torch::Tensor sums;
+  double terms = 0;   // masked places, labelled examples
+  double tokens = 0;  // tokens that went through the model
+  double flops = 0;   // in matrix products, forward and backward
 
   void add(const Totals& other) {
-    loss += other.loss;
+    if (other.sums.defined()) sums = sums.defined() ? sums + other.sums : other.sums;
     terms += other.terms;
-    correct += other.correct;
     tokens += other.tokens;
     flops += other.flops;
   }
+  void set_sums(const torch::Tensor& loss, const torch::Tensor& correct) {
+    sums = torch::stack({loss.detach().to(torch::kFloat64), correct.to(torch::kFloat64)});
+  }
+  // Waits for the device.
+  double loss() const { return sums.defined() ? sums[0].item<double>() : 0; }
 };
 
 class Task {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "base/interrupt.h"
 #include "hydramix/error.h"
@@ -65,7 +66,8 @@ Trainer::Trainer(Task& task, const TrainOptions& options, Communicator& communic
       parameters_(task.model()),
       optimizer_(parameters_, options.optimizer),
       reducer_(communicator, parameters_.parameters(), parameters_.gradients(),
-               options.bucket_megabytes << 20) {
+               options.bucket_megabytes << 20),
+      late_(parameters_.values().is_cuda()) {
   HYDRAMIX_CHECK(options.batch % communicator.size() == 0, "train: a batch of ", options.batch,
                  " cannot be divided among ", communicator.size(), " ranks.");
   if (is_first()) {
@@ -142,48 +144,101 @@ void Trainer::resume() {
   if (is_first() && events_.started) events_.started(step_);
 }
 
-// The gradients of this step over all ranks; nullopt if a signal interrupted the step.
-std::optional<Totals> Trainer::accumulate() {
+// The numbers of a step: those of Totals over all ranks, whether a rank got a signal, and the norm
+// of the gradient, which update() adds.
+enum Sums { kLoss, kCorrect, kTerms, kTokens, kFlops, kSignal, kNorm };
+
+// The gradients of a step over all ranks, and its numbers without the norm; nullopt if a signal
+// interrupted the step.
+std::optional<torch::Tensor> Trainer::accumulate(int64_t step) {
   parameters_.zero_gradients();
   const int64_t share = options_.batch / communicator_.size();
-  const int64_t first = step_ * options_.batch + communicator_.rank() * share;
+  const int64_t first = step * options_.batch + communicator_.rank() * share;
   const int64_t following = first + options_.batch;  // where this rank's next step begins
   Totals totals;
   for (int64_t done = 0; done < share; done += options_.micro_batch) {
     // Weights change only at the end of a step, so an interrupted step can be repeated. With
     // several ranks the step is finished, since others wait for this rank's gradients.
     if (Interrupt::signal() != 0 && communicator_.alone()) return std::nullopt;
-    if (is_first() && events_.micro_batch)
-      events_.micro_batch({step_, options_.steps, done, share});
+    if (is_first() && events_.micro_batch) events_.micro_batch({step, options_.steps, done, share});
     const Slice slice{first + done, std::min(options_.micro_batch, share - done)};
     const bool last = done + slice.count == share;
     std::optional<Slice> next;
     if (!last)
       next = Slice{slice.first + slice.count,
                    std::min(options_.micro_batch, share - done - slice.count)};
-    else if (step_ + 1 < options_.steps)
+    else if (step + 1 < options_.steps)
       next = Slice{following, std::min(options_.micro_batch, share)};
     if (last) reducer_.arm();
     totals.add(task_.accumulate(slice, next));
   }
   reducer_.finish();
-  interrupted_ = Interrupt::signal() != 0;
-  if (communicator_.alone()) return totals;  // no other rank, and no GPU to wait for
-  auto sums = torch::tensor({totals.loss, totals.terms, totals.correct, totals.tokens, totals.flops,
-                             Interrupt::signal() != 0 ? 1.0 : 0.0},
-                            torch::kFloat64)
-                  .to(parameters_.values().device());
-  communicator_.sum(sums);
-  sums = sums.cpu();
-  const double* s = sums.data_ptr<double>();
-  interrupted_ = s[5] > 0;
-  return Totals{s[0], s[1], s[2], s[3], s[4]};
+  const auto device = parameters_.values().device();
+  const auto known = upload(std::vector<double>{totals.terms, totals.tokens, totals.flops,
+                                                Interrupt::signal() != 0 ? 1.0 : 0.0},
+                            device);
+  auto sums =
+      torch::cat({totals.sums.defined() ? totals.sums : torch::zeros({2}, known.options()), known});
+  if (!communicator_.alone()) communicator_.sum(sums);
+  return sums;
+}
+
+// Launches the update of the weights. A step whose loss or gradient is not finite changes nothing.
+void Trainer::update(const torch::Tensor& sums) {
+  const double share = rate_share(options_.schedule, step_, options_.steps);
+  const auto norm = optimizer_.step(share, sums[kLoss], sums[kTerms].clamp_min(1));
+  launched_ = {step_, share, LateNumbers(torch::cat({sums, norm.unsqueeze(0)}))};
+  ++step_;
+}
+
+// Waits for the numbers of the launched step. Returns whether it replaced the gradients.
+bool Trainer::finish_step() {
+  if (!launched_) return false;
+  const auto done = *std::exchange(launched_, std::nullopt);
+  const auto sums = done.sums.wait();
+  interrupted_ = interrupted_ || sums[kSignal] > 0;
+  const bool finite = std::isfinite(sums[kLoss]) && std::isfinite(sums[kNorm]);
+  if (finite) {
+    skipped_in_a_row_ = 0;
+  } else {
+    optimizer_.forget_step();
+    count_skipped(done.step, sums[kNorm]);
+  }
+  report(done, sums);
+  return !finite;
+}
+
+void Trainer::report(const Launched& done, const std::vector<double>& sums) {
+  window_.tokens += sums[kTokens];
+  window_.flops += sums[kFlops];
+  const double terms = std::max(sums[kTerms], 1.0), seconds = seconds_since(window_.begin);
+  const StepReport report{done.step + 1,
+                          options_.steps,
+                          sums[kLoss] / terms,
+                          sums[kCorrect] / terms,
+                          sums[kNorm],
+                          options_.optimizer.rate * done.share,
+                          window_.tokens / seconds,
+                          window_.flops / seconds,
+                          skipped_};
+  if (is_first() && events_.step) events_.step(report);
+  if (report.step % options_.log_every != 0 && report.step != options_.steps) return;
+  write_metrics({{"step", report.step},
+                 {"loss", report.loss},
+                 {"accuracy", report.accuracy},
+                 {"norm", report.norm},
+                 {"rate", report.rate},
+                 {"tokens_per_second", report.tokens_per_second},
+                 {"flops_per_second", report.flops_per_second},
+                 {"skipped", skipped_}});
+  window_ = {};
 }
 
 // A step whose loss or gradient is not finite leaves the weights as they are.
-void Trainer::count_skipped(double norm) {
+void Trainer::count_skipped(int64_t step, double norm) {
   ++skipped_;
   ++skipped_in_a_row_;
+  if (late_) accumulate(step);  // the buffer has the gradients of the next step
   // Values that are not finite spread towards the input in backward, so the last such weight is
   // nearest to the origin.
   std::string weight;
@@ -193,26 +248,27 @@ void Trainer::count_skipped(double norm) {
       weight = range->name;
   const std::string what =
       std::isfinite(norm) || weight.empty() ? "its loss" : "the gradient of '" + weight + "'";
-  say(concat("step ", step_, " skipped: ", what, " is not finite (", skipped_in_a_row_,
+  say(concat("step ", step, " skipped: ", what, " is not finite (", skipped_in_a_row_,
              " in a row)"));
   if (skipped_in_a_row_ < options_.most_skipped) return;
-  const std::string fault = find_fault();
-  throw Error(concat("training gave up at step ", step_, ": ", skipped_in_a_row_,
+  const std::string fault = find_fault(step);
+  throw Error(concat("training gave up at step ", step, ": ", skipped_in_a_row_,
                      " steps in a row without a finite loss and gradient. In this one ", what,
                      " is not finite; ", fault, " The last checkpoint, of step ",
                      std::max<int64_t>(saved_step_, 0), ", stays. ", task_.advice()));
 }
 
-// Finds the micro-batch of this step that is not finite, on any rank, and the place in the model.
-std::string Trainer::find_fault() {
+// Finds the micro-batch of a step that is not finite, on any rank, and the place in the model.
+std::string Trainer::find_fault(int64_t step) {
   const int64_t share = options_.batch / communicator_.size();
-  const int64_t first = step_ * options_.batch + communicator_.rank() * share;
+  const int64_t first = step * options_.batch + communicator_.rank() * share;
   Slice faulty;
   for (int64_t done = 0; done < share && faulty.count == 0; done += options_.micro_batch) {
     const Slice slice{first + done, std::min(options_.micro_batch, share - done)};
     parameters_.zero_gradients();
     const Totals totals = task_.accumulate(slice, std::nullopt);
-    if (!std::isfinite(totals.loss) || !torch::isfinite(parameters_.gradients()).all().item<bool>())
+    if (!std::isfinite(totals.loss()) ||
+        !torch::isfinite(parameters_.gradients()).all().item<bool>())
       faulty = slice;
   }
   auto found = torch::zeros({communicator_.size()}, torch::kFloat64);
@@ -291,6 +347,12 @@ void Trainer::evaluate_and_save(bool leaving) {
   }
 }
 
+// Whether there is more to do after step_ steps than the next one.
+bool Trainer::is_due() const {
+  return interrupted_ || step_ == options_.steps || step_ % options_.evaluate_every == 0 ||
+         step_ % options_.checkpoint_every == 0;
+}
+
 bool Trainer::is_over() const {
   return step_ == options_.steps ||
          (options_.patience > 0 && evaluated_ == step_ && stale_ >= options_.patience);
@@ -315,50 +377,20 @@ Trainer::End Trainer::run() {
     check_learned(evaluate(/*tell=*/true));  // the run was complete: only report its quality
   else if (step_ > 0 && step_ % options_.evaluate_every == 0 && evaluated_ != step_)
     evaluate_and_save(/*leaving=*/false);  // a signal came before this was done
-  auto logged = std::chrono::steady_clock::now();
-  Totals window;
+  window_ = {};
   while (!is_over()) {
-    const auto totals = accumulate();
-    if (!totals) {
+    auto sums = accumulate(step_);
+    if (late_ && finish_step() && sums) sums = accumulate(step_);
+    if (!sums) {
       interrupted_ = true;
       break;
     }
-    const double norm = optimizer_.gradient_norm(std::max(totals->terms, 1.0));
-    const double share = rate_share(options_.schedule, step_, options_.steps);
-    if (std::isfinite(totals->loss) && std::isfinite(norm)) {
-      optimizer_.step(share, std::max(totals->terms, 1.0), norm);
-      skipped_in_a_row_ = 0;
-    } else {
-      count_skipped(norm);
-    }
-    ++step_;
-    window.add(*totals);
-    const double terms = std::max(totals->terms, 1.0), seconds = seconds_since(logged);
-    const StepReport report{step_,
-                            options_.steps,
-                            totals->loss / terms,
-                            totals->correct / terms,
-                            norm,
-                            options_.optimizer.rate * share,
-                            window.tokens / seconds,
-                            window.flops / seconds,
-                            skipped_};
-    if (is_first() && events_.step) events_.step(report);
-    if (step_ % options_.log_every == 0 || step_ == options_.steps) {
-      write_metrics({{"step", step_},
-                     {"loss", report.loss},
-                     {"accuracy", report.accuracy},
-                     {"norm", report.norm},
-                     {"rate", report.rate},
-                     {"tokens_per_second", report.tokens_per_second},
-                     {"flops_per_second", report.flops_per_second},
-                     {"skipped", skipped_}});
-      window = {};
-      logged = std::chrono::steady_clock::now();
-    }
+    update(*sums);
+    if (late_ && !is_due()) continue;
+    finish_step();
     const auto before = std::chrono::steady_clock::now();
     evaluate_and_save(interrupted_);
-    logged += std::chrono::steady_clock::now() - before;  // does not count for the rate
+    window_.begin += std::chrono::steady_clock::now() - before;  // does not count for the rate
     if (interrupted_) break;
   }
   if (interrupted_ && !is_over()) evaluate_and_save(/*leaving=*/true);

@@ -8,6 +8,7 @@
 // the reduction.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -19,6 +20,7 @@
 #include "dist/gradient_reducer.h"
 #include "hydramix/options.h"
 #include "io/tensorboard.h"
+#include "ops/host_copy.h"
 #include "train/adamw.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
@@ -86,6 +88,12 @@ struct MicroBatchReport {
   int64_t done = 0, sequences = 0;  // of this step, on this rank
 };
 
+// Work since `begin`.
+struct Throughput {
+  double tokens = 0, flops = 0;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+};
+
 struct TrainEvents {
   std::function<void(int64_t step)> started;  // with the steps already done
   std::function<void(const MicroBatchReport&)> micro_batch;
@@ -99,6 +107,10 @@ class Trainer {
   // `folder` gets checkpoints/ and metrics.jsonl. The batch must be a multiple of the ranks.
   Trainer(Task& task, const TrainOptions& options, Communicator& communicator,
           std::filesystem::path folder, TrainEvents events);
+
+  // Whether the numbers of a step are read during the next one, so that the host prepares work
+  // while the device computes. On a GPU it is so; the results are the same.
+  void read_late(bool late) { late_ = late; }
 
   enum class End { kDone, kInterrupted };
   // Runs from the newest sound checkpoint, or from the model as it is, to the last step or a
@@ -115,12 +127,22 @@ class Trainer {
   bool is_first() const { return communicator_.rank() == 0; }
   // Whether the last step is done, or patience is at its end.
   bool is_over() const;
+  bool is_due() const;
   void say(const std::string& message) const;
   Checkpoint snapshot();
   void resume();
-  std::optional<Totals> accumulate();
-  void count_skipped(double norm);
-  std::string find_fault();
+  // A step whose work was launched, and whose numbers the device may not have computed yet.
+  struct Launched {
+    int64_t step;      // its number
+    double share;      // of the peak rate
+    LateNumbers sums;  // see kSums
+  };
+  std::optional<torch::Tensor> accumulate(int64_t step);
+  void update(const torch::Tensor& sums);
+  bool finish_step();
+  void report(const Launched& done, const std::vector<double>& sums);
+  void count_skipped(int64_t step, double norm);
+  std::string find_fault(int64_t step);
   void write_metrics(nlohmann::ordered_json line);
   nlohmann::ordered_json evaluate(bool tell);
   void check_learned(const nlohmann::ordered_json& summary) const;
@@ -146,6 +168,10 @@ class Trainer {
   double best_loss_ = kInfinity;  // the least criterion of the task
   int64_t stale_ = 0;             // evaluations since then
   bool interrupted_ = false;      // a rank got a signal
+
+  bool late_;
+  std::optional<Launched> launched_;
+  Throughput window_;  // since the last line of metrics
 };
 
 }  // namespace hydramix

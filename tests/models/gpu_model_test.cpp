@@ -6,6 +6,7 @@
 #include "ops/hydra_inner.h"
 #include "ops/projection.h"
 #include "support/gpu.h"
+#include "support/optimizer.h"
 #include "support/tensors.h"
 #include "train/adamw.h"
 
@@ -279,10 +280,8 @@ TEST_F(GpuModel, AdamWIsThatOfTheCpu) {
       to.grad().copy_(torch::randn(to.sizes()) * (step == 1 ? 1e-4 : 1.0));
     }
     ours.parameters.gradients().copy_(cpu.parameters.gradients());
-    const double norm = cpu.optimizer.gradient_norm(7), norm_here = ours.optimizer.gradient_norm(7);
-    EXPECT_NEAR(norm_here, norm, 1e-9 * norm);
-    cpu.optimizer.step(0.6, 7, norm);
-    ours.optimizer.step(0.6, 7, norm_here);
+    const double norm = test::take_step(cpu.optimizer, 0.6, 7);
+    EXPECT_NEAR(test::take_step(ours.optimizer, 0.6, 7), norm, 1e-9 * norm);
   }
   const auto expect = [](const Tensor& a, const Tensor& b, const char* what) {
     test::expect_close(a.to(torch::kCPU), b, 1e-6, what);
@@ -299,7 +298,7 @@ TEST_F(GpuModel, RoundedWeightsFollowTheWeights) {
   training.model->set_precision(torch::kBFloat16);
   for (int step = 0; step < 3; ++step) {
     training.run();
-    training.optimizer.step(1, 85, training.optimizer.gradient_norm(85));
+    test::take_step(training.optimizer, 1, 85);
     int copies = 0;
     for (const auto& range : training.parameters.ranges()) {
       copies += static_cast<int>(range.copies.size());

@@ -53,11 +53,11 @@ TEST_F(MaskedLmTest, TheLossIsThatOfThePlainHeadOnEverySequenceAlone) {
   }
   EXPECT_EQ(totals.terms, terms);
   EXPECT_EQ(totals.tokens, static_cast<double>(batch.ids.size()));
-  EXPECT_NEAR(totals.loss, loss, 1e-4 * loss);
+  EXPECT_NEAR(totals.loss(), loss, 1e-4 * loss);
   // A prefetched batch equals one made on demand.
   const auto ready = task.accumulate({11, 6}, std::nullopt);
   MaskedLm fresh(make_model(), training_batches, validation, validation_batches, {});
-  EXPECT_EQ(ready.loss, fresh.accumulate({11, 6}, std::nullopt).loss);
+  EXPECT_EQ(ready.loss(), fresh.accumulate({11, 6}, std::nullopt).loss());
 }
 
 TEST_F(MaskedLmTest, EvaluationAddsUpOverRanksAndKinds) {

@@ -38,7 +38,7 @@ class LeastSquares : public Task {
       totals.terms += 1;
     }
     sum.backward();
-    totals.loss = sum.item<double>();
+    totals.set_sums(sum, torch::zeros({}));
     if (signal_at >= 0 && slice.first >= signal_at) {
       signal_at = -1;
       std::raise(SIGTERM);
@@ -85,18 +85,30 @@ struct Run {
   std::vector<std::string> messages;
 };
 
+bool late = false;  // the parameter of the tests below
+
 Run train(LeastSquares& task, const TrainOptions& options, const std::filesystem::path& folder) {
   const auto alone = make_communicator({}, torch::kCPU);
   Run run;
   TrainEvents events;
   events.message = [&](const std::string& m) { run.messages.push_back(m); };
   Trainer trainer(task, options, *alone, folder, events);
+  trainer.read_late(late);
   run.end = trainer.run();
   run.weights = task.weights().detach().clone();
   return run;
 }
 
-TEST(TrainerTest, ReadsEverySequenceOnceInOrderAndLearns) {
+// Numbers of a step are read at once, as on the CPU, or during the next step, as on a GPU.
+class TrainerTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { late = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(All, TrainerTest, ::testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "late" : "at_once");
+});
+
+TEST_P(TrainerTest, ReadsEverySequenceOnceInOrderAndLearns) {
   test::TemporaryFolder folder;
   LeastSquares task;
   auto options = quick_options();
@@ -109,7 +121,7 @@ TEST(TrainerTest, ReadsEverySequenceOnceInOrderAndLearns) {
   EXPECT_LT((run.weights - 1).abs().max().item<double>(), 0.05);
 }
 
-TEST(TrainerTest, MicroBatchesDoNotMatter) {
+TEST_P(TrainerTest, MicroBatchesDoNotMatter) {
   std::vector<torch::Tensor> weights;
   for (const int64_t micro : {1, 2, 4, 6, 100}) {
     test::TemporaryFolder folder;
@@ -121,7 +133,7 @@ TEST(TrainerTest, MicroBatchesDoNotMatter) {
   for (const auto& w : weights) test::expect_close(w, weights[0], 1e-12, "but for rounding");
 }
 
-TEST(TrainerTest, ContinuesToTheSameBitsFromEveryStep) {
+TEST_P(TrainerTest, ContinuesToTheSameBitsFromEveryStep) {
   test::TemporaryFolder whole;
   LeastSquares reference;
   auto options = quick_options();
@@ -150,7 +162,7 @@ TEST(TrainerTest, ContinuesToTheSameBitsFromEveryStep) {
   }
 }
 
-TEST(TrainerTest, ADamagedCheckpointIsReportedAndThePreviousOneGivesTheSameBits) {
+TEST_P(TrainerTest, ADamagedCheckpointIsReportedAndThePreviousOneGivesTheSameBits) {
   test::TemporaryFolder whole, folder;
   LeastSquares reference, first, second;
   const auto options = quick_options();
@@ -165,7 +177,7 @@ TEST(TrainerTest, ADamagedCheckpointIsReportedAndThePreviousOneGivesTheSameBits)
   EXPECT_TRUE(torch::equal(run.weights, expected));
 }
 
-TEST(TrainerTest, MetricsHaveEveryStepOnceAfterAContinuation) {
+TEST_P(TrainerTest, MetricsHaveEveryStepOnceAfterAContinuation) {
   test::TemporaryFolder folder;
   LeastSquares first, second;
   const auto options = quick_options();
@@ -190,7 +202,7 @@ TEST(TrainerTest, MetricsHaveEveryStepOnceAfterAContinuation) {
   EXPECT_EQ(evaluated, (std::vector<int64_t>{7, 14, 20}));
 }
 
-TEST(TrainerTest, AStepThatIsNotFiniteIsSkippedAndCounted) {
+TEST_P(TrainerTest, AStepThatIsNotFiniteIsSkippedAndCounted) {
   test::TemporaryFolder folder;
   LeastSquares task;
   task.bad_from = 6 * 3 + 2;
@@ -203,7 +215,7 @@ TEST(TrainerTest, AStepThatIsNotFiniteIsSkippedAndCounted) {
   EXPECT_NE(text.find("\"skipped\":2"), std::string::npos) << text;
 }
 
-TEST(TrainerTest, GivesUpAfterTooManyAndNamesWeightAndBatch) {
+TEST_P(TrainerTest, GivesUpAfterTooManyAndNamesWeightAndBatch) {
   test::TemporaryFolder folder;
   LeastSquares task;
   task.bad_from = 6 * 3 + 5;
@@ -219,7 +231,7 @@ TEST(TrainerTest, GivesUpAfterTooManyAndNamesWeightAndBatch) {
   EXPECT_THROW_WITH(train(again, options, other.path()), Error, "sequence 18 is at fault");
 }
 
-TEST(TrainerTest, ALastEvaluationThatIsNotFiniteIsAFailure) {
+TEST_P(TrainerTest, ALastEvaluationThatIsNotFiniteIsAFailure) {
   test::TemporaryFolder folder;
   LeastSquares task;
   task.first_bad_evaluation = 2;  // of steps 7, 14 and 20
@@ -235,7 +247,7 @@ TEST(TrainerTest, ALastEvaluationThatIsNotFiniteIsAFailure) {
   EXPECT_THROW_WITH(train(again, quick_options(), folder.path()), Error, "training failed");
 }
 
-TEST(TrainerTest, PatienceDoesNotEndARunWithoutAFiniteEvaluation) {
+TEST_P(TrainerTest, PatienceDoesNotEndARunWithoutAFiniteEvaluation) {
   test::TemporaryFolder folder;
   LeastSquares task;
   task.first_bad_evaluation = 1;
@@ -246,7 +258,7 @@ TEST(TrainerTest, PatienceDoesNotEndARunWithoutAFiniteEvaluation) {
                     "written. No checkpoint has a finite evaluation.");
 }
 
-TEST(TrainerTest, ARunWhoseStepsWereSkippedIsAFailure) {
+TEST_P(TrainerTest, ARunWhoseStepsWereSkippedIsAFailure) {
   test::TemporaryFolder folder;
   LeastSquares task;
   task.bad_from = 0;
@@ -261,7 +273,7 @@ TEST(TrainerTest, ARunWhoseStepsWereSkippedIsAFailure) {
   EXPECT_EQ(train(half, options, other.path()).end, Trainer::End::kDone);
 }
 
-TEST(TrainerTest, ACheckpointOfAnotherModelIsAnError) {
+TEST_P(TrainerTest, ACheckpointOfAnotherModelIsAnError) {
   test::TemporaryFolder folder;
   LeastSquares task;
   const auto options = quick_options();
@@ -271,6 +283,34 @@ TEST(TrainerTest, ACheckpointOfAnotherModelIsAnError) {
   LeastSquares second;
   EXPECT_THROW_WITH(train(second, other, folder.path()), Error,
                     "the checkpoint lacks 'average.weight'");
+}
+
+TEST(LateNumbersOfAStep, ChangeNoBitOfTheResults) {
+  std::vector<torch::Tensor> weights;
+  std::vector<std::string> metrics;
+  std::vector<std::vector<std::string>> messages;
+  for (const bool is_late : {false, true}) {
+    late = is_late;
+    test::TemporaryFolder folder;
+    LeastSquares task;
+    task.bad_from = 6 * 3 + 2;
+    task.bad_to = 6 * 4 + 1;  // steps 3 and 4 are skipped
+    const auto run = train(task, quick_options(), folder.path());
+    weights.push_back(run.weights);
+    messages.push_back(run.messages);
+    std::string lines;  // without the rates, which are measured
+    std::istringstream text(read_file(folder / "metrics.jsonl"));
+    for (std::string line; std::getline(text, line);) {
+      auto object = nlohmann::ordered_json::parse(line);
+      object.erase("tokens_per_second");
+      object.erase("flops_per_second");
+      lines += object.dump() + "\n";
+    }
+    metrics.push_back(lines);
+  }
+  EXPECT_TRUE(torch::equal(weights[0], weights[1]));
+  EXPECT_EQ(metrics[0], metrics[1]);
+  EXPECT_EQ(messages[0], messages[1]);
 }
 
 }  // namespace

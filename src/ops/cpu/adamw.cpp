@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/adamw.h"
 
+#include <cmath>
+
 #include "kernels/cpu/adamw.h"
 #include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
@@ -19,7 +21,7 @@ auto dispatch_wide(const Tensor& t, F&& f) {
 
 }  // namespace
 
-double sum_of_squares(const AdamWPlan&, const Tensor& gradient) {
+Tensor sum_of_squares(const AdamWPlan&, const Tensor& gradient) {
   const int64_t n = gradient.numel(), count = (n + kAdamRun - 1) / kAdamRun;
   std::vector<double> sums(static_cast<std::size_t>(count));
   dispatch_wide(gradient, [&](auto type) {
@@ -32,10 +34,12 @@ double sum_of_squares(const AdamWPlan&, const Tensor& gradient) {
   });
   double sum = 0;
   for (const double part : sums) sum += part;
-  return sum;
+  return torch::tensor(sum, torch::kFloat64);
 }
 
 void adamw_step(const AdamWPlan& plan, const AdamWBuffers& b, const AdamWUpdate& u) {
+  const double scale = gradient_scale(u);
+  if (!std::isfinite(scale)) return;
   // Runs of one parameter each, so that a task has one group.
   std::vector<AdamWPlan::Range> runs;
   for (const auto& range : plan.ranges)
@@ -43,8 +47,8 @@ void adamw_step(const AdamWPlan& plan, const AdamWBuffers& b, const AdamWUpdate&
       runs.push_back({range.begin + done, std::min(kAdamRun, range.size - done), range.group});
   std::vector<kernels::AdamWStep> steps;  // for each group
   for (const auto& group : u.groups)
-    steps.push_back({(u.norm > u.clip ? u.clip / u.norm : 1.0) / u.terms, u.beta1, u.beta2,
-                     u.epsilon, group.rate, u.denominator_scale, group.keep, u.ema});
+    steps.push_back(
+        {scale, u.beta1, u.beta2, u.epsilon, group.rate, u.denominator_scale, group.keep, u.ema});
   dispatch_wide(b.weight, [&](auto type) {
     using T = decltype(type);
     parallel(static_cast<int64_t>(runs.size()), [&](int64_t i) {

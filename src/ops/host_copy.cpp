@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/host_copy.h"
+
+#include "ops/backend.h"
+
+namespace hydramix {
+namespace {
+
+// A copy from pageable memory waits until the device reaches it. From pinned memory it does not;
+// LibTorch keeps the memory until then.
+template <class T>
+torch::Tensor uploaded(const std::vector<T>& values, torch::ScalarType type, torch::Device device) {
+  const auto host = torch::tensor(values, type);
+  return device.is_cuda() ? host.pin_memory().to(device, /*non_blocking=*/true) : host;
+}
+
+}  // namespace
+
+LateNumbers::LateNumbers(const torch::Tensor& values) {
+  if (!values.is_cuda() || !has_cuda_kernels()) {
+    host_ = values.to(torch::kCPU, torch::kFloat64, /*non_blocking=*/false, /*copy=*/true);
+    return;
+  }
+  host_ = torch::empty(values.sizes(), torch::TensorOptions(torch::kFloat64).pinned_memory(true));
+  copied_ = on_cuda::start_copy(values, host_);
+}
+
+std::vector<double> LateNumbers::wait() const {
+  if (copied_) on_cuda::wait_for_copy(copied_);
+  return {host_.data_ptr<double>(), host_.data_ptr<double>() + host_.numel()};
+}
+
+torch::Tensor upload(const std::vector<int64_t>& values, torch::Device device) {
+  return uploaded(values, torch::kInt64, device);
+}
+torch::Tensor upload(const std::vector<double>& values, torch::Device device) {
+  return uploaded(values, torch::kFloat64, device);
+}
+
+}  // namespace hydramix

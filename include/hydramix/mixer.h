@@ -46,6 +46,9 @@ struct MixerOptions {
   std::string core = "semiseparable";
   std::string combine = "quasi";
   bool own_weights = false;
+  int64_t order = 2;
+  int64_t filter_width = 64, filter_features = 5;
+  double filter_frequency = 10, filter_decay = 0.99;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -88,6 +91,16 @@ struct MixerOptions {
       "number of factors BB* of a kaleidoscope matrix");
     v("kaleidoscope_expansion", self.kaleidoscope_expansion, Range{1, 64},
       "size of these factors, in multiples of kaleidoscope's own; a power of two");
+    v("order", self.order, Range{2, 64}, "gates of hyena, with a convolution between any two");
+    v("filter_width", self.filter_width, Range{1, 65536},
+      "inner width of the network that computes a kernel from the lag (hyena, m2_conv, ckconv, "
+      "tnn)");
+    v("filter_features", self.filter_features, Range{3, 65535},
+      "features of the lag that this network reads (hyena, m2_conv): odd");
+    v("filter_frequency", self.filter_frequency, Range{1e-6, 1e6},
+      "frequency of the sines in this network (hyena, m2_conv, ckconv)");
+    v("filter_decay", self.filter_decay, Range{0.0, 1.0},
+      "decay of the kernel from one lag to the next (tnn)");
   }
 };
 

@@ -119,7 +119,8 @@ Tensors run_mixer(const TensorFile& file, const nlohmann::json& arguments, const
   const auto& options = described.options;
   constexpr double kHarmless = 1024;  // sizes that need little memory in any mixer
   const auto largest =
-      static_cast<double>(std::max({options.d_state, options.qk_dim, options.max_length}));
+      static_cast<double>(std::max({options.d_state, options.qk_dim, options.max_length,
+                                    options.filter_width, options.filter_features}));
   HYDRAMIX_CHECK(largest <= std::max(kHarmless, numbers_in(file)),
                  "the constructor describes a mixer of sizes up to ", largest,
                  ", but the file holds ", numbers_in(file),

@@ -315,7 +315,12 @@ Json later_model_keys() {
         "kaleidoscope_expansion": 1,
         "core": "semiseparable",
         "combine": "quasi",
-        "own_weights": false
+        "own_weights": false,
+        "order": 2,
+        "filter_width": 64,
+        "filter_features": 5,
+        "filter_frequency": 10.0,
+        "filter_decay": 0.99
       }
     }
   })");

@@ -21,7 +21,8 @@ void check_size(const BlockOptions& block, double rows, double layers, double he
   if (block.mixer == "kaleidoscope")
     least += 4 * layers * static_cast<double>(heads.H) * P *
              static_cast<double>(m.kaleidoscope_width * m.kaleidoscope_expansion);
-  const auto largest = static_cast<double>(std::max({m.d_state, m.qk_dim, block.d_conv}));
+  const auto largest = static_cast<double>(
+      std::max({m.d_state, m.qk_dim, block.d_conv, m.filter_width, m.filter_features}));
   const bool by_place = !mixer_info(block.mixer, m).extendable && block.mixer != "vandermonde_dft";
   HYDRAMIX_CHECK(least <= held && largest <= held && (!by_place || P <= held), origin,
                  " describes a module of at least ", std::max({least, largest, by_place ? P : 0}),

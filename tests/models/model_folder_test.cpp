@@ -206,7 +206,8 @@ TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
   EXPECT_EQ(block.erase("separate"), 1u);
   for (const char* key :
        {"skip", "spectrum", "discretisation", "grid_width", "projected_length",
-        "kaleidoscope_width", "kaleidoscope_expansion", "core", "combine", "own_weights"})
+        "kaleidoscope_width", "kaleidoscope_expansion", "core", "combine", "own_weights", "order",
+        "filter_width", "filter_features", "filter_frequency", "filter_decay"})
     EXPECT_EQ(block["mixer_options"].erase(key), 1u) << key;
   const auto file = load_tensors(folder / "model.safetensors");
   save_tensors(folder / "model.safetensors", file.tensors, {{"config", config.dump()}});

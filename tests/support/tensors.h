@@ -50,7 +50,13 @@ struct MixerCase {
 struct CaseSizes {
   int64_t B = 2, L = 7;
   Heads heads = {4, 3};
-  MixerOptions options = {.qk_dim = 3, .d_state = 5, .groups = 2, .max_length = 256, .tile = 16};
+  MixerOptions options = {.qk_dim = 3,
+                          .d_state = 5,
+                          .groups = 2,
+                          .max_length = 256,
+                          .tile = 16,
+                          .filter_width = 6,
+                          .filter_frequency = 1};
 };
 
 // Weights far from zero, so that every term of a formula matters.
@@ -70,11 +76,16 @@ inline MixerCase random_case(const std::string& name, const CaseSizes& sizes,
   return c;
 }
 
+// The step of central differences. Vandermonde's angles make derivatives so large, up to
+// (2 pi L)^5, that rounding matters less than curvature.
+constexpr double kDifferenceStep = 5e-5;
+
 // Central differences (fourth order) of the scalar f against autograd, along random directions of
 // each input.
 inline void expect_gradients(const std::function<torch::Tensor()>& f,
                              const std::vector<std::pair<std::string, torch::Tensor>>& inputs,
-                             const std::string& what, double tolerance = 1e-6) {
+                             const std::string& what, double tolerance = 1e-6,
+                             double step = kDifferenceStep) {
   for (const auto& [name, input] : inputs) {
     ASSERT_EQ(input.scalar_type(), torch::kFloat64) << what << ": " << name;
     if (input.grad().defined()) input.mutable_grad() = torch::Tensor();
@@ -92,9 +103,8 @@ inline void expect_gradients(const std::function<torch::Tensor()>& f,
         t.copy_(original);
         return value;
       };
-      // Four points: their error is step^4 / 30 times the fifth derivative. Vandermonde's angles
-      // make derivatives so large, up to (2 pi L)^5, that two points would not suffice.
-      const double step = 5e-5;
+      // Four points: their error is step^4 / 30 times the fifth derivative. For Vandermonde's
+      // angles two points would not suffice.
       const double numeric =
           (8 * (moved(step) - moved(-step)) - (moved(2 * step) - moved(-2 * step))) / (12 * step);
       const double analytic = (grad * d).sum().item<double>();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden cases of Hyena from HazyResearch/safari.
+"""Golden cases of Hyena and H3 from HazyResearch/safari.
 
     python3 tools/golden/safari.py CHECKOUT tests/golden
 """
@@ -61,10 +61,56 @@ def hyena(folder):
             source=f"HazyResearch/safari {COMMIT}, src/models/sequence/hyena.py")
 
 
+def h3(folder):
+    from src.models.sequence.h3 import H3
+
+    B, L, d_model, N = 2, 9, 4, 6
+    for d in (1, 2):
+        H = d_model // d
+        layer = H3(d_model, d_state=N, l_max=L, head_dim=d).double()
+        disturbed(layer, seed=1000 * d)
+        # The projections are the block's: here they select q, k and v from one input.
+        eye, zero = torch.eye(d_model), torch.zeros(d_model, d_model)
+        for i, projection in enumerate((layer.q_proj, layer.k_proj, layer.v_proj)):
+            selection = torch.cat([eye if j == i else zero for j in range(3)], 1)
+            projection.weight = torch.nn.Parameter(selection)
+            torch.nn.init.zeros_(projection.bias)
+        layer.output_linear.weight = torch.nn.Parameter(eye)
+        torch.nn.init.zeros_(layer.output_linear.bias)
+        with torch.no_grad():
+            # B is learned in their code too. It only multiplies C, so ours keeps its initial value.
+            layer.ssm_k_kernel.kernel.B.zero_()[:, 0] = 1
+            layer.kernel.kernel.B.zero_()[..., 0] = 1
+        linked = Linked(
+            layer,
+            {"kernel.log_dt": "kernel.kernel.log_dt", "kernel.C": "kernel.kernel.C", "D": "D",
+             "kernel.log_A_real": "kernel.kernel.inv_A_real",
+             "kernel.A_imag": "kernel.kernel.A_imag",
+             "shift": "ssm_k_kernel.kernel.C", "shift_D": "ssm_k_D"},
+            {"shift": (H, d, N)})
+
+        def function(x, params, weights):
+            rounding, torch.Tensor.float = torch.Tensor.float, torch.Tensor.double
+            try:  # the shift kernel would be rounded to float32
+                y = linked.call(weights, torch.cat([params, x.flatten(2)], 2))
+            finally:
+                torch.Tensor.float = rounding
+            # Their output has the channels of a head apart: d major, h minor.
+            return y.unflatten(2, (d, H)).transpose(2, 3)
+
+        write_mixer_case(
+            folder / f"h3_headdim{d}.safetensors", mixer="h3",
+            options={"qk_dim": d, "d_state": N, "max_length": L, "discretisation": "bilinear"},
+            function=function, x=seeded(B, L, H, d, seed=d),
+            params=seeded(B, L, 2 * d_model, seed=d + 20), weights=linked.weights,
+            source=f"HazyResearch/safari {COMMIT}, src/models/sequence/h3.py")
+
+
 def main():
     checkout, folder = Path(sys.argv[1]), Path(sys.argv[2])
     prepare(checkout)
     hyena(folder)
+    h3(folder)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,11 @@ torch::Tensor LongConvolution::product(const torch::Tensor& x, const torch::Tens
   return convolved(lags(rows), x);
 }
 
+MixerOptions without_skip(MixerOptions options) {
+  options.skip = false;
+  return options;
+}
+
 torch::Tensor all_lags(const torch::Tensor& kernels) {
   const int64_t L = kernels.size(2);
   const auto ahead = kernels.size(0) == 2

@@ -33,6 +33,9 @@ class LongConvolution : public Mixer {
   torch::Tensor D;  // (H), undefined without a skip
 };
 
+// The options of a long convolution that has no skip as published.
+MixerOptions without_skip(MixerOptions options);
+
 // Kernels (1 or 2, H, L) as all lags of a Toeplitz matrix: (1, H, 2 L - 1), lag -(L - 1) first.
 torch::Tensor all_lags(const torch::Tensor& kernels);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CKConv, entry by entry: its network neuron by neuron, from the formulas of Romero et al. 2021.
+// CKConv and TNN, entry by entry: their networks neuron by neuron, from the
+// formulas of Romero et al. 2021 and Qin et al. 2023.
 #include <cmath>
 #include <functional>
 
@@ -85,6 +86,43 @@ TEST(CkConv, StartsWithKernelsOfOrderOneAtEveryFrequency) {
   }
 }
 
+TEST(Tnn, IsANetworkOfTheLagTimesADecay) {
+  for (const std::string name : {"tnn", "tnn_bidirectional"}) {
+    CaseSizes sizes{.B = 1, .L = 9};
+    sizes.options.filter_decay = 0.8;
+    const auto c = random_case(name, sizes, torch::kFloat64, 3);
+    const auto normed = [](Neurons v) {
+      double squares = 0;
+      for (const double n : v) squares += n * n;
+      const double rms = std::sqrt(squares / static_cast<double>(v.size()));
+      for (double& n : v) n = std::max(0.0, n / (rms + 1e-8));
+      return v;
+    };
+    expect_entries(
+        c,
+        [&](int64_t lag) {
+          if (lag < 0 && name == "tnn") return Neurons(4, 0.0);
+          auto k = network_at(c, static_cast<double>(lag), 5, normed);
+          for (double& n : k) n *= std::pow(0.8, std::abs(static_cast<double>(lag)));
+          return k;
+        },
+        name);
+  }
+}
+
+// BERT's initial weights leave no bias: the network is then zero at lag 0.
+TEST(Tnn, HasGradientsWhereItsNormsAreZero) {
+  const auto mixer = make_mixer("tnn_bidirectional", {2, 2}, {});
+  {
+    const torch::NoGradGuard no_grad;
+    for (const auto& p : mixer->named_parameters())
+      if (p.key().ends_with("bias")) p.value().zero_();
+  }
+  mixer->mix(torch::randn({1, 5, 2, 2}), torch::zeros({1, 5, 0})).sum().backward();
+  for (const auto& p : mixer->named_parameters())
+    EXPECT_TRUE(torch::isfinite(p.value().grad()).all().item<bool>()) << p.key();
+}
+
 class PositionKernel : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PositionKernel, LongSequencesEqualTheMatrixWithTheirGradients) {
@@ -104,7 +142,7 @@ TEST_P(PositionKernel, LongSequencesEqualTheMatrixWithTheirGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PositionKernel,
-                         ::testing::Values("ckconv"),
+                         ::testing::Values("ckconv", "tnn", "tnn_bidirectional"),
                          test::parameter_name);
 
 }  // namespace

@@ -13,6 +13,9 @@
 //                                           out = out_proj( z * mixer(g * x) )  Monarch Mixer
 //   bare    x = u,                          out = mixer(x)                   FNet, MLP-Mixer
 //
+// A gated block may have a side mixer: out = out_proj( z * mixer(g * x) + side(u) ), as in Monarch
+// Mixer.
+//
 // With `separate` the mixer `bidirectional` becomes two whole blocks around its core, one for each
 // direction, whose outputs are added or multiplied:
 //
@@ -27,6 +30,9 @@
 
 namespace hydramix {
 
+// "none", and every registered name.
+std::vector<std::string> side_mixer_names();
+
 struct BlockOptions {
   std::string mixer = "hydra";
   std::string style = "mamba";
@@ -37,6 +43,8 @@ struct BlockOptions {
   bool bias = false;
   bool conv_bias = true;
   bool separate = false;
+  bool causal_conv = false;
+  std::string side_mixer = "none";
   MixerOptions mixer_options;
 
   template <class Self, class Visitor>
@@ -56,7 +64,11 @@ struct BlockOptions {
     v("conv_bias", self.conv_bias, "a bias in the convolution");
     v("separate", self.separate,
       "mixer bidirectional: a whole block around the core for each direction, sharing no weights");
-    v("mixer_options", self.mixer_options, "options of the mixer");
+    v("causal_conv", self.causal_conv,
+      "the convolution looks back only, also around a mixer that is not causal");
+    v("side_mixer", self.side_mixer, Choices{side_mixer_names},
+      "a second mixer, which reads the block's input as it is (style gated): M2");
+    v("mixer_options", self.mixer_options, "options of the mixers");
   }
 
   // H = expand d_model / headdim, P = headdim. Throws UsageError unless both are integers.
@@ -91,8 +103,11 @@ class BlockImpl : public torch::nn::Module {
   Preprocessed preprocess(const torch::Tensor& w, const Layout& tokens) const;
   Preprocessed preprocess_mamba(const torch::Tensor& w, const Layout& tokens) const;
   Preprocessed preprocess_gated(const torch::Tensor& w, const Layout& tokens) const;
-  // y (B, L, combined channels) -> (B, L, d_model)
-  torch::Tensor postprocess(const torch::Tensor& y, const torch::Tensor& z) const;
+  // y (B, L, combined channels), side (B, L, d_inner) or undefined -> (B, L, d_model)
+  torch::Tensor postprocess(const torch::Tensor& y, const torch::Tensor& z,
+                            const torch::Tensor& side) const;
+  // The side mixer's output for u (B, L, d_model); undefined without one.
+  torch::Tensor side_output(const torch::Tensor& u, const Layout& tokens) const;
   void check_style() const;
   void check_separate() const;
   torch::Tensor weight(const torch::Tensor& w, const torch::Tensor& input) const;
@@ -114,9 +129,10 @@ class BlockImpl : public torch::nn::Module {
   BlockOptions options_;
   Style style_;
   Heads heads_;
-  bool causal_;
+  bool causal_;                                         // the convolution looks back only
   std::vector<std::shared_ptr<BlockImpl>> directions_;  // forward and backward; empty: one block
   std::shared_ptr<Mixer> mixer_;                        // null with directions
+  std::shared_ptr<Mixer> side_mixer_;                   // null without one
   // Null if the style does not have them.
   Projection in_proj{nullptr}, out_proj{nullptr};
   torch::nn::Conv1d conv1d{nullptr};

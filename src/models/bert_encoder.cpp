@@ -186,7 +186,10 @@ torch::Tensor BertEncoderImpl::pool(const torch::Tensor& rows) const {
 }
 
 int64_t longest_sequence(const BertOptions& options) {
-  const bool extendable = mixer_info(options.block.mixer, options.block.mixer_options).extendable;
+  const auto& block = options.block;
+  const bool extendable =
+      mixer_info(block.mixer, block.mixer_options).extendable &&
+      (block.side_mixer == "none" || mixer_info(block.side_mixer, block.mixer_options).extendable);
   const int64_t mixed = extendable ? 0 : options.block.mixer_options.max_length;
   if (options.positions == 0 || mixed == 0) return std::max(options.positions, mixed);
   return std::min(options.positions, mixed);

@@ -19,6 +19,12 @@ constexpr double kNormEps = 1e-5;
 
 }  // namespace
 
+std::vector<std::string> side_mixer_names() {
+  auto names = mixer_names();
+  names.insert(names.begin(), "none");
+  return names;
+}
+
 Heads BlockOptions::heads() const {
   validate(*this);
   const double width = expand * static_cast<double>(d_model);
@@ -39,7 +45,7 @@ BlockImpl::BlockImpl(const BlockOptions& options)
              : options.style == "bare"  ? Style::kBare
                                         : Style::kMamba),
       heads_(options.heads()),
-      causal_(mixer_info(options.mixer, options.mixer_options).causal) {
+      causal_(options.causal_conv || mixer_info(options.mixer, options.mixer_options).causal) {
   if (options.separate) {
     check_separate();
     BlockOptions direction = options;
@@ -51,6 +57,9 @@ BlockImpl::BlockImpl(const BlockOptions& options)
   }
   mixer_ =
       register_module("matrix_mixer", make_mixer(options.mixer, heads_, options.mixer_options));
+  if (options.side_mixer != "none")
+    side_mixer_ = register_module("side_mixer",
+                                  make_mixer(options.side_mixer, heads_, options.mixer_options));
   check_style();
   if (style_ == Style::kBare) return;
 
@@ -107,6 +116,19 @@ void BlockImpl::check_style() const {
                        " columns, and d_inner = ", heads_.channels(), " becomes ", combined,
                        " channels for d_model = ", options_.d_model,
                        ". Choose style plain, or a mixer without columns and expand = 1.");
+  if (side_mixer_ == nullptr) return;
+  HYDRAMIX_CHECK_USAGE(style_ == Style::kGated, "block: side_mixer = ", options_.side_mixer,
+                       ", but style ", options_.style,
+                       " has no place for it. Choose style gated, or side_mixer = none.");
+  HYDRAMIX_CHECK_USAGE(side_mixer_->projection_width() == 0 && side_mixer_->branches() == 1 &&
+                           heads_.channels() == options_.d_model,
+                       "block: side_mixer '", options_.side_mixer, "' reads the ", options_.d_model,
+                       " channels of the input as they are. It must be a mixer without columns (it "
+                       "needs ",
+                       side_mixer_->projection_width(),
+                       ") and with one matrix per head, and d_inner "
+                       "(",
+                       heads_.channels(), ") must be d_model: expand = 1.");
 }
 
 torch::Tensor BlockImpl::weight(const torch::Tensor& w, const torch::Tensor& input) const {
@@ -208,19 +230,28 @@ BlockImpl::Preprocessed BlockImpl::preprocess_mamba(const torch::Tensor& w,
   return {z, heads, mixer_->derive(torch::cat(parts, 2), heads)};
 }
 
-torch::Tensor BlockImpl::postprocess(const torch::Tensor& y, const torch::Tensor& z) const {
+torch::Tensor BlockImpl::side_output(const torch::Tensor& u, const Layout& tokens) const {
+  if (side_mixer_ == nullptr) return {};
+  const auto input = in_arithmetic(u);
+  const auto x = input.unflatten(2, std::vector<int64_t>{heads_.H, heads_.P});
+  return side_mixer_->mix(x, side_mixer_->derive(input.narrow(2, 0, 0), x), tokens).flatten(2);
+}
+
+torch::Tensor BlockImpl::postprocess(const torch::Tensor& y, const torch::Tensor& z,
+                                     const torch::Tensor& side) const {
   if (style_ == Style::kBare) return y;
   // If the mixer widens its output (concat), every copy of a channel is gated by the same z.
   const auto gated = style_ == Style::kMamba
                          ? gated_rms_norm(y, z, weight(norm_weight, y), kNormEps)
                      : style_ == Style::kGated ? y * z
                                                : y;
-  return projected(out_proj, gated);
+  return projected(out_proj, side.defined() ? gated + side : gated);
 }
 
 torch::Tensor BlockImpl::fused_hydra(const torch::Tensor& w, const Layout& tokens) const {
   const auto* hydra = dynamic_cast<const Hydra*>(mixer_.get());
-  if (style_ != Style::kMamba || hydra == nullptr || !hydra->is_fusable()) return {};
+  // The fused operation centres its convolution.
+  if (style_ != Style::kMamba || causal_ || hydra == nullptr || !hydra->is_fusable()) return {};
   HydraShape shape = hydra->inner_shape();
   shape.centre = options_.d_conv / 2;
   shape.eps = kNormEps;
@@ -258,7 +289,8 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout,
   if (!directions_.empty()) return forward_separate(u, layout, dropout);
   // From here on only tokens are processed: padding costs nothing and cannot leak.
   const Layout tokens = layout.token_layout();
-  const auto w = projected_input(layout.to_tokens(u));
+  const auto input = layout.to_tokens(u);
+  const auto w = projected_input(input);
   if (const auto gated = fused_hydra(w, tokens); gated.defined())
     return layout.from_tokens(projected(out_proj, gated).to(u.scalar_type()));
   const auto [z, x, params] = preprocess(w, tokens);
@@ -266,7 +298,7 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& u, const Layout& layout,
   if (const auto response = mixer_->initial_response(params, tokens); response.defined())
     y = y + response;
   y = mixer_->combine(y).flatten(2);
-  return layout.from_tokens(postprocess(y, z).to(u.scalar_type()));
+  return layout.from_tokens(postprocess(y, z, side_output(input, tokens)).to(u.scalar_type()));
 }
 
 torch::Tensor BlockImpl::materialize_separate(const torch::Tensor& v, const Layout& tokens) const {

@@ -305,6 +305,8 @@ Json later_model_keys() {
     "output_dropout": 0.0,
     "block": {
       "separate": false,
+      "causal_conv": false,
+      "side_mixer": "none",
       "mixer_options": {
         "skip": true,
         "spectrum": "linear",

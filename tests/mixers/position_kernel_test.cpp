@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CKConv and TNN, entry by entry: their networks neuron by neuron, from the
+// CKConv, TNN and M2's convolution, entry by entry: their networks neuron by neuron, from the
 // formulas of Romero et al. 2021 and Qin et al. 2023.
 #include <cmath>
 #include <functional>
@@ -123,6 +123,22 @@ TEST(Tnn, HasGradientsWhereItsNormsAreZero) {
     EXPECT_TRUE(torch::isfinite(p.value().grad()).all().item<bool>()) << p.key();
 }
 
+TEST(M2Conv, IsHyenaWithoutGates) {
+  CaseSizes sizes{.B = 1, .L = 40};
+  sizes.options.max_length = 30;
+  const auto m2 = random_case("m2_conv", sizes, torch::kFloat64, 4);
+  const auto hyena = random_case("hyena_bidirectional", sizes, torch::kFloat64, 5);
+  const auto weights = m2.mixer->named_parameters();
+  {
+    const torch::NoGradGuard no_grad;
+    for (const auto& p : hyena.mixer->named_parameters())
+      p.value().copy_(weights[p.key()].view(p.value().sizes()));
+  }
+  expect_close(m2.mixer->materialize(m2.params, 40),
+               hyena.mixer->materialize(torch::ones_like(hyena.params), 40), 1e-14, "m2_conv");
+  EXPECT_EQ(weights.size(), hyena.mixer->named_parameters().size());
+}
+
 class PositionKernel : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PositionKernel, LongSequencesEqualTheMatrixWithTheirGradients) {
@@ -142,7 +158,7 @@ TEST_P(PositionKernel, LongSequencesEqualTheMatrixWithTheirGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PositionKernel,
-                         ::testing::Values("ckconv", "tnn", "tnn_bidirectional"),
+                         ::testing::Values("ckconv", "tnn", "tnn_bidirectional", "m2_conv"),
                          test::parameter_name);
 
 }  // namespace

@@ -137,6 +137,56 @@ TEST(Baselines, M2IsALongConvolutionBetweenTwoGates) {
   }
 }
 
+// y = D_{x2} T_1 D_{x1} v + T_2 u after a short convolution that looks back only.
+TEST(Baselines, M2BertHasASecondConvolutionOfTheInputItself) {
+  auto options = baseline("gated", "m2_conv");
+  auto& block = options.block;
+  block.headdim = 1;
+  block.causal_conv = true;
+  block.side_mixer = "m2_conv";
+  block.mixer_options.filter_width = 6;
+  block.mixer_options.filter_frequency = 1;
+  const auto model = disturbed(options);
+  const auto w = named_weights(*model);
+  const auto matrix = [&](const std::string& prefix) {
+    const auto mixer = make_mixer("m2_conv", {8, 1}, block.mixer_options);
+    mixer->to(torch::kFloat64);
+    Weights own;
+    for (const auto& [name, weight] : w)
+      if (name.starts_with(prefix)) own[name.substr(prefix.size())] = weight;
+    load_weights(*mixer, own);
+    return mixer->materialize(torch::zeros({1, 9, 0}, torch::kFloat64), 9)[0];  // (8, 9, 9)
+  };
+  const auto ids = torch::randint(20, {9}, torch::kInt64);
+  const auto expected = written_out(w, ids, [&](const std::string& mixer, const Tensor& u) {
+    const auto projected = linear(w, mixer + "in_proj", u);  // (9, 24)
+    const auto& taps = w.at(mixer + "conv1d.weight");        // (24, 1, 3)
+    auto conv = w.at(mixer + "conv1d.bias").expand({9, 24}).clone();
+    for (int64_t i = 0; i < 9; ++i)
+      for (int64_t back = 0; back <= std::min<int64_t>(i, 2); ++back)
+        conv[i] += taps.select(2, 2 - back).squeeze(1) * projected[i - back];
+    const auto parts = conv.chunk(3, 1);
+    const auto convolved = [&](const std::string& name, const Tensor& x) {
+      return torch::einsum("cij,jc->ic", {matrix(mixer + name), x});
+    };
+    const auto y = parts[0] * convolved("matrix_mixer.", parts[1] * parts[2]);
+    return linear(w, mixer + "out_proj", y + convolved("side_mixer.", u));
+  });
+  expect_close(model->encode(ids.unsqueeze(0), {})[0], expected, 1e-12, "M2-BERT");
+}
+
+TEST(Baselines, SideMixersThatDoNotFitAreExplained) {
+  auto options = baseline("plain", "attention");
+  options.block.side_mixer = "m2_conv";
+  EXPECT_THROW_WITH(BertForMaskedLM{options}, UsageError, "Choose style gated");
+  options = baseline("gated", "m2_conv");
+  options.block.side_mixer = "attention";
+  EXPECT_THROW_WITH(BertForMaskedLM{options}, UsageError, "must be a mixer without columns");
+  options.block.side_mixer = "m2_conv";
+  options.block.expand = 2;
+  EXPECT_THROW_WITH(BertForMaskedLM{options}, UsageError, "expand = 1");
+}
+
 TEST(Baselines, PreNormAndDropoutAreTheirFormulas) {
   auto options = baseline("bare", "mlp_mixer");
   options.norm = "pre";

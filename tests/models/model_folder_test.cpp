@@ -203,7 +203,8 @@ TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
   for (const char* key : {"initial_distribution", "output_dropout"})
     EXPECT_EQ(config["model"].erase(key), 1u) << key;
   auto& block = config["model"]["block"];
-  EXPECT_EQ(block.erase("separate"), 1u);
+  for (const char* key : {"separate", "causal_conv", "side_mixer"})
+    EXPECT_EQ(block.erase(key), 1u) << key;
   for (const char* key :
        {"skip", "spectrum", "discretisation", "grid_width", "projected_length",
         "kaleidoscope_width", "kaleidoscope_expansion", "core", "combine", "own_weights", "order",

@@ -2,6 +2,7 @@
 // The recipes have the parameter counts of the models in the paper's tables.
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "hydramix/bert.h"
@@ -10,6 +11,8 @@
 #include "support/expect.h"
 #include "support/models.h"
 #include "support/tensors.h"
+#include "train/flat_parameters.h"
+#include "train/parameter_groups.h"
 #include "train/pretrain.h"
 
 namespace hydramix {
@@ -124,6 +127,32 @@ TEST(Recipes, ModelsOfTable4HaveThePublishedPositions) {
   EXPECT_EQ(recipe("table4/bert").positions, 512);
   EXPECT_EQ(recipe("table4/m2").positions, 128);
   EXPECT_EQ(recipe("table4/hydra").positions, 0);
+}
+
+// long_conv_kernel_learning_rate, hyena_lr_pos_emb and hyena_wd of M2's configuration. Its code
+// gives them to the network of lags >= 0 and to the frequencies, which both networks share.
+TEST(Recipes, M2TrainsItsFiltersAtTheirOwnRates) {
+  auto options = whole_recipe("table4/m2");
+  options.model.layers = 1;
+  options.model.vocab = 50;
+  BertForMaskedLM model(options.model);
+  const FlatParameters flat(*model);
+  const auto& optimizer = options.train.optimizer;
+  const auto found = parameter_groups(flat, {optimizer.rate, optimizer.decay}, optimizer.groups);
+  std::map<std::string, int> counts;
+  for (std::size_t i = 0; i < flat.ranges().size(); ++i) {
+    const auto& name = flat.ranges()[i].name;
+    const auto group = found.groups[found.group_of_range[i]];
+    const bool filter = name.find("forward_network") != std::string::npos ||
+                        name.find("filter.frequency") != std::string::npos;
+    const bool places = name.find("filter.position_embeddings") != std::string::npos;
+    EXPECT_EQ(group.rate, filter ? 1e-3 : places ? 1e-5 : 8e-4) << name;
+    if (filter) EXPECT_EQ(group.decay, 0.1) << name;
+    if (places) EXPECT_EQ(group.decay, 0) << name;
+    counts[filter ? "filter" : places ? "places" : "other"] += 1;
+  }
+  EXPECT_EQ(counts["filter"], 2 * 8);  // 4 weights, 3 biases and the frequency, of two mixers
+  EXPECT_EQ(counts["places"], 2);
 }
 
 // Section 3.3: a block for each direction makes nearly twice the parameters.

@@ -73,11 +73,11 @@ GraphedEncoder::GraphedEncoder(BertForMaskedLM model, int64_t most_tokens) {
                        "products; got ",
                        parameters.at(0).dtype(), ".");
   const auto mixer = mixer_info(options.mixer, options.mixer_options);
-  HYDRAMIX_CHECK_USAGE(
-      mixer.packed && mixer.extendable && !options.mixer_options.learn_initial_states,
-      "graphed encoder: mixer '", options.mixer,
-      "' has no kernels that take sequences of any lengths (hydra has), so its "
-      "work depends on them. Use encode() of the model.");
+  HYDRAMIX_CHECK_USAGE(mixer.packed && mixer.extendable && options.side_mixer == "none" &&
+                           !options.mixer_options.learn_initial_states,
+                       "graphed encoder: mixer '", options.mixer,
+                       "' has no kernels that take sequences of any lengths (hydra has), so its "
+                       "work depends on them. Use encode() of the model.");
   HYDRAMIX_CHECK_USAGE(!model->is_training(),
                        "graphed encoder: the model is in training mode. Call model->eval() first.");
   model->set_precision(torch::kBFloat16);

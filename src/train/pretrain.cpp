@@ -90,7 +90,7 @@ const RunRules& pretrain_rules() {
 // Whether steps with equal sequence lengths can be captured. Mixers that work on rows copy row
 // indices from the host, so theirs cannot.
 bool can_be_captured(const BlockOptions& block) {
-  return mixer_info(block.mixer, block.mixer_options).packed &&
+  return mixer_info(block.mixer, block.mixer_options).packed && block.side_mixer == "none" &&
          !block.mixer_options.learn_initial_states;
 }
 

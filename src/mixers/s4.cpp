@@ -60,82 +60,91 @@ struct NormalPlusLowRank {
   Tensor c;             // (directions, H, N / 2)
 };
 
-Tensor both_of_pairs(const Tensor& v) { return torch::cat({v, v.conj()}, -1); }
-Tensor one_of_pairs(const Tensor& v) { return v.narrow(-1, 0, v.size(-1) / 2); }
+// A row vector c of conjugate pairs as the real vector that multiplies (Re x, Im x) of a state x:
+// Re(c x) = Re c Re x - Im c Im x. The inverse takes it back.
+Tensor real_row(const Tensor& c) { return torch::cat({torch::real(c), -torch::imag(c)}, -1); }
+Tensor complex_row(const Tensor& r) {
+  const int64_t pairs = r.size(-1) / 2;
+  return torch::complex(r.narrow(-1, 0, pairs), -r.narrow(-1, pairs, pairs));
+}
 
-// Abar^n: (H, N, N).
+// Abar^n as a real matrix on (Re x, Im x): (H, N, N). With X = dt A / 2, Abar = 2 (1 - X)^-1 - 1,
+// and by Woodbury's identity (1 - X)^-1 = d - g d p p* d, where d = (1 - dt Lambda/2)^-1 is
+// diagonal and g = (dt/2) / (1 + (dt/2) p* d p).
 Tensor power_of_step(const NormalPlusLowRank& s, int64_t n) {
-  const auto p = both_of_pairs(s.p);
-  const auto A =
-      torch::diag_embed(both_of_pairs(s.Lambda)) - p.unsqueeze(2) * p.conj().unsqueeze(1);
-  const auto half_step = 0.5 * s.dt.unsqueeze(-1) * A;
-  const auto one = torch::eye(A.size(-1), A.options());
-  auto square = torch::linalg_solve(one - half_step, one + half_step);
-  auto power = one.expand_as(A);
+  const auto d = 1 / (1 - 0.5 * s.dt * s.Lambda), left = d * s.p, right = s.p.conj() * d;
+  const auto pdp = 2 * torch::real(s.p * right).sum(1, /*keepdim=*/true);  // over both of each pair
+  const auto g = (0.5 * s.dt / (1 + 0.5 * s.dt * pdp)).unsqueeze(-1);
+  // x' = E x + F x* for one of each pair.
+  const auto E = torch::diag_embed(2 * d - 1) - 2 * g * left.unsqueeze(2) * right.unsqueeze(1);
+  const auto F = -2 * g * left.unsqueeze(2) * right.conj().unsqueeze(1);
+  const auto sum = E + F, difference = E - F;
+  auto square = torch::cat({torch::cat({torch::real(sum), -torch::imag(difference)}, 2),
+                            torch::cat({torch::imag(sum), torch::real(difference)}, 2)},
+                           1);
+  Tensor power;
   for (; n > 0; n /= 2) {
-    if (n % 2 == 1) power = torch::matmul(power, square);
-    if (n > 1) square = torch::matmul(square, square);
+    if (n % 2 == 1) power = power.defined() ? matrix_product(power, square) : square;
+    if (n > 1) square = matrix_product(square, square);
   }
   return power;
 }
 
-// c times `power` (H, N, N), of conjugate pairs.
+// c times `power` (H, N, N).
 Tensor times_power(const Tensor& c, const Tensor& power) {
-  return one_of_pairs(torch::matmul(both_of_pairs(c).unsqueeze(-2), power).squeeze(-2));
+  const auto rows = real_row(c).transpose(0, 1);  // (H, directions, N)
+  return complex_row(matrix_product(rows, power).transpose(0, 1));
 }
 
-// The roots of unity of order n from number `first` on: z^m = exp(-2 pi i m / n).
-Tensor roots_of_unity(int64_t n, int64_t first, int64_t count, const torch::TensorOptions& real) {
-  const auto angle =
-      torch::arange(first, first + count, real) * (-2 * M_PI / static_cast<double>(n));
-  return torch::polar(torch::ones_like(angle), angle);
-}
-
-// khat at the first n / 2 + 1 roots of unity of order n: (directions, H, n / 2 + 1). With
-// alpha = 2/dt (1 - z) and beta = 1 + z, so that z = -1 is an ordinary point, and
+// khat at the first n / 2 + 1 roots of unity of order n: (directions, H, n / 2 + 1).
 //
-//   S(v) = sum over all poles of v / (alpha - beta Lambda),
-//   khat = 2 (S(c~ b) - beta S(c~ p) S(p* b) / (1 + beta S(p* p)))
+// At z = exp(-2 i f) is (1 - z)/(1 + z) = i tan f, so the poles are evaluated on the imaginary
+// axis. With a = 4/dt sin f and b = 2 cos f, so that z = -1 is an ordinary point, and
 //
-// The two poles of a pair share a denominator E = (alpha - beta Lambda) (alpha - beta Lambda*):
+//   S(v) = sum over all poles of v / (i a - b Lambda),
+//   khat = 2 exp(i f) (S(c~ b) - b S(c~ p) S(p* b) / (1 + b S(p* p)))
 //
-//   S(v) = alpha sum_pairs 2 Re(v) / E  -  beta sum_pairs 2 Re(v Lambda*) / E
+// The two poles of a pair share a denominator:
+//
+//   S(v) = i a sum_pairs 2 Re(v) / E - b sum_pairs 2 Re(v Lambda*) / E
+//   E    = (i a - b Lambda) (i a - b Lambda*)
+//        = (b Re Lambda)^2 + (b Im Lambda - a) (b Im Lambda + a) - 2 i a b Re Lambda
 Tensor transformed_kernel(const NormalPlusLowRank& s, const Tensor& c, int64_t n) {
   const int64_t D = c.size(0), H = c.size(1), pairs = c.size(2), R = 2 * D + 2;
   const auto p_conj = s.p.conj();
   const auto v =
-      torch::cat({c * s.b, c * s.p, (p_conj * s.b).unsqueeze(0), (p_conj * s.p).unsqueeze(0)},
-                 0);  // (R, H, N/2)
+      torch::cat({c * s.b, c * s.p, (p_conj * s.b).unsqueeze(0), (p_conj * s.p).unsqueeze(0)}, 0);
   const auto weights = 2 * torch::cat({torch::real(v), torch::real(v * s.Lambda.conj())}, 0)
-                               .transpose(0, 1);  // (H, 2 R, N / 2)
+                               .transpose(0, 1);                  // (H, 2 R, N / 2)
+  const auto poles = torch::view_as_real(s.Lambda).unsqueeze(2);  // (H, N / 2, 1, 2)
 
-  const auto khat_at = [s, D, R, n](const Tensor& w, int64_t first, int64_t count) {
-    const auto z = roots_of_unity(n, first, count, s.dt.options());
-    const auto alpha = 2 / s.dt * (1 - z), beta = 1 + z;  // (H, count), (count)
-    const auto factor = [&](const Tensor& Lambda) {
-      return alpha.unsqueeze(1) - beta * Lambda.unsqueeze(2);
-    };
-    const auto inverse = 1 / (factor(s.Lambda) * factor(s.Lambda.conj()));  // (H, N / 2, count)
+  const auto khat_at = [=, dt = s.dt](const Tensor& w, int64_t first, int64_t count) {
+    const auto f =
+        torch::arange(first, first + count, dt.options()) * (M_PI / static_cast<double>(n));
+    const auto a = 4 / dt * torch::sin(f), b = 2 * torch::cos(f);  // (H, count), (count)
+    const auto across = a.unsqueeze(1);
+    const auto decay = b * poles.select(3, 0), turn = b * poles.select(3, 1);  // (H, N / 2, count)
+    const auto real = decay * decay + (turn - across) * (turn + across);
+    const auto imag = -2 * across * decay;
+    const auto size = real * real + imag * imag;
     const auto sums = matrix_product(
-        w, torch::cat({torch::real(inverse), torch::imag(inverse)}, 2));  // (H, 2 R, 2 count)
-    const auto complex_sums =
-        torch::complex(sums.narrow(2, 0, count), sums.narrow(2, count, count));
-    const auto S =
-        (alpha.unsqueeze(1) * complex_sums.narrow(1, 0, R) - beta * complex_sums.narrow(1, R, R))
-            .transpose(0, 1);  // (R, H, count)
-    return 2 *
-           (S.narrow(0, 0, D) - beta * S.narrow(0, D, D) * S[2 * D] / (1 + beta * S[2 * D + 1]));
+        w, torch::cat({real / size, -imag / size}, 2));  // (H, 2 R, 2 count): 1 / E, its two parts
+    const auto over_E = torch::complex(sums.narrow(2, 0, count), sums.narrow(2, count, count));
+    const auto i_a = torch::complex(torch::zeros_like(a), a).unsqueeze(1);
+    const auto S = (i_a * over_E.narrow(1, 0, R) - b * over_E.narrow(1, R, R))
+                       .transpose(0, 1);  // (R, H, count)
+    const auto low_rank = b * S.narrow(0, D, D) * S[2 * D] / (1 + b * S[2 * D + 1]);
+    return 2 * torch::polar(torch::ones_like(f), f) * (S.narrow(0, 0, D) - low_rank);
   };
-  // A few roots at a time, recomputed in the backward pass: the quotients need N / 2 numbers per
-  // root.
-  constexpr int64_t kQuotients = 1 << 20;
+  // A few roots at a time, so that the quotients stay in cache; the backward pass computes them
+  // again instead of keeping N / 2 of them per root.
+  constexpr int64_t kQuotients = 1 << 18;
   const int64_t roots = n / 2 + 1, step = std::max<int64_t>(1, kQuotients / (H * pairs));
   std::vector<Tensor> khat;
   for (int64_t first = 0; first < roots; first += step) {
     const int64_t count = std::min(step, roots - first);
-    khat.push_back(
-        recomputed([khat_at, first, count](const Tensor& w) { return khat_at(w, first, count); },
-                   weights, {s.dt, s.Lambda}));
+    khat.push_back(recomputed([=](const Tensor& w) { return khat_at(w, first, count); }, weights,
+                              {poles, s.dt}));
   }
   return torch::cat(khat, 2);
 }

@@ -183,6 +183,30 @@ TEST(S4D, WithoutSkipHasNoDAndIsOtherwiseTheSame) {
   }
 }
 
+// A state of size N can pass only N numbers on: semiseparable, and quasiseparable in both
+// directions.
+TEST(S4D, BlocksOffTheDiagonalHaveTheRankOfTheState) {
+  const torch::NoGradGuard no_grad;
+  const int64_t N = 4, L = 16;
+  for (const std::string name : {"s4d", "s4", "s4d_bidirectional", "s4_bidirectional"}) {
+    const CaseSizes sizes{.B = 1,
+                          .L = L,
+                          .heads = {1, 1},
+                          .options = {.d_state = N, .max_length = L, .dt_min = 0.3, .dt_max = 0.5}};
+    const auto c = random_case(name, sizes, torch::kFloat64, 9);
+    const auto M = c.mixer->materialize(c.params, L)[0][0];
+    const auto rank = [](const torch::Tensor& block) {
+      const auto values = torch::linalg_svdvals(block);
+      return (values > 1e-11 * values.max()).sum().item<int64_t>();
+    };
+    EXPECT_EQ(rank(M.narrow(0, L / 2, L / 2).narrow(1, 0, L / 2)), N) << name;
+    EXPECT_EQ(rank(M.narrow(0, 0, L / 2).narrow(1, L / 2, L / 2)),
+              name.ends_with("bidirectional") ? N : 0)
+        << name;
+    EXPECT_GT(rank(M), N) << name;
+  }
+}
+
 // In float32 the phase of a late lag would be wrong in its first digits.
 TEST(S4D, LateLagsAreAccurateInFloat32) {
   const torch::NoGradGuard no_grad;

@@ -16,4 +16,7 @@ for mixer in semiseparable attention hydra; do
   "$hydramix" matrix $mixer --length 48 --out "$out/matrix_$mixer.svg"
 done
 "$hydramix" matrix --all --length 48 --out "$out/gallery.svg"
+"$hydramix" matrix --ranks --all --length 48 --out "$out/ranks.svg" > /dev/null
+mkdir -p "$out/mixers"
+"$hydramix" matrix --all --length 32 --out "$out/mixers/"
 "$charts" "$root/docs/data" "$out"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix info: this build and machine; the mixers, as in table 1 of the paper; one mixer.
-#include <algorithm>
 #include <cstdio>
 
 #include "base/formatted.h"
 #include "base/spelling.h"
 #include "cli/commands.h"
+#include "cli/mixer_probe.h"
+#include "cli/mixer_table.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
 #include "kernels/cpu/isa.h"
@@ -16,10 +17,12 @@ namespace {
 
 struct InfoOptions {
   std::vector<std::string> topic;
+  bool markdown = false;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("topic", self.topic, Positional{}, "nothing, mixers, or mixer NAME");
+    v("markdown", self.markdown, "print the mixers as docs/mixers.md");
   }
 };
 
@@ -56,52 +59,43 @@ void print_build() {
   std::printf("  mixers           %zu (hydramix info mixers)\n", mixer_names().size());
 }
 
-void print_mixers() {
-  std::vector<std::vector<std::string>> rows{
-      {"mixer", "matrix class", "cost", "aligned", "extendable", "formula m_ij"}};
-  for (const auto& name : mixer_names()) {
-    const auto& m = mixer_info(name);
-    rows.push_back({m.name, m.matrix_class, m.cost, m.sequence_aligned ? "yes" : "-",
-                    m.extendable ? "yes" : "-", m.formula});
-  }
-  std::vector<std::size_t> widths(rows[0].size(), 0);
-  for (const auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  for (const auto& row : rows) {
-    for (std::size_t c = 0; c + 1 < row.size(); ++c)
-      std::printf("%-*s  ", static_cast<int>(widths[c]), row[c].c_str());
-    std::printf("%s\n", row.back().c_str());
-  }
-}
-
 void print_mixer(const std::string& name) {
   const auto& m = mixer_info(name);
   const auto yes_no = [](bool b) { return b ? "yes" : "no"; };
-  std::printf("%s\n  matrix class     %s\n  m_ij             %s\n", m.name.c_str(),
-              m.matrix_class.c_str(), m.formula.c_str());
+  std::printf("%s\n  matrix class     %s\n  %s             %s\n", m.name.c_str(),
+              m.matrix_class.c_str(), m.linear ? "m_ij" : "y   ", m.formula.c_str());
   std::printf("  cost of mix      %s\n  source           %s\n", m.cost.c_str(), m.source.c_str());
   std::printf("  sequence aligned %s%s\n", yes_no(m.sequence_aligned),
               m.sequence_aligned && m.row_normalized ? ", up to the row's normaliser" : "");
   std::printf("  extendable       %s\n  causal           %s\n", yes_no(m.extendable),
               yes_no(m.causal));
-  const auto mixer = make_mixer(name, Heads{2, 4}, {.qk_dim = 3, .d_state = 5, .max_length = 7});
-  std::printf("  with H = 2, P = 4, qk_dim = 3, d_state = 5, max_length = 7:\n");
-  std::printf("    matrices per head  %lld\n", static_cast<long long>(mixer->branches()));
-  for (const auto& c : mixer->projection())
+  if (m.paper_aligned)
+    std::printf("  paper's table 1  %s\n",
+                *m.paper_aligned ? "sequence aligned" : "not sequence aligned");
+  if (!m.paper_difference.empty())
+    std::printf("                   ours differs: %s\n", m.paper_difference.c_str());
+  if (!m.choose.empty()) std::printf("  choose it        %s\n", m.choose.c_str());
+  std::printf("  options          %s\n", join(options_read(name)).c_str());
+  const auto probe = probe_mixer(name);
+  std::printf("  with %s:\n", kProbeSizes);
+  std::printf("    matrices per head  %lld\n", static_cast<long long>(probe.branches));
+  for (const auto& c : probe.projection)
     std::printf("    from in_proj       %-8s %4lld columns%s%s\n", c.name.c_str(),
                 static_cast<long long>(c.width), c.conv ? ", convolved" : "",
                 c.silu ? ", SiLU" : "");
-  for (const auto& p : mixer->named_parameters())
-    std::printf("    learned            %-12s %s\n", p.key().c_str(),
-                concat(p.value().sizes()).c_str());
+  for (const auto& [weight, shape] : probe.learned)
+    std::printf("    learned            %-12s %s\n", weight.c_str(),
+                concat(c10::IntArrayRef(shape)).c_str());
 }
 
 int info(const InfoOptions& options) {
   const auto& topic = options.topic;
+  HYDRAMIX_CHECK_USAGE(!options.markdown || topic == std::vector<std::string>{"mixers"},
+                       "info: --markdown is for 'info mixers'.");
   if (topic.empty())
     print_build();
   else if (topic[0] == "mixers" && topic.size() == 1)
-    print_mixers();
+    std::printf("%s", (options.markdown ? mixers_page() : mixer_table()).c_str());
   else if (topic[0] == "mixer" && topic.size() == 2)
     print_mixer(topic[1]);
   else

@@ -7,6 +7,7 @@
 #include "base/spelling.h"
 #include "cli/commands.h"
 #include "cli/matrix_picture.h"
+#include "cli/matrix_ranks.h"
 #include "cli/model_matrices.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
@@ -20,7 +21,7 @@ namespace {
 
 struct MatrixOptions {
   std::string mixer;
-  bool all = false;
+  bool all = false, ranks = false;
   std::string out;
   std::string model, which = "last", text;
   int64_t layer = 0, head = 0, tokens = 64;
@@ -40,8 +41,12 @@ struct MatrixOptions {
   static void fields(Self& self, Visitor& v) {
     v("mixer", self.mixer, Positional{}, "which mixer (hydramix info mixers)");
     v("all", self.all, "draw every registered mixer on one page");
-    v("out", self.out, Required{},
-      "file to write: .svg with labels, .png of pixels alone, .npy or .safetensors");
+    v("ranks", self.ranks,
+      "print the ranks of the blocks off the diagonal; with --out, also draw them as .svg");
+    v("out", self.out,
+      "file to write: .svg with labels, .png of pixels alone, .npy or .safetensors; with --all "
+      "also "
+      "FOLDER/, which gets one .svg per mixer");
     v("model", self.model,
       "draw the matrices of a trained model for --text: folder of a model, of a classifier, or of "
       "a run");
@@ -85,17 +90,37 @@ torch::Tensor random_matrix(const std::string& name, const MatrixOptions& o) {
                             o.length)[0];
 }
 
+// The title of matrix m of a mixer that has `count` = branches * heads of them.
+std::string matrix_title(const std::string& name, int64_t m, int64_t count, int64_t heads) {
+  std::string title = name;
+  if (count > heads) title += concat(", matrix ", m / heads + 1);
+  if (heads > 1) title += concat(", head ", m % heads + 1);
+  return title;
+}
+
 void add_pictures(const std::string& name, const torch::Tensor& matrices, const MatrixOptions& o,
                   std::vector<MatrixPicture>& page) {
-  const int64_t branches = matrices.size(0) / o.heads;
   for (int64_t m = 0; m < matrices.size(0); ++m) {
-    std::string title = name;
-    if (branches > 1) title += concat(", matrix ", m / o.heads + 1);
-    if (o.heads > 1) title += concat(", head ", m % o.heads + 1);
-    auto picture = matrix_picture(title, matrices[m], o.scale);
+    auto picture =
+        matrix_picture(matrix_title(name, m, matrices.size(0), o.heads), matrices[m], o.scale);
     picture.subtitle = mixer_info(name).formula;
     page.push_back(std::move(picture));
   }
+}
+
+int print_matrix_ranks(const std::map<std::string, torch::Tensor>& matrices,
+                       const MatrixOptions& o) {
+  HYDRAMIX_CHECK_USAGE(o.length >= 2, "matrix: --ranks needs a --length of at least 2; got ",
+                       o.length, ".");
+  RanksByTitle ranks;
+  for (const auto& [name, M] : matrices)
+    for (int64_t m = 0; m < M.size(0); ++m)
+      ranks[matrix_title(name, m, M.size(0), o.heads)] = block_ranks(M[m]);
+  std::printf("%s", ranks_table(ranks).c_str());
+  if (o.out.empty()) return 0;
+  write_ranks_chart(o.out, ranks);
+  std::printf("wrote %s\n", o.out.c_str());
+  return 0;
 }
 
 int matrix(const MatrixOptions& o) {
@@ -104,11 +129,21 @@ int matrix(const MatrixOptions& o) {
                        join(mixer_names()), ".");
   HYDRAMIX_CHECK_USAGE(!o.model.empty() || (o.text.empty() && o.layer == 0 && o.head == 0),
                        "matrix: --text, --layer and --head are for a trained model. Give --model.");
+  HYDRAMIX_CHECK_USAGE(
+      !o.ranks || o.model.empty(),
+      "matrix: --ranks is for mixers, not for a trained model. Leave out --model.");
+  HYDRAMIX_CHECK_USAGE(o.ranks || !o.out.empty(),
+                       "matrix: --out is missing: a file to write, .svg, .png, .npy or "
+                       ".safetensors.");
   const auto extension = std::filesystem::path(o.out).extension().string();
   const bool picture = extension == ".png" || extension == ".svg";
-  HYDRAMIX_CHECK_USAGE(picture || extension == ".npy" || extension == ".safetensors",
-                       "matrix: --out ", o.out, " ends in '", extension,
-                       "'; expected .png, .svg, .npy or .safetensors.");
+  const bool folder = o.all && !o.ranks && o.out.ends_with('/');
+  HYDRAMIX_CHECK_USAGE(!o.ranks || o.out.empty() || extension == ".svg", "matrix: --out ", o.out,
+                       " ends in '", extension, "'; ranks are drawn as .svg.");
+  HYDRAMIX_CHECK_USAGE(
+      o.ranks || folder || picture || extension == ".npy" || extension == ".safetensors",
+      "matrix: --out ", o.out, " ends in '", extension,
+      "'; expected .png, .svg, .npy or .safetensors.");
   if (!o.model.empty())
     return save_model_matrices({.out = o.out,
                                 .model = o.model,
@@ -122,7 +157,7 @@ int matrix(const MatrixOptions& o) {
                        "matrix: .npy holds one array; for --all use .safetensors.");
 
   constexpr int64_t kMaxEntries = int64_t{1} << 27;  // 1 GiB of float64
-  const auto names = o.all ? mixer_names() : std::vector<std::string>{o.mixer};
+  const auto names = o.all ? matrix_mixer_names() : std::vector<std::string>{o.mixer};
   const auto count = static_cast<int64_t>(names.size());
   HYDRAMIX_CHECK_USAGE(count * o.heads * o.length * o.length <= kMaxEntries,
                        "matrix: ", count * o.heads, " matrices of ", o.length, " x ", o.length,
@@ -130,7 +165,14 @@ int matrix(const MatrixOptions& o) {
                        " entries. Use a smaller --length or fewer --heads.");
   std::map<std::string, torch::Tensor> matrices;
   for (const auto& name : names) matrices[name] = random_matrix(name, o);
-  if (picture) {
+  if (o.ranks) return print_matrix_ranks(matrices, o);
+  if (folder) {
+    for (const auto& [name, M] : matrices) {
+      std::vector<MatrixPicture> page;
+      add_pictures(name, M, o, page);
+      write_svg(o.out + name + ".svg", page, {});
+    }
+  } else if (picture) {
     std::vector<MatrixPicture> page;
     for (const auto& [name, M] : matrices) add_pictures(name, M, o, page);
     const PageOptions options{.title = o.all ? "Every sequence mixer is a matrix" : ""};
@@ -153,6 +195,7 @@ Command matrix_command() {
       "matrix", "draw or save the matrix of a mixer, or of a trained model for a text", matrix,
       "Examples:\n"
       "  hydramix matrix hydra --out hydra.svg\n"
+      "  hydramix matrix --ranks --all --out ranks.svg\n"
       "  hydramix matrix --model runs/tiny --text \"the map is green .\" --out map.svg\n"
       "Of a mixer alone the weights are as initialised and the parameters standard normal, both "
       "from --seed, so that equal commands give equal files. Of a trained model the page shows one "

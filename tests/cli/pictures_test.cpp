@@ -16,10 +16,12 @@ namespace {
 
 using namespace test;
 
+// At any depth, relative to the folder.
 std::set<std::string> svg_files(const std::filesystem::path& folder) {
   std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".svg") names.insert(entry.path().filename());
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".svg")
+      names.insert(std::filesystem::relative(entry.path(), folder));
   return names;
 }
 

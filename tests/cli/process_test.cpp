@@ -117,6 +117,11 @@ TEST(Info, TellsBuildMixersAndOneMixer) {
     EXPECT_TRUE(contains(build.out, line));
   const auto mixers = run("info mixers");
   EXPECT_TRUE(contains(mixers.out, "quasiseparable_dd"));
+  // The paper's tick beside ours, and why they differ.
+  EXPECT_TRUE(contains(mixers.out,
+                       "linformer: the paper's table 1 ticks it as sequence aligned, our "
+                       "experiment says no: each projected key"));
+  EXPECT_TRUE(contains(run("info mixer hydra").out, "options          d_state, groups,"));
   EXPECT_TRUE(contains(run("info mixer hydra").out, "fc_D.weight"));
   const auto slip = run("info mixer hydar");
   EXPECT_EQ(slip.code, 2);
@@ -138,6 +143,41 @@ TEST(Matrix, WritesEveryFormat) {
   const auto gallery = draw("--all", "all.svg");
   for (const std::string name : {"toeplitz_dd", "quasiseparable_di", "fnet, matrix 2"})
     EXPECT_TRUE(contains(gallery, name));
+}
+
+TEST(Info, GeneratesTheCommittedPageOfMixers) {
+  const auto r = run_here("info mixers --markdown");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.out, read_file(std::string(HYDRAMIX_SOURCE_DIR) + "/docs/mixers.md"))
+      << "docs/mixers.md is not up to date: ./hydramix info mixers --markdown > docs/mixers.md";
+  EXPECT_EQ(run_here("info --markdown").code, 2);
+}
+
+TEST(Matrix, PrintsAndDrawsRanks) {
+  test::TemporaryFolder folder;
+  const auto file = (folder / "r.svg").string();
+  const auto r = run_here("matrix hydra --ranks --length 20 --d-state 3 --out " + file);
+  ASSERT_EQ(r.code, 0) << r.err;
+  // Rank 1 at both ends, at most N = 3 between them; the free diagonal adds one.
+  EXPECT_TRUE(std::regex_search(
+      r.out, std::regex("hydra +M\\[i:, :i\\] +1 +3( +3)+ +1 +3 +4\n +M\\[:i, i:\\] +1 +3")))
+      << r.out;
+  EXPECT_TRUE(contains(read_file(file), "above: M[:i, i:] (at most 3)"));
+  const auto causal = run_here("matrix semiseparable --ranks --length 9");
+  EXPECT_TRUE(std::regex_search(causal.out, std::regex("M\\[:i, i:\\]( +0)+ +1\n"))) << causal.out;
+  EXPECT_EQ(run_here("matrix hydra --ranks --out r.png").code, 2);
+  EXPECT_EQ(run_here("matrix hydra --ranks --length 1").code, 2);
+}
+
+TEST(Matrix, WritesAFolderWithOnePicturePerMixer) {
+  test::TemporaryFolder folder;
+  const auto r = run_here("matrix --all --length 6 --out " + folder.path().string() + "/");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(std::filesystem::exists(folder / "hydra.svg"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "mlp_mixer_nonlinear.svg"));
+  const auto none = run_here("matrix mlp_mixer_nonlinear --out " + (folder / "m.svg").string());
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(contains(none.err, "this mixer is no matrix")) << none.err;
 }
 
 TEST(Matrix, EqualSeedsGiveEqualFiles) {

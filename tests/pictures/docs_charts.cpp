@@ -6,11 +6,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/json_reader.h"
 #include "base/read_file.h"
-#include "bench/scaling_chart.h"
+#include "bench/scaling_data.h"
 #include "hydramix/error.h"
 #include "view/dot_plot.h"
 
@@ -20,17 +19,9 @@ namespace {
 using nlohmann::json;
 using std::filesystem::path;
 
-// The first line says how the times were measured; the others are as written by bench --json.
 void draw_scaling(const path& data, const path& out) {
-  std::map<std::string, bench::PassTimes> mixers;
-  std::istringstream lines(read_file(data / "scaling.jsonl"));
-  std::string line;
-  std::getline(lines, line);
-  while (std::getline(lines, line)) {
-    const auto row = parse_json<json>(line, "scaling.jsonl");
-    mixers[row.at("name")][row.at("pass")].emplace_back(row.at("length"), row.at("ms"));
-  }
-  bench::write_scaling_chart(out / "scaling.svg", mixers);
+  const auto times = bench::parse_scaling(read_file(data / "scaling.jsonl"), "scaling.jsonl");
+  bench::write_scaling_chart(out / "scaling.svg", times.mixers);
 }
 
 // Rows have the values of all seeds, or a mean and a standard deviation.

@@ -235,7 +235,10 @@ HYDRAMIX_REGISTER_MIXER("bidirectional", BidirectionalCore,
                         .matrix_class = "Semiseparable off a free diagonal",
                         .formula = "the core's matrix both ways: quasi, add, mult or concat",
                         .cost = "O(L)", .source = "Hydra, Hwang et al. 2024, section 3.3",
-                        .sequence_aligned = true, .packed = true);
+                        .sequence_aligned = true, .packed = true,
+                        .choose =
+                            "To put Hydra's construction, or Add, Mult or Concat, around any "
+                            "causal mixer: name it as core.");
 
 }  // namespace
 }  // namespace hydramix

@@ -62,7 +62,10 @@ class CkConv : public LongConvolution {
 HYDRAMIX_REGISTER_MIXER("ckconv", CkConv, .matrix_class = "Toeplitz",
                         .formula = "k(1 - 2 (i - j) / (Lmax - 1)) for i >= j, k a SIREN",
                         .cost = "O(L log L)", .source = "CKConv, Romero et al. 2021",
-                        .causal = true);
+                        .causal = true, .paper_aligned = false,
+                        .choose =
+                            "To compare with continuous kernels, which reach as far as the data "
+                            "without a table of lags.");
 
 }  // namespace
 }  // namespace hydramix

@@ -73,10 +73,12 @@ class GatedLinearAttention : public Mixer {
   Projection gk_proj{nullptr};  // (16 -> H d)
 };
 
-HYDRAMIX_REGISTER_MIXER("gla", GatedLinearAttention, .matrix_class = "Semiseparable, gated",
-                        .formula = "sum_n q_in k_jn prod_{j<m<=i} alpha_mn / sqrt(d) for i >= j",
-                        .cost = "O(L)", .source = "GLA, Yang et al. 2024", .sequence_aligned = true,
-                        .causal = true, .packed = true);
+HYDRAMIX_REGISTER_MIXER(
+    "gla", GatedLinearAttention, .matrix_class = "Semiseparable, gated",
+    .formula = "sum_n q_in k_jn prod_{j<m<=i} alpha_mn / sqrt(d) for i >= j", .cost = "O(L)",
+    .source = "GLA, Yang et al. 2024", .sequence_aligned = true, .causal = true, .packed = true,
+    .choose =
+        "To compare with linear attention that forgets by channel; as a core of bidirectional.");
 
 }  // namespace
 }  // namespace hydramix

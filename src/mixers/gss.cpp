@@ -64,7 +64,8 @@ class GatedStateSpace : public LongConvolution {
 HYDRAMIX_REGISTER_MIXER("gss", GatedStateSpace, .matrix_class = "Diagonal times Toeplitz",
                         .formula = "gelu(g_i) k_{i-j} for i >= j", .cost = "O(L log L)",
                         .source = "GSS, Mehta et al. 2022", .sequence_aligned = true,
-                        .causal = true);
+                        .causal = true,
+                        .choose = "To compare with a gated, data-independent state space.");
 
 }  // namespace
 }  // namespace hydramix

@@ -102,10 +102,15 @@ class H3 : public Mixer {
   torch::Tensor shift_D;  // (H d)
 };
 
-HYDRAMIX_REGISTER_MIXER("h3", H3, .matrix_class = "Toeplitz times low rank, by entries",
-                        .formula = "t_{i-j} q_i . k'_j for i >= j, k' a filter of k",
-                        .cost = "O(L log L)", .source = "H3, Dao, Fu et al. 2023",
-                        .sequence_aligned = true, .causal = true);
+HYDRAMIX_REGISTER_MIXER(
+    "h3", H3, .matrix_class = "Toeplitz times low rank, by entries",
+    .formula = "t_{i-j} q_i . k'_j for i >= j, k' a filter of k", .cost = "O(L log L)",
+    .source = "H3, Dao, Fu et al. 2023", .sequence_aligned = true, .causal = true,
+    .paper_aligned = false,
+    .paper_difference =
+        "The table lists H3 with convolutions; its gates q and k depend on the tokens, which "
+        "aligns the matrix.",
+    .choose = "To compare with the step between linear attention and state spaces.");
 
 }  // namespace
 }  // namespace hydramix

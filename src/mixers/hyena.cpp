@@ -87,16 +87,19 @@ class HyenaBidirectional : public Hyena {
   HyenaBidirectional(Heads heads, const MixerOptions& options) : Hyena(heads, options, 2) {}
 };
 
-HYDRAMIX_REGISTER_MIXER("hyena", Hyena, .matrix_class = "products of diagonals and Toeplitz",
-                        .formula = "D_{g_0} T_{n-2} D_{g_1} ... T_0 D_{g_{n-1}}, T lower",
-                        .cost = "O(L log L)", .source = "Hyena, Poli et al. 2023",
-                        .sequence_aligned = true, .causal = true);
+HYDRAMIX_REGISTER_MIXER(
+    "hyena", Hyena, .matrix_class = "products of diagonals and Toeplitz",
+    .formula = "D_{g_0} T_{n-2} D_{g_1} ... T_0 D_{g_{n-1}}, T lower", .cost = "O(L log L)",
+    .source = "Hyena, Poli et al. 2023", .sequence_aligned = true, .causal = true,
+    .choose =
+        "To compare with long convolutions between gates that depend on the data, in decoders.");
 
-HYDRAMIX_REGISTER_MIXER("hyena_bidirectional", HyenaBidirectional,
-                        .matrix_class = "products of diagonals and Toeplitz",
-                        .formula = "D_{g_0} T_{n-2} D_{g_1} ... T_0 D_{g_{n-1}}",
-                        .cost = "O(L log L)", .source = "Hyena, Poli et al. 2023",
-                        .sequence_aligned = true);
+HYDRAMIX_REGISTER_MIXER(
+    "hyena_bidirectional", HyenaBidirectional, .matrix_class = "products of diagonals and Toeplitz",
+    .formula = "D_{g_0} T_{n-2} D_{g_1} ... T_0 D_{g_{n-1}}", .cost = "O(L log L)",
+    .source = "Hyena, Poli et al. 2023", .sequence_aligned = true,
+    .choose =
+        "To compare with long convolutions between gates that depend on the data, in encoders.");
 
 }  // namespace
 }  // namespace hydramix

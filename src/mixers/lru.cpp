@@ -101,10 +101,11 @@ class LinearRecurrentUnit : public Mixer {
   torch::Tensor nu_log, theta_log, gamma_log;  // (H) each
 };
 
-HYDRAMIX_REGISTER_MIXER("lru", LinearRecurrentUnit, .matrix_class = "Semiseparable, Toeplitz, two",
-                        .formula = "gamma lambda^{i-j} for i >= j, real and imaginary part",
-                        .cost = "O(L)", .source = "LRU, Orvieto et al. 2023", .causal = true,
-                        .packed = true);
+HYDRAMIX_REGISTER_MIXER(
+    "lru", LinearRecurrentUnit, .matrix_class = "Semiseparable, Toeplitz, two",
+    .formula = "gamma lambda^{i-j} for i >= j, real and imaginary part", .cost = "O(L)",
+    .source = "LRU, Orvieto et al. 2023", .causal = true, .packed = true,
+    .choose = "To compare with plain linear recurrences: the fewest weights of all state spaces.");
 
 }  // namespace
 }  // namespace hydramix

@@ -39,7 +39,8 @@ class M2Conv : public LongConvolution {
 
 HYDRAMIX_REGISTER_MIXER("m2_conv", M2Conv, .matrix_class = "Toeplitz",
                         .formula = "k_{i-j} for i >= j, k'_{j-i-1} for i < j, networks of sines",
-                        .cost = "O(L log L)", .source = "Monarch Mixer, Fu et al. 2023");
+                        .cost = "O(L log L)", .source = "Monarch Mixer, Fu et al. 2023",
+                        .choose = "To reproduce M2-BERT, which uses it twice in each block.");
 
 }  // namespace
 }  // namespace hydramix

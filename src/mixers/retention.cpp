@@ -138,15 +138,18 @@ class TransNormer : public DecayedAttention {
   torch::Tensor theta;  // (H, d)
 };
 
-HYDRAMIX_REGISTER_MIXER("retnet", RetNet, .matrix_class = "Semiseparable, fixed decay",
-                        .formula = "gamma^{i-j} R_i q_i . R_j k_j / sqrt(d) for i >= j",
-                        .cost = "O(L)", .source = "RetNet, Sun et al. 2023",
-                        .sequence_aligned = true, .causal = true, .packed = true);
+HYDRAMIX_REGISTER_MIXER(
+    "retnet", RetNet, .matrix_class = "Semiseparable, fixed decay",
+    .formula = "gamma^{i-j} R_i q_i . R_j k_j / sqrt(d) for i >= j", .cost = "O(L)",
+    .source = "RetNet, Sun et al. 2023", .sequence_aligned = true, .causal = true, .packed = true,
+    .choose = "To compare with linear attention of a fixed decay; as a core of bidirectional.");
 
-HYDRAMIX_REGISTER_MIXER("transnormer", TransNormer, .matrix_class = "Semiseparable, fixed decay",
-                        .formula = "lambda^{i-j} sum_c q_ic k_jc cos(theta_c (i - j)) for i >= j",
-                        .cost = "O(L)", .source = "TransNormerLLM, Qin et al. 2023",
-                        .sequence_aligned = true, .causal = true, .packed = true);
+HYDRAMIX_REGISTER_MIXER(
+    "transnormer", TransNormer, .matrix_class = "Semiseparable, fixed decay",
+    .formula = "lambda^{i-j} sum_c q_ic k_jc cos(theta_c (i - j)) for i >= j", .cost = "O(L)",
+    .source = "TransNormerLLM, Qin et al. 2023", .sequence_aligned = true, .causal = true,
+    .packed = true,
+    .choose = "To compare with linear attention of a fixed decay and learned rotations.");
 
 }  // namespace
 }  // namespace hydramix

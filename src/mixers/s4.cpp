@@ -226,12 +226,16 @@ class S4Bidirectional : public S4 {
 
 HYDRAMIX_REGISTER_MIXER("s4", S4, .matrix_class = "Toeplitz, semiseparable",
                         .formula = "c Abar^{i-j} bbar for i >= j", .cost = "O(L log L)",
-                        .source = "S4, Gu et al. 2022", .causal = true);
+                        .source = "S4, Gu et al. 2022", .causal = true, .paper_aligned = false,
+                        .choose =
+                            "To compare with the original structured state space, whose kernel "
+                            "does not depend on the data.");
 
-HYDRAMIX_REGISTER_MIXER("s4_bidirectional", S4Bidirectional,
-                        .matrix_class = "Toeplitz, quasiseparable",
-                        .formula = "k_{i-j} for i >= j, k'_{j-i-1} for i < j", .cost = "O(L log L)",
-                        .source = "S4, Gu et al. 2022");
+HYDRAMIX_REGISTER_MIXER(
+    "s4_bidirectional", S4Bidirectional, .matrix_class = "Toeplitz, quasiseparable",
+    .formula = "k_{i-j} for i >= j, k'_{j-i-1} for i < j", .cost = "O(L log L)",
+    .source = "S4, Gu et al. 2022", .paper_aligned = false,
+    .choose = "To compare with the original structured state space as an encoder.");
 
 }  // namespace
 }  // namespace hydramix

@@ -38,14 +38,17 @@ class S4DBidirectional : public S4D {
       : S4D(heads, options, /*directions=*/2) {}
 };
 
-HYDRAMIX_REGISTER_MIXER("s4d", S4D, .matrix_class = "Toeplitz, semiseparable",
-                        .formula = "Re sum_n c_n b_n exp((i - j) a_n) for i >= j",
-                        .cost = "O(L log L)", .source = "S4D, Gu et al. 2022", .causal = true);
+HYDRAMIX_REGISTER_MIXER(
+    "s4d", S4D, .matrix_class = "Toeplitz, semiseparable",
+    .formula = "Re sum_n c_n b_n exp((i - j) a_n) for i >= j", .cost = "O(L log L)",
+    .source = "S4D, Gu et al. 2022", .causal = true, .paper_aligned = false,
+    .choose = "To compare with data-independent state spaces: simpler than s4, and about as good.");
 
 HYDRAMIX_REGISTER_MIXER("s4d_bidirectional", S4DBidirectional,
                         .matrix_class = "Toeplitz, quasiseparable",
                         .formula = "k_{i-j} for i >= j, k'_{j-i-1} for i < j", .cost = "O(L log L)",
-                        .source = "S4D, Gu et al. 2022");
+                        .source = "S4D, Gu et al. 2022", .paper_aligned = false,
+                        .choose = "To compare with data-independent state spaces as an encoder.");
 
 }  // namespace
 }  // namespace hydramix

@@ -78,9 +78,11 @@ class S4Nd : public Mixer {
   torch::Tensor D;  // (H), undefined without a skip
 };
 
-HYDRAMIX_REGISTER_MIXER("s4nd", S4Nd, .matrix_class = "Kronecker product of Toeplitz",
-                        .formula = "K1[i_1, j_1] K2[i_2, j_2], i = i_1 W + i_2",
-                        .cost = "O(L log L)", .source = "S4ND, Nguyen et al. 2022");
+HYDRAMIX_REGISTER_MIXER(
+    "s4nd", S4Nd, .matrix_class = "Kronecker product of Toeplitz",
+    .formula = "K1[i_1, j_1] K2[i_2, j_2], i = i_1 W + i_2", .cost = "O(L log L)",
+    .source = "S4ND, Nguyen et al. 2022",
+    .choose = "For images: one kernel along the rows of the grid and one along its columns.");
 
 }  // namespace
 }  // namespace hydramix

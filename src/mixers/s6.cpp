@@ -104,7 +104,10 @@ HYDRAMIX_REGISTER_MIXER("s6", SelectiveStateSpace, .matrix_class = "Semiseparabl
                         .formula = "sum_n c_in b_jn exp(A_n dt_{i:j}) dt_j for i >= j",
                         .cost = "O(L)", .source = "Mamba (S6), Gu & Dao 2023",
                         .sequence_aligned = true, .causal = true, .packed = true,
-                        .flat_weights = true);
+                        .flat_weights = true, .paper_aligned = true,
+                        .choose =
+                            "To compare with Mamba-1, whose decays differ by channel and state; as "
+                            "a core of bidirectional.");
 
 }  // namespace
 }  // namespace hydramix

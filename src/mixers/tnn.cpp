@@ -57,13 +57,16 @@ class TnnBidirectional : public Tnn {
   TnnBidirectional(Heads heads, const MixerOptions& options) : Tnn(heads, options, 2) {}
 };
 
-HYDRAMIX_REGISTER_MIXER("tnn", Tnn, .matrix_class = "Toeplitz",
-                        .formula = "g^(i - j) f(i - j) for i >= j, f a network",
-                        .cost = "O(L log L)", .source = "TNN, Qin et al. 2023", .causal = true);
+HYDRAMIX_REGISTER_MIXER(
+    "tnn", Tnn, .matrix_class = "Toeplitz", .formula = "g^(i - j) f(i - j) for i >= j, f a network",
+    .cost = "O(L log L)", .source = "TNN, Qin et al. 2023", .causal = true, .paper_aligned = false,
+    .choose = "To compare with kernels that a network computes from the lag, in decoders.");
 
-HYDRAMIX_REGISTER_MIXER("tnn_bidirectional", TnnBidirectional, .matrix_class = "Toeplitz",
-                        .formula = "g^|i - j| f(i - j), f a network", .cost = "O(L log L)",
-                        .source = "TNN, Qin et al. 2023");
+HYDRAMIX_REGISTER_MIXER(
+    "tnn_bidirectional", TnnBidirectional, .matrix_class = "Toeplitz",
+    .formula = "g^|i - j| f(i - j), f a network", .cost = "O(L log L)",
+    .source = "TNN, Qin et al. 2023", .paper_aligned = false,
+    .choose = "To compare with kernels that a network computes from the lag, in encoders.");
 
 }  // namespace
 }  // namespace hydramix

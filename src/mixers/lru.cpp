@@ -63,7 +63,7 @@ class LinearRecurrentUnit : public Mixer {
   torch::Tensor by_recurrence(const torch::Tensor& x, const Rows& rows,
                               const Sequences& sequences) const {
     const auto of_channels = [&](const torch::Tensor& t) {
-      return heads_.P == 1 ? t : t.repeat_interleave(heads_.P);
+      return t.unsqueeze(1).expand({heads_.H, heads_.P}).flatten();
     };
     const auto size = log_decay(rows).exp(), angle = theta(rows);
     const auto gamma = log_gamma(rows).exp().to(rows.options).unsqueeze(1);

@@ -24,8 +24,12 @@
 namespace hydramix {
 namespace {
 
-// Angles of all places and channels are computed in float64: in float32 an angle of 10^5 has an
-// error of 1e-2.
+// cos and sin of the angles by which places turn q and k: (L, H or 1, channels or pairs). Angles
+// are computed in float64: in float32 an angle of 10^5 has an error of 1e-2.
+struct Turns {
+  torch::Tensor cos, sin;
+};
+
 class DecayedAttention : public Mixer {
  public:
   DecayedAttention(Heads heads, const MixerOptions& options, bool silu)
@@ -37,15 +41,16 @@ class DecayedAttention : public Mixer {
   }
 
  protected:
-  // t (S, L, H, d), place (L) float64 -> (S, L, H, N): t turned by its place.
-  virtual torch::Tensor turned(const torch::Tensor& t, const torch::Tensor& place,
-                               const Rows& rows) const = 0;
+  // place (L) float64 -> (L, H or 1, channels or pairs) float64.
+  virtual torch::Tensor angles(const torch::Tensor& place, const Rows& rows) const = 0;
+  // t (S, L, H, d) -> (S, L, H, N): t turned by its place.
+  virtual torch::Tensor turned(const torch::Tensor& t, const Turns& turns) const = 0;
   virtual torch::Tensor log_decay() const = 0;  // (H) float64
   virtual double scale() const = 0;
 
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
     const auto place = torch::arange(rows.L, rows.options.dtype(torch::kFloat64));
-    const auto [q, k] = factors(params, place, rows);
+    const auto [q, k] = factors(params, turns_of(place, rows));
     const auto distance = place.unsqueeze(1) - place;
     const auto decay = (log_decay().to(place.device()).view({-1, 1, 1}) * distance.clamp_min(0))
                            .exp()
@@ -60,8 +65,7 @@ class DecayedAttention : public Mixer {
     const auto arithmetic = rows.options.dtype().toScalarType();
     // On a GPU the tensor cores multiply bfloat16. On the CPU q and k are not rounded.
     const auto type = x.is_cpu() ? arithmetic : x.scalar_type();
-    const auto place = sequences.place_of_tokens(x.device()).to(torch::kFloat64);
-    const auto [q, k] = factors(params.unsqueeze(0).to(arithmetic), place, rows);
+    const auto [q, k] = factors(params.unsqueeze(0).to(arithmetic), turns_of(sequences, rows));
     const int64_t n = x.size(0), H = heads_.H;
     const auto zero = torch::zeros({H}, rows.options);
     // The limits of dt make every step 1.
@@ -77,10 +81,23 @@ class DecayedAttention : public Mixer {
   struct Factors {
     torch::Tensor q, k;  // (S, L, H, N)
   };
-  Factors factors(const torch::Tensor& params, const torch::Tensor& place, const Rows& rows) const {
+  Factors factors(const torch::Tensor& params, const Turns& turns) const {
     const int64_t H = heads_.H, d = options_.qk_dim;
-    return {turned(columns(params, 0, H, d), place, rows) * scale(),
-            turned(columns(params, H * d, H, d), place, rows)};
+    return {turned(columns(params, 0, H, d), turns) * scale(),
+            turned(columns(params, H * d, H, d), turns)};
+  }
+  Turns turns_of(const torch::Tensor& place, const Rows& rows) const {
+    const auto angle = angles(place, rows);
+    return {angle.cos().to(rows.options), angle.sin().to(rows.options)};
+  }
+  // Of packed tokens. On the CPU angles are computed for the longest sequence and then looked up. A
+  // CUDA graph is replayed with other sequences, so that only its table on the GPU knows places.
+  Turns turns_of(const Sequences& sequences, const Rows& rows) const {
+    const auto place = sequences.place_of_tokens(rows.options.device());
+    if (!place.is_cpu() || sequences.count() == 1) return turns_of(place.to(torch::kFloat64), rows);
+    const auto longest = place.numel() == 0 ? 0 : place.max().item<int64_t>() + 1;
+    const auto table = turns_of(torch::arange(longest, torch::kFloat64), rows);
+    return {table.cos.index_select(0, place), table.sin.index_select(0, place)};
   }
 
   bool silu_;
@@ -92,21 +109,18 @@ class RetNet : public DecayedAttention {
       : DecayedAttention(heads, options, /*silu=*/false) {}
 
  protected:
-  torch::Tensor turned(const torch::Tensor& t, const torch::Tensor& place,
-                       const Rows& rows) const override {
-    const int64_t d = options_.qk_dim, pairs = d / 2;
-    const auto channel = torch::arange(d, place.options());
-    const auto pair = channel.div(2, "floor");
-    const auto theta = torch::pow(10000.0, pair * (-2.0 / static_cast<double>(d)))
-                           .masked_fill(pair >= pairs, 0);         // the last of an odd d
-    const auto angle = (place.unsqueeze(1) * theta).unsqueeze(1);  // (L, 1, d)
-    // i (a + i b) = -b + i a, pair by pair.
-    const auto even = channel.remainder(2) == 0;
-    const auto other = torch::where(even, channel + 1, channel - 1).clamp(0, d - 1);
-    const auto sign = torch::where(even, -torch::ones_like(channel), torch::ones_like(channel));
-    const auto quarter =
-        t.index_select(3, other.to(torch::kInt64)) * sign.to(rows.options.dtype().toScalarType());
-    return t * angle.cos().to(rows.options) + quarter * angle.sin().to(rows.options);
+  torch::Tensor angles(const torch::Tensor& place, const Rows&) const override {
+    const int64_t d = options_.qk_dim;
+    const auto pair = torch::arange(d / 2, place.options());
+    return place.view({-1, 1, 1}) * torch::pow(10000.0, pair * (-2.0 / static_cast<double>(d)));
+  }
+  // Real parts, then imaginary parts: an inner product does not depend on the order.
+  torch::Tensor turned(const torch::Tensor& t, const Turns& turns) const override {
+    const int64_t d = options_.qk_dim, even = d / 2 * 2;
+    const auto re = t.slice(3, 0, even, 2), im = t.slice(3, 1, even, 2);
+    return torch::cat({re * turns.cos - im * turns.sin, re * turns.sin + im * turns.cos,
+                       t.narrow(3, even, d - even)},
+                      3);
   }
   torch::Tensor log_decay() const override {
     return torch::log1p(-torch::exp2(-5 - torch::arange(heads_.H, torch::kFloat64)));
@@ -124,10 +138,11 @@ class TransNormer : public DecayedAttention {
   }
 
  protected:
-  torch::Tensor turned(const torch::Tensor& t, const torch::Tensor& place,
-                       const Rows& rows) const override {
-    const auto angle = place.view({-1, 1, 1}) * weight(theta, rows).to(torch::kFloat64);
-    return torch::cat({t * angle.cos().to(rows.options), t * angle.sin().to(rows.options)}, 3);
+  torch::Tensor angles(const torch::Tensor& place, const Rows& rows) const override {
+    return place.view({-1, 1, 1}) * weight(theta, rows).to(torch::kFloat64);
+  }
+  torch::Tensor turned(const torch::Tensor& t, const Turns& turns) const override {
+    return torch::cat({t * turns.cos, t * turns.sin}, 3);
   }
   torch::Tensor log_decay() const override {
     return torch::arange(heads_.H, torch::kFloat64) * (-8.0 / static_cast<double>(heads_.H));

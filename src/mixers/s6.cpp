@@ -73,7 +73,9 @@ class SelectiveStateSpace : public Mixer {
     const auto parts = params.to(type).split_with_sizes({heads_.H, N, N}, 1);
     // Every channel of a head gets the head's step, decays and skip.
     const auto of_channels = [&](const torch::Tensor& t, int64_t dim) {
-      return P == 1 ? t : t.repeat_interleave(P, dim);
+      auto shape = t.sizes().vec();
+      shape.insert(shape.begin() + dim + 1, P);
+      return t.unsqueeze(dim + 1).expand(shape).flatten(dim, dim + 1);
     };
     const SelectiveScanParams scan{of_channels(step(parts[0], rows), 1),
                                    of_channels(decay_rates(rows), 0), parts[1], parts[2],

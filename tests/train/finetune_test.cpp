@@ -7,6 +7,7 @@
 #include "base/read_file.h"
 #include "hydramix/error.h"
 #include "support/glue.h"
+#include "support/optimizer.h"
 #include "train/example_training.h"
 #include "train/trained_model.h"
 
@@ -160,7 +161,7 @@ double kept_by_decay(const FinetuneOptions& options, int64_t examples) {
   AdamW optimizer(flat, adamw);
   const int64_t steps = (examples * options.epochs + options.batch - 1) / options.batch;
   for (int64_t step = 0; step < steps; ++step)
-    optimizer.step(rate_share(options.schedule, step, steps), 1, 0);
+    test::take_step(optimizer, rate_share(options.schedule, step, steps), 1);
   return model->weight[0][0].item<double>();
 }
 

@@ -114,7 +114,7 @@ TEST(LabelsObjective, IsTheBinaryCrossEntropyOfEachLabel) {
                           std::log1p(std::exp(1.0)) + std::log1p(std::exp(-40.0));
   EXPECT_NEAR(objective->loss(z, c.batch()).item<double>(), expected, 1e-12);
   EXPECT_EQ(objective->terms(c.batch()), 4);
-  EXPECT_EQ(objective->correct(z, c.batch()), 3);
+  EXPECT_EQ(objective->correct(z, c.batch()).item<double>(), 3);
 }
 
 TEST(TokensObjective, LearnsFromTheFirstPieceOfEachWord) {

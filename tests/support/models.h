@@ -14,9 +14,7 @@ inline BertOptions tiny_bert(const std::string& mixer) {
   options.block.mixer = mixer;
   options.block.d_model = 16;
   options.block.headdim = 8;
-  // Slow sines: networks of fast ones amplify the rounding of weights to bfloat16.
-  options.block.mixer_options = {
-      .qk_dim = 4, .d_state = 8, .max_length = 16, .filter_width = 8, .filter_frequency = 1};
+  options.block.mixer_options = {.qk_dim = 4, .d_state = 8, .max_length = 16};
   return options;
 }
 

@@ -79,20 +79,6 @@ struct WindowTable {
   kernels::Window<T> window{kWidth, kDegree, coefficients};
 };
 
-// Calls f(row of a margin, the row that it mirrors): g_-1-m = g_m and g_N+m = g_N-1-m.
-template <class T, class F>
-void for_margins(const Gridding<T>& p, F f) {
-  const int64_t margin = p.window.margin(), N = p.N;
-  const auto mirrored = [&](int64_t m) {
-    m = (m % (2 * N) + 2 * N) % (2 * N);
-    return margin + (m < N ? m : 2 * N - 1 - m);
-  };
-  for (int64_t m = 1; m <= margin; ++m) {
-    f(margin - m, mirrored(-m));
-    f(margin + N - 1 + m, mirrored(N - 1 + m));
-  }
-}
-
 // Transposes four lines at a time. More lines, a power of two apart, would evict each other from
 // the cache.
 template <class F>
@@ -129,6 +115,13 @@ CosineGrid<T>::CosineGrid(int64_t L)
 }
 
 template <class T>
+torch::Tensor CosineGrid<T>::factors() const {
+  auto t = torch::empty({L_}, type_of<c10::complex<T>>());
+  for (int64_t k = 0; k < L_; ++k) t.template data_ptr<c10::complex<T>>()[k] = factor_[k];
+  return t;
+}
+
+template <class T>
 void CosineGrid<T>::evaluate(const Gridding<T>& p, const T* v, T* grid) const {
   const int64_t row = p.row(), margin = p.window.margin(), N = N_, K = N / 2 + 1;
   if (row != p.C) std::fill_n(grid, p.rows() * row, T(0));
@@ -158,7 +151,7 @@ void CosineGrid<T>::evaluate(const Gridding<T>& p, const T* v, T* grid) const {
         }
     });
   }
-  for_margins(p, [&](int64_t there, int64_t here) {
+  for_margin_rows(N, margin, [&](int64_t there, int64_t here) {
     std::copy_n(grid + here * row, row, grid + there * row);
   });
 }
@@ -166,7 +159,7 @@ void CosineGrid<T>::evaluate(const Gridding<T>& p, const T* v, T* grid) const {
 template <class T>
 void CosineGrid<T>::collect(const Gridding<T>& p, T* grid, T* v) const {
   const int64_t row = p.row(), margin = p.window.margin(), N = N_, K = N / 2 + 1;
-  for_margins(p, [&](int64_t there, int64_t here) {
+  for_margin_rows(N, margin, [&](int64_t there, int64_t here) {
     for (int64_t c = 0; c < row; ++c) grid[here * row + c] += grid[there * row + c];
   });
   const int64_t lines = std::min(fft_batch_, p.C);

@@ -23,12 +23,28 @@ namespace hydramix {
 template <class T>
 const kernels::Window<T>& gridding_window();
 
+// Calls f(row of a margin, the row that it mirrors), rows counted from the first of the margin of
+// `margin` rows before the grid's N: g_-1-m = g_m and g_N+m = g_N-1-m.
+template <class F>
+void for_margin_rows(int64_t N, int64_t margin, F f) {
+  const auto mirrored = [&](int64_t m) {
+    m = (m % (2 * N) + 2 * N) % (2 * N);
+    return margin + (m < N ? m : 2 * N - 1 - m);
+  };
+  for (int64_t m = 1; m <= margin; ++m) {
+    f(margin - m, mirrored(-m));
+    f(margin + N - 1 + m, mirrored(N - 1 + m));
+  }
+}
+
 template <class T>
 class CosineGrid {
  public:
   explicit CosineGrid(int64_t L);
 
   int64_t rows() const { return N_; }  // N
+  // (L) complex, on the CPU: exp(i pi k / 2 N) / w^(k / 2 N).
+  torch::Tensor factors() const;
   // v (L, C), rows p.x_stride apart -> grid (p.rows(), p.row()), margins filled.
   void evaluate(const kernels::Gridding<T>& p, const T* v, T* grid) const;
   // The transpose: grid -> v. Folds the margins of grid in place.

@@ -6,6 +6,7 @@
 
 #include "hydramix/error.h"
 #include "ops/cosine_grid.h"
+#include "ops/gathered_cosines.h"
 #include "ops/parallel.h"
 
 namespace hydramix {
@@ -106,9 +107,10 @@ class Cosines {
   int64_t channels_;
 };
 
-// Calls f(Cosines of x's type).
+// Calls f(Cosines of x's type and device).
 template <class F>
 auto with_cosines(const torch::Tensor& angle, const torch::Tensor& x, double step, F f) {
+  if (!x.is_cpu()) return f(GatheredCosines(angle, x, step));
   return x.scalar_type() == torch::kFloat32 ? f(Cosines<float>(angle, x, step))
                                             : f(Cosines<double>(angle, x, step));
 }
@@ -161,12 +163,12 @@ torch::Tensor checked_product(const char* who, const torch::Tensor& angle, const
                  who,
                  ": angle must be (S or 1, H, L, d) for x (S, L, H, P), with L and d at least 1",
                  "; got angle ", angle.sizes(), " and x ", x.sizes(), ".");
-  HYDRAMIX_CHECK(x.device().is_cpu() && angle.device().is_cpu() &&
-                     x.scalar_type() == angle.scalar_type() &&
+  HYDRAMIX_CHECK(x.device() == angle.device() && x.scalar_type() == angle.scalar_type() &&
                      (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kFloat64),
-                 who, ": angle and x must both be float32 or both float64, on the CPU; got angle ",
+                 who,
+                 ": angle and x must both be float32 or both float64, on one device; got angle ",
                  angle.dtype(), " on ", angle.device(), " and x ", x.dtype(), " on ", x.device(),
-                 ". Elsewhere multiply by cosine_matrix().");
+                 ". Convert one of them.");
   return CosineProduct::apply(angle, x, step, transposed);
 }
 

@@ -6,7 +6,8 @@
 // C x evaluates the cosine polynomial sum_j x_j cos(2 pi f j) at the frequencies f = step angle_id
 // (a non-uniform FFT of type 2); C^T x sums cosines of those frequencies (type 1). Both use
 // gridding: an FFT on a grid oversampled by 2, and a window of a few grid points around each
-// frequency (docs/math.md). Memory is linear in L. CPU only.
+// frequency (docs/math.md). Memory is linear in L. The CPU has kernels; other devices use
+// LibTorch's operations (ops/gathered_cosines.h).
 //
 // Frequencies may be any real numbers: they are multiplied by step and reduced modulo 1 in float64.
 // Errors, relative to sum_j |x_j|: 1e-6 in float32, 1e-12 in float64. A frequency that is not

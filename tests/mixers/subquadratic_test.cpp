@@ -84,6 +84,28 @@ TEST_P(Subquadratic, Float32IsCloseToFloat64) {
                2e-6, GetParam().label);
 }
 
+TEST_P(Subquadratic, TakesCudaTensorsWhereThereIsACudaDevice) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "this machine or this LibTorch has no CUDA";
+  auto c = make(2, 1001, torch::kFloat64);
+  const auto dy = torch::randn_like(c.mixer->mix(c.x, c.params));
+  const auto all = [&](torch::Device device) {
+    c.mixer->to(device);
+    auto x = c.x.to(device).requires_grad_(), params = c.params.to(device).requires_grad_();
+    std::vector<torch::Tensor> inputs{x, params}, results{c.mixer->mix(x, params)};
+    for (const auto& p : c.mixer->parameters()) inputs.push_back(p);
+    for (const auto& g : torch::autograd::grad({results[0]}, inputs, {dy.to(device)}, false, false,
+                                               /*allow_unused=*/true))
+      results.push_back(g.defined() ? g : torch::zeros({1}, dy.options()));
+    return results;
+  };
+  const auto expected = all(torch::kCPU), first = all(torch::kCUDA), again = all(torch::kCUDA);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    expect_close(first[i].cpu(), expected[i], kFastTolerance,
+                 GetParam().label + ", result " + std::to_string(i));
+    EXPECT_TRUE(torch::equal(first[i], again[i])) << "other bits, result " << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Subquadratic, ::testing::ValuesIn(kFamilies),
                          [](const auto& test) { return test.param.label; });
 

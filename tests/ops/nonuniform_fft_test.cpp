@@ -5,6 +5,7 @@
 
 #include "hydramix/error.h"
 #include "kernels/cpu/isa.h"
+#include "ops/gathered_cosines.h"
 #include "support/expect.h"
 #include "support/tensors.h"
 
@@ -184,6 +185,77 @@ TEST(NonuniformFft, ANonFiniteFrequencyAffectsOnlyItsOwnHead) {
       EXPECT_TRUE(torch::equal(y[1].narrow(1, 0, 2), clean[1].narrow(1, 0, 2)));
       EXPECT_TRUE(torch::isnan(y[1][7][2]).all().item<bool>());
     }
+  }
+}
+
+// ---- by LibTorch's operations: the way of other devices, here on the CPU ----
+
+// max |a - b| relative to the largest of b, in float64.
+void expect_gathered(const torch::Tensor& a, const torch::Tensor& b, torch::ScalarType type,
+                     const std::string& what) {
+  expect_close(a, b, type == kDouble ? 1e-12 : 3e-6, what);
+}
+
+TEST(GatheredCosines, ProductsEqualTheDirectSum) {
+  for (const auto type : {torch::kFloat32, torch::kFloat64})
+    for (const int64_t L : {1, 2, 17, 128, 300})
+      for (const bool shared : {false, true}) {
+        auto c = random_cosines(L, 3, 5, type);
+        c.angle = 9 * (c.angle - 0.5);
+        if (shared) c.angle = c.angle.narrow(0, 0, 1).clone();
+        c.step = 0.7;
+        const auto C = exact_matrix(c);
+        const GatheredCosines gathered(c.angle, c.x, c.step);
+        const auto what = concat("L ", L, ", shared ", shared, ", ", c.x.dtype());
+        expect_near(gathered.product(c.x), exact_product(C, c.x, false), c, tolerance(type), what);
+        expect_near(gathered.transposed(c.x), exact_product(C, c.x, true), c, tolerance(type),
+                    what + ", transposed");
+      }
+}
+
+TEST(GatheredCosines, SlopesEqualThoseOfTheMatrix) {
+  for (const auto type : {torch::kFloat32, torch::kFloat64})
+    for (const bool shared : {false, true}) {
+      auto c = random_cosines(200, 3, 5, type);
+      if (shared) c.angle = c.angle.narrow(0, 0, 1).clone();
+      c.step = 0.7;
+      c.angle.requires_grad_();
+      const auto truth = exact_product(exact_matrix(c), c.x, false);
+      const auto dangle = torch::autograd::grad({truth}, {c.angle}, {c.r.to(kDouble)})[0];
+      const GatheredCosines gathered(c.angle.detach(), c.x, c.step);
+      torch::Tensor y;
+      const auto what = concat("shared ", shared, ", ", c.x.dtype());
+      const auto slope = gathered.slope(c.x, c.r, &y);
+      ASSERT_EQ(slope.sizes(), c.angle.sizes());
+      expect_gathered(slope, dangle, type, what);
+      expect_near(y, truth.detach(), c, tolerance(type), what);
+      EXPECT_TRUE(torch::equal(gathered.slope(c.x, c.r, nullptr), slope)) << what;
+    }
+}
+
+TEST(GatheredCosines, EqualTheKernels) {
+  for (const auto type : {torch::kFloat32, torch::kFloat64}) {
+    auto c = random_cosines(1000, 4, 3, type);
+    c.angle = 1000 * (c.angle - 0.5);
+    c.step = 1e-3;
+    const GatheredCosines gathered(c.angle, c.x, c.step);
+    expect_gathered(gathered.product(c.x), product(c, false), type, "product");
+    expect_gathered(gathered.transposed(c.x), product(c, true), type, "transposed");
+  }
+}
+
+TEST(GatheredCosines, ANonFiniteFrequencyAffectsOnlyItsOwnHead) {
+  for (const double bad : {std::nan(""), HUGE_VAL}) {
+    const auto c = random_cosines(40, 2, 3, torch::kFloat32);
+    auto angle = c.angle.clone();
+    angle[1][2][7][1] = bad;
+    const GatheredCosines spoiled(angle, c.x, 1), clean(c.angle, c.x, 1);
+    const auto y = spoiled.product(c.x), z = spoiled.transposed(c.x);
+    EXPECT_TRUE(torch::equal(y[0], clean.product(c.x)[0]));
+    EXPECT_TRUE(torch::equal(z[0], clean.transposed(c.x)[0]));
+    EXPECT_TRUE(torch::equal(z[1].narrow(1, 0, 2), clean.transposed(c.x)[1].narrow(1, 0, 2)));
+    EXPECT_TRUE(torch::isnan(y[1][7][2]).all().item<bool>());
+    EXPECT_TRUE(torch::isnan(z[1].select(1, 2)).all().item<bool>());
   }
 }
 

@@ -48,8 +48,8 @@ torch::Tensor sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradien
 // Changes nothing if the sum of squares is not finite.
 void adamw_step(const AdamWPlan& plan, const AdamWBuffers& buffers, const AdamWUpdate& update);
 
-// What the gradient is multiplied by, which divides it by the terms and clips it; not finite if the
-// norm is not. Waits for the device.
+// The factor of the gradient, which divides it by the terms and clips it; not finite if the norm is
+// not. Waits for the device.
 double gradient_scale(const AdamWUpdate& update);
 
 namespace on_cpu {

@@ -179,8 +179,12 @@ torch::Tensor BidirectionalCore::matrix(const torch::Tensor& params, const Rows&
     M_f = shift(M_f, 2);
     M_b = shift(M_b, 2);
   }
+  // A core without columns has one matrix for all sequences, but they end at different places.
+  if (rows.valid.defined()) {
+    M_f = M_f.expand({rows.S, -1, -1, -1});
+    M_b = M_b.expand({rows.S, -1, -1, -1});
+  }
   // The reversed sequence's matrix, with rows and columns back in order.
-  if (rows.valid.defined()) M_b = M_b.expand({rows.S, -1, -1, -1});
   M_b = flip_rows(M_b.transpose(1, 2), rows.valid).transpose(1, 2);
   M_b = flip_rows(M_b.transpose(1, 3), rows.valid).transpose(1, 3);
   const auto M = joined(M_f, M_b, 1);

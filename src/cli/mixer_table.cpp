@@ -82,7 +82,7 @@ std::string options_text(const std::string& name) {
   return parts.empty() ? "none" : join(parts);
 }
 
-std::string properties_text(const MixerInfo& m) {
+std::string properties_text(const MixerInfo& m, bool reads_tokens) {
   std::vector<std::string> parts;
   if (m.sequence_aligned)
     parts.push_back(m.row_normalized ? "sequence aligned up to the rows' normalisers"
@@ -90,7 +90,9 @@ std::string properties_text(const MixerInfo& m) {
   if (m.extendable) parts.push_back("extendable");
   if (m.causal) parts.push_back("causal");
   if (m.dropout) parts.push_back("drops entries in training");
-  return parts.empty() ? "data-independent, of fixed length" : join(parts);
+  if (!m.extendable) parts.push_back("of limited length");
+  if (!reads_tokens && !m.sequence_aligned) parts.push_back("data-independent");
+  return join(parts);
 }
 
 std::string mixer_section(const std::string& name) {
@@ -107,7 +109,7 @@ std::string mixer_section(const std::string& name) {
   row("structure",
       m.matrix_class +
           (probe.branches > 1 ? concat(", ", probe.branches, " matrices per head") : ""));
-  row("properties", properties_text(m));
+  row("properties", properties_text(m, !probe.projection.empty()));
   row("cost", cost_text(name));
   row("from in_proj", columns_text(probe));
   row("learned", learned_text(probe));

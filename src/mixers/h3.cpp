@@ -108,8 +108,7 @@ HYDRAMIX_REGISTER_MIXER(
     .source = "H3, Dao, Fu et al. 2023", .sequence_aligned = true, .causal = true,
     .paper_aligned = false,
     .paper_difference =
-        "The table lists H3 with convolutions; its gates q and k depend on the tokens, which "
-        "aligns the matrix.",
+        "its q and k come from the tokens, so a leading block is made from its own ones",
     .choose = "To compare with the step between linear attention and state spaces.");
 
 }  // namespace

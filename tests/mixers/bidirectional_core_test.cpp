@@ -277,7 +277,8 @@ TEST(Bidirectional, BlocksOffTheDiagonalHaveAtMostTheRankOfTheState) {
     };
     const auto a = random_case(core, alone, torch::kFloat64, 61);
     const int64_t N = largest(a.mixer->materialize(a.params, L)[0].detach(), /*overlap=*/1);
-    if (N >= L / 2) continue;  // as large as any matrix has
+    // Large: no recurrence. A smooth kernel also falls somewhat short of full rank in float64.
+    if (N > L / 3) continue;
     ++recurrences;
     const auto c = random_case("bidirectional", sizes, torch::kFloat64, 62);
     const auto M = c.mixer->materialize(c.params, L)[0].detach();
@@ -288,7 +289,7 @@ TEST(Bidirectional, BlocksOffTheDiagonalHaveAtMostTheRankOfTheState) {
       EXPECT_EQ(N, sizes.options.d_state);
     }
   }
-  EXPECT_GE(recurrences, 1);
+  EXPECT_GE(recurrences, 6);
 }
 
 }  // namespace

@@ -18,12 +18,11 @@ TEST(Bert, OverfitsOneBatchWithEveryMixer) {
   for (const auto& name : mixer_names()) {
     torch::manual_seed(1);
     BertForMaskedLM model(tiny_bert(name));
-    // fnet takes no step along the channels alone; the others get the same budget.
     torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(2e-2));
     const auto ids = torch::randint(5, 30, {2, 9}, torch::kInt64);
     const auto labels = torch::randint(5, 30, {2, 9}, torch::kInt64);
-    double first = 0, last = 0;
-    for (int step = 0; step < 60; ++step) {
+    double first = 0, last = kInfinity;
+    for (int step = 0; step < 150 && last >= 0.2; ++step) {
       const auto loss = BertForMaskedLMImpl::loss(model->predict(model->encode(ids, {})), labels);
       (step == 0 ? first : last) = loss.item<double>();
       optimizer.zero_grad();

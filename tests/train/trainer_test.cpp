@@ -104,8 +104,8 @@ class TrainerTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override { late = GetParam(); }
 };
-INSTANTIATE_TEST_SUITE_P(All, TrainerTest, ::testing::Bool(), [](const auto& info) {
-  return std::string(info.param ? "late" : "at_once");
+INSTANTIATE_TEST_SUITE_P(All, TrainerTest, ::testing::Bool(), [](const auto& test_case) {
+  return std::string(test_case.param ? "late" : "at_once");
 });
 
 TEST_P(TrainerTest, ReadsEverySequenceOnceInOrderAndLearns) {

@@ -6,6 +6,7 @@
 
 #include "hydramix/block.h"
 #include "hydramix/error.h"
+#include "support/equal_gradients.h"
 #include "support/expect.h"
 #include "support/tensors.h"
 
@@ -116,23 +117,10 @@ TEST_P(OverAnyCore, Bfloat16IsRoundedOnce) {
 TEST_P(OverAnyCore, GradientsEqualThoseOfTheMatrix) {
   auto c = make(1, 23, 45);
   const auto layout = Layout::packed(torch::tensor({0, 9, 10, 23}));
-  c.x.requires_grad_();
-  c.params.requires_grad_();
-  std::vector<torch::Tensor> inputs{c.x, c.params};
-  for (const auto& p : c.mixer->parameters()) inputs.push_back(p);
+  const auto inputs = test::inputs_with_gradients(c);
   const auto fast = layout.to_rows(c.mixer->mix(c.x, c.params, layout));
   const auto dense = dense_apply(c.mixer->materialize(c.params, 23, layout), layout.to_rows(c.x));
-  const auto dy = torch::randn_like(fast);
-  const auto gradients = [&](const torch::Tensor& y) {
-    return torch::autograd::grad({y}, inputs, {dy}, /*retain_graph=*/true, /*create_graph=*/false,
-                                 /*allow_unused=*/true);
-  };
-  const auto a = gradients(fast), b = gradients(dense);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto zero = torch::zeros_like(inputs[i]);
-    expect_close(a[i].defined() ? a[i] : zero, b[i].defined() ? b[i] : zero, 1e-10,
-                 "input " + std::to_string(i));
-  }
+  test::expect_equal_gradients(fast, dense, inputs, 1e-10, "gradient");
 }
 
 // Through the block, so that columns, derive() and combine() take part.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of every registered mixer, and of the block around it, against central differences.
 #include "hydramix/block.h"
+#include "hydramix/error.h"
+#include "support/equal_gradients.h"
 #include "support/tensors.h"
 
 namespace hydramix {
@@ -35,24 +37,11 @@ TEST_P(MixerGradient, EqualThoseOfTheDenseProduct) {
   if (!mixer_info(GetParam()).linear) GTEST_SKIP() << "this mixer is no matrix";
   for (const int64_t L : {1, 16, 17, 53}) {
     auto c = random_case(GetParam(), {.L = L}, torch::kFloat64, 4);
-    c.x.requires_grad_();
-    c.params.requires_grad_();
-    std::vector<torch::Tensor> inputs{c.x, c.params};
-    for (const auto& p : c.mixer->parameters()) inputs.push_back(p);
+    const auto inputs = test::inputs_with_gradients(c);
     const auto fast = c.mixer->mix(c.x, c.params);
     const auto dense = dense_apply(c.mixer->materialize(c.params, L), c.x);
-    const auto dy = torch::randn_like(fast);
-    const auto gradients = [&](const torch::Tensor& y) {
-      return torch::autograd::grad({y}, inputs, {dy}, /*retain_graph=*/true, /*create_graph=*/false,
-                                   /*allow_unused=*/true);
-    };
-    const auto a = gradients(fast), b = gradients(dense);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto zero = torch::zeros_like(inputs[i]);
-      // 1e-9: at L = 1 a normalised row leaves 1e-7 of terms of order one that cancel.
-      expect_close(a[i].defined() ? a[i] : zero, b[i].defined() ? b[i] : zero, 1e-9,
-                   GetParam() + ", input " + std::to_string(i) + " at L = " + std::to_string(L));
-    }
+    // 1e-9: at L = 1 a normalised row leaves 1e-7 of terms of order one that cancel.
+    test::expect_equal_gradients(fast, dense, inputs, 1e-9, concat(GetParam(), " at L = ", L));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <complex>
 
+#include "support/equal_gradients.h"
 #include "support/tensors.h"
 
 namespace hydramix {
@@ -69,10 +70,7 @@ TEST(H3, IsAShiftAndADiagonalStateSpaceModelInTurn) {
 
 TEST(H3, LongSequencesEqualTheMatrixWithTheirGradients) {
   auto c = random_case("h3", {.B = 1, .L = 300, .heads = {2, 3}}, torch::kFloat64, 41);
-  c.x.requires_grad_();
-  c.params.requires_grad_();
-  std::vector<torch::Tensor> inputs{c.x, c.params};
-  for (const auto& p : c.mixer->parameters()) inputs.push_back(p);
+  const auto inputs = test::inputs_with_gradients(c);
   const auto fast = c.mixer->mix(c.x, c.params);
   const auto dense = dense_apply(c.mixer->materialize(c.params, 300), c.x);
   expect_close(fast.detach(), dense.detach(), 1e-12, "h3");

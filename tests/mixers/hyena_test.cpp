@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "hydramix/error.h"
+#include "support/equal_gradients.h"
 #include "support/expect.h"
 #include "support/tensors.h"
 
@@ -136,10 +137,7 @@ TEST(Hyena, IsAlignedInBothDirectionsOnlyWithoutInnerGates) {
 TEST(Hyena, LongSequencesEqualTheMatrixWithTheirGradients) {
   for (const std::string name : {"hyena", "hyena_bidirectional"}) {
     auto c = random_case(name, hyena_sizes(3, 300, 200), torch::kFloat64, 31);
-    c.x.requires_grad_();
-    c.params.requires_grad_();
-    std::vector<torch::Tensor> inputs{c.x, c.params};
-    for (const auto& p : c.mixer->parameters()) inputs.push_back(p);
+    const auto inputs = test::inputs_with_gradients(c);
     const auto fast = c.mixer->mix(c.x, c.params);
     const auto dense = dense_apply(c.mixer->materialize(c.params, 300), c.x);
     expect_close(fast.detach(), dense.detach(), 1e-12, name);

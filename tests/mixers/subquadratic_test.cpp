@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixers that apply their matrix without building it, at lengths where they do so: compared with
 // the built matrix in float64, with gradients; and float32 compared with float64.
+#include "support/equal_gradients.h"
 #include "support/tensors.h"
 
 namespace hydramix {
@@ -52,24 +53,11 @@ TEST_P(Subquadratic, MixEqualsTheMatrix) {
 TEST_P(Subquadratic, GradientsEqualThoseOfTheMatrix) {
   auto c = make(1, 1001, torch::kFloat64);
   const auto layout = Layout::packed(torch::tensor({0, 301, 308, 610, 1001}));
-  c.x.requires_grad_();
-  c.params.requires_grad_();
-  std::vector<torch::Tensor> inputs{c.x, c.params};
-  for (const auto& p : c.mixer->parameters()) inputs.push_back(p);
+  const auto inputs = test::inputs_with_gradients(c);
   const auto fast = layout.to_rows(c.mixer->mix(c.x, c.params, layout));
   const auto dense = dense_apply(c.mixer->materialize(c.params, 1001, layout), layout.to_rows(c.x));
   expect_close(fast, dense, kFastTolerance, GetParam().label);
-  const auto dy = torch::randn_like(fast);
-  const auto gradients = [&](const torch::Tensor& y) {
-    return torch::autograd::grad({y}, inputs, {dy}, /*retain_graph=*/false, /*create_graph=*/false,
-                                 /*allow_unused=*/true);
-  };
-  const auto a = gradients(fast), b = gradients(dense);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto zero = torch::zeros_like(inputs[i]);
-    expect_close(a[i].defined() ? a[i] : zero, b[i].defined() ? b[i] : zero, kFastTolerance,
-                 GetParam().label + ", input " + std::to_string(i));
-  }
+  test::expect_equal_gradients(fast, dense, inputs, kFastTolerance, GetParam().label);
 }
 
 TEST_P(Subquadratic, Float32IsCloseToFloat64) {

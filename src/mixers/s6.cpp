@@ -16,6 +16,7 @@
 #include "hydramix/projection.h"
 #include "hydramix/registry.h"
 #include "mixers/state_space.h"
+#include "ops/backend.h"
 #include "ops/projection.h"
 #include "ops/selective_scan.h"
 
@@ -69,7 +70,9 @@ class SelectiveStateSpace : public Mixer {
                                const Sequences& sequences) const override {
     const Rows rows = arithmetic_of(x.unsqueeze(0));
     const int64_t P = heads_.P, N = options_.d_state;
-    const auto type = rows.options.dtype().toScalarType();
+    // On a GPU kernels read bfloat16 and compute in float32.
+    const auto type =
+        backend_of(x) == Backend::kCuda ? x.scalar_type() : rows.options.dtype().toScalarType();
     const auto parts = params.to(type).split_with_sizes({heads_.H, N, N}, 1);
     // Every channel of a head gets the head's step, decays and skip.
     const auto of_channels = [&](const torch::Tensor& t, int64_t dim) {
@@ -77,9 +80,14 @@ class SelectiveStateSpace : public Mixer {
       shape.insert(shape.begin() + dim + 1, P);
       return t.unsqueeze(dim + 1).expand(shape).flatten(dim, dim + 1);
     };
-    const SelectiveScanParams scan{of_channels(step(parts[0], rows), 1),
-                                   of_channels(decay_rates(rows), 0), parts[1], parts[2],
-                                   of_channels(skip_weight(rows), 0)};
+    const SelectiveScanParams scan{of_channels(parts[0], 1),
+                                   of_channels(decay_rates(rows), 0),
+                                   parts[1],
+                                   parts[2],
+                                   of_channels(skip_weight(rows), 0),
+                                   of_channels(weight(dt_proj->bias, rows), 0),
+                                   options_.dt_limit_low,
+                                   options_.dt_limit_high};
     return selective_scan(x.to(type).flatten(1), scan, sequences, options_.tile)
         .to(x.scalar_type())
         .view(x.sizes());

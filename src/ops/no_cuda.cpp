@@ -15,6 +15,7 @@
 #include "ops/projection.h"
 #include "ops/rounded_copy.h"
 #include "ops/scan.h"
+#include "ops/selective_scan.h"
 #include "ops/sequences.h"
 
 namespace hydramix {
@@ -57,6 +58,13 @@ LayerNormGradients layer_norm_backward(const LayerNormCall&, const Tensor&) { mi
 std::vector<Tensor> scan_forward(const ScanCall&, const Tensor&) { missing(); }
 void scan_backward(const ScanCall&, const std::vector<Tensor>&, const Tensor&,
                    const ScanGradients&) {
+  missing();
+}
+
+bool selective_scan_fits(const Tensor&, int64_t) { missing(); }
+Tensor selective_scan_forward(const SelectiveScanCall&, const Tensor&, bool) { missing(); }
+SelectiveScanParams selective_scan_backward(const SelectiveScanCall&, const Tensor&, const Tensor&,
+                                            const Tensor&) {
   missing();
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/selective_scan.h"
 
+#include <cmath>
+
 #include "hydramix/error.h"
+#include "ops/backend.h"
 #include "ops/kernel_tensors.h"
 
 namespace hydramix {
@@ -15,20 +18,28 @@ using torch::autograd::variable_list;
 struct SelectivePlan {
   Sequences sequences;
   int64_t tile;
+  double dt_low, dt_high;
 };
 
+// in: x, dt, A, b, c, D, bias. An autograd function accepts no undefined tensor: a missing bias is
+// an empty tensor.
 SelectiveScanCall selective_call(const variable_list& in, const SelectivePlan& plan) {
-  return {in[0], {in[1], in[2], in[3], in[4], in[5]}, plan.sequences, plan.tile};
+  return {in[0],
+          {in[1], in[2], in[3], in[4], in[5], in[6].numel() > 0 ? in[6] : Tensor(), plan.dt_low,
+           plan.dt_high},
+          plan.sequences,
+          plan.tile};
 }
 
 class SelectiveScanFunction : public torch::autograd::Function<SelectiveScanFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const SelectivePlan& plan, const Tensor& x,
                         const Tensor& dt, const Tensor& A, const Tensor& b, const Tensor& c,
-                        const Tensor& D) {
-    variable_list in{x, dt, A, b, c, D};
+                        const Tensor& D, const Tensor& bias) {
+    variable_list in{x, dt, A, b, c, D, bias};
     const auto y = torch::empty(x.sizes(), x.options());
-    in.push_back(on_cpu::selective_scan_forward(selective_call(in, plan), y, /*gradients=*/true));
+    in.push_back(HYDRAMIX_ON_BACKEND(x, selective_scan_forward, selective_call(in, plan), y,
+                                     /*gradients=*/true));
     ctx->save_for_backward(in);
     ctx->saved_data["plan"] = hold(plan);
     return y;
@@ -39,8 +50,9 @@ class SelectiveScanFunction : public torch::autograd::Function<SelectiveScanFunc
     const auto in = ctx->get_saved_variables();
     const auto call = selective_call(in, held<SelectivePlan>(ctx->saved_data["plan"]));
     const auto dx = torch::empty(call.x.sizes(), call.x.options());
-    const auto d = on_cpu::selective_scan_backward(call, in[6], packed_rows(outputs[0]), dx);
-    return {Tensor(), dx, d.dt, d.A, d.b, d.c, d.D};
+    const auto d =
+        HYDRAMIX_ON_BACKEND(dx, selective_scan_backward, call, in[7], packed_rows(outputs[0]), dx);
+    return {Tensor(), dx, d.dt, d.A, d.b, d.c, d.D, d.bias};
   }
 };
 
@@ -49,29 +61,34 @@ void check_selective(const Tensor& x, const SelectiveScanParams& p, const Sequen
   HYDRAMIX_CHECK(x.defined() && x.dim() == 2 && x.size(1) >= 1,
                  "selective scan: x must be (n, C); got ",
                  x.defined() ? concat("shape ", x.sizes()) : "an undefined tensor", ".");
-  HYDRAMIX_CHECK(x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kFloat64,
-                 "selective scan: x must be float32 or float64; got ", x.scalar_type(),
+  const auto arithmetic = x.scalar_type() == torch::kBFloat16 ? torch::kFloat32 : x.scalar_type();
+  HYDRAMIX_CHECK(arithmetic == torch::kFloat32 || arithmetic == torch::kFloat64,
+                 "selective scan: x must be float32, float64 or bfloat16; got ", x.scalar_type(),
                  ". Convert it first.");
+  HYDRAMIX_CHECK(x.scalar_type() == arithmetic || backend_of(x) == Backend::kCuda,
+                 "selective scan: x is bfloat16 on ", x.device(),
+                 ", which has no kernels for it; expected float32 or float64. Convert it first.");
   HYDRAMIX_CHECK(tile >= 1, "selective scan: tile must be at least 1; got ", tile, ".");
   HYDRAMIX_CHECK(p.A.defined() && p.A.dim() == 2 && p.A.size(1) >= 1,
                  "selective scan: A must be (C, N); got ",
                  p.A.defined() ? concat("shape ", p.A.sizes()) : "an undefined tensor", ".");
   const int64_t n = x.size(0), C = x.size(1), N = p.A.size(1);
-  const auto check = [&](const char* name, const Tensor& t, const std::vector<int64_t>& shape) {
-    HYDRAMIX_CHECK(t.defined() && t.sizes() == shape && t.scalar_type() == x.scalar_type() &&
-                       t.device() == x.device(),
-                   "selective scan: ", name, " must be ", x.scalar_type(), " of shape ",
-                   torch::IntArrayRef(shape), " on ", x.device(), "; got ",
-                   t.defined()
-                       ? concat(t.scalar_type(), " of shape ", t.sizes(), " on ", t.device())
-                       : "an undefined tensor",
-                   ".");
+  const auto check = [&](const char* name, const Tensor& t, const std::vector<int64_t>& shape,
+                         torch::ScalarType type) {
+    HYDRAMIX_CHECK(
+        t.defined() && t.sizes() == shape && t.scalar_type() == type && t.device() == x.device(),
+        "selective scan: ", name, " must be ", type, " of shape ", torch::IntArrayRef(shape),
+        " on ", x.device(), "; got ",
+        t.defined() ? concat(t.scalar_type(), " of shape ", t.sizes(), " on ", t.device())
+                    : "an undefined tensor",
+        ".");
   };
-  check("dt", p.dt, {n, C});
-  check("A", p.A, {C, N});
-  check("b", p.b, {n, N});
-  check("c", p.c, {n, N});
-  check("D", p.D, {C});
+  check("dt", p.dt, {n, C}, x.scalar_type());
+  check("A", p.A, {C, N}, arithmetic);
+  check("b", p.b, {n, N}, x.scalar_type());
+  check("c", p.c, {n, N}, x.scalar_type());
+  check("D", p.D, {C}, arithmetic);
+  if (p.bias.defined()) check("bias", p.bias, {C}, arithmetic);
   check_offsets("selective scan", sequences.offsets(), n);
 }
 
@@ -169,19 +186,41 @@ class SelectiveChunks : public torch::autograd::Function<SelectiveChunks> {
   }
 };
 
+// The same call with the step in place of dt, bias and limits.
+SelectiveScanParams with_step(const SelectiveScanParams& p) {
+  if (!p.bias.defined()) return p;
+  auto dt = torch::softplus(p.dt + p.bias);
+  if (p.dt_low > 0 || std::isfinite(p.dt_high)) dt = dt.clamp(p.dt_low, p.dt_high);
+  return {dt, p.A, p.b, p.c, p.D};
+}
+
 }  // namespace
 
-Tensor selective_scan(const Tensor& x, const SelectiveScanParams& p, const Sequences& sequences,
+Tensor selective_scan(const Tensor& x, const SelectiveScanParams& given, const Sequences& sequences,
                       int64_t tile) {
-  check_selective(x, p, sequences, tile);
-  if (!x.is_cpu()) return selective_scan_by_doubling(x, p, sequences);
-  const variable_list in{packed_rows(x),   packed_rows(p.dt), p.A.contiguous(),
-                         packed_rows(p.b), packed_rows(p.c),  p.D.contiguous()};
-  const SelectivePlan plan{sequences, tile};
+  check_selective(x, given, sequences, tile);
+  const bool by_kernel =
+      backend_of(x) == Backend::kCuda && on_cuda::selective_scan_fits(x, given.A.size(1));
+  if (!x.is_cpu() && !by_kernel) {
+    const auto type = given.A.scalar_type();
+    const auto wide = [&](const Tensor& t) { return t.to(type); };
+    auto p = given;
+    p.dt = wide(p.dt), p.b = wide(p.b), p.c = wide(p.c);
+    return selective_scan_by_doubling(wide(x), with_step(p), sequences).to(x.scalar_type());
+  }
+  const auto p = by_kernel ? given : with_step(given);
+  const variable_list in{packed_rows(x),
+                         packed_rows(p.dt),
+                         p.A.contiguous(),
+                         packed_rows(p.b),
+                         packed_rows(p.c),
+                         p.D.contiguous(),
+                         p.bias.defined() ? p.bias.contiguous() : p.D.new_empty({0})};
+  const SelectivePlan plan{sequences, tile, p.dt_low, p.dt_high};
   if (wants_gradient(in))
-    return SelectiveScanFunction::apply(plan, in[0], in[1], in[2], in[3], in[4], in[5]);
+    return SelectiveScanFunction::apply(plan, in[0], in[1], in[2], in[3], in[4], in[5], in[6]);
   const auto y = torch::empty(x.sizes(), x.options());
-  on_cpu::selective_scan_forward(selective_call(in, plan), y, /*gradients=*/false);
+  HYDRAMIX_ON_BACKEND(y, selective_scan_forward, selective_call(in, plan), y, /*gradients=*/false);
   return y;
 }
 

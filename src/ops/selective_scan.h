@@ -7,24 +7,31 @@
 // kernels/cpu/selective_scan.h has the algorithm of the CPU.
 #pragma once
 
+#include <limits>
+
 #include "hydramix/sequences.h"
 
 namespace hydramix {
 
 struct SelectiveScanParams {
-  torch::Tensor dt;    // (n, C) >= 0
+  torch::Tensor dt;    // (n, C) >= 0, or any numbers if there is a bias
   torch::Tensor A;     // (C, N) < 0
   torch::Tensor b, c;  // (n, N)
   torch::Tensor D;     // (C)
+  // (C) or undefined: if it is given, softplus(dt + bias) within the limits takes the place of dt.
+  torch::Tensor bias = {};
+  double dt_low = 0, dt_high = std::numeric_limits<double>::infinity();
 };
 
-// x (n, C) -> (n, C). All tensors have one dtype, float32 or float64, and one device. `tile` is the
+// x (n, C) -> (n, C). x, dt, b and c have one dtype: float32 or float64, or bfloat16 on a GPU; A, D
+// and bias have the one it is computed in. All are on one device. `tile` is the
 // chunk length on the CPU; it does not change the result. On the CPU the bits of a sequence's
 // output do not depend on the other sequences or on the number of threads; nor do its gradients,
 // except those of A and D, which are sums over all sequences.
 //
-// On the CPU the forward pass saves the inputs and the states at chunk boundaries, N / tile floats
-// per channel and token. Other devices run LibTorch's operations, chunk by chunk.
+// The forward pass saves the inputs and the states at chunk boundaries, N / tile floats per channel
+// and token. GPUs have kernels for N of 4, 8, 16, 32 and 64; for other sizes, and float64 on a GPU,
+// it runs LibTorch's operations, chunk by chunk.
 torch::Tensor selective_scan(const torch::Tensor& x, const SelectiveScanParams& params,
                              const Sequences& sequences, int64_t tile);
 
@@ -40,6 +47,7 @@ struct SelectiveScanCall {
   int64_t tile;
 };
 
+// On the CPU without a bias: dt is the step.
 namespace on_cpu {
 // Fills y (n, C). Returns the states for a backward pass, if one may follow; undefined if every
 // sequence is one chunk.
@@ -50,5 +58,13 @@ SelectiveScanParams selective_scan_backward(const SelectiveScanCall& call,
                                             const torch::Tensor& states, const torch::Tensor& dy,
                                             const torch::Tensor& dx);
 }  // namespace on_cpu
+namespace on_cuda {
+bool selective_scan_fits(const torch::Tensor& x, int64_t N);
+torch::Tensor selective_scan_forward(const SelectiveScanCall& call, const torch::Tensor& y,
+                                     bool gradients);
+SelectiveScanParams selective_scan_backward(const SelectiveScanCall& call,
+                                            const torch::Tensor& states, const torch::Tensor& dy,
+                                            const torch::Tensor& dx);
+}  // namespace on_cuda
 
 }  // namespace hydramix

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The selective scan of Mamba-1 (S6) over packed sequences, on NVIDIA GPUs:
 //
-//   dt_t = softplus(raw_t + bias), within limits
+//   dt_t = softplus(raw_t + bias), within limits; or given
 //   h_t  = exp(dt_t A) h_{t-1} + dt_t x_t b_t,     y_t = c_t . h_t + skip x_t
 //
 // Every channel has its own dt, skip and A, a diagonal of N values; b and c are shared by all
@@ -34,10 +34,10 @@ bool selective_scan_fits(const SelectiveScanShape& shape);
 
 template <typename S>
 struct SelectiveScanInputs {
-  kernels::StridedRows<const S> x, dt;  // (n, C); dt before bias and softplus
+  kernels::StridedRows<const S> x, dt;  // (n, C)
   kernels::StridedRows<const S> b, c;   // (n, N)
   const float* A = nullptr;             // (C, N), at most 0
-  const float* bias = nullptr;          // (C)
+  const float* bias = nullptr;          // (C), or null: dt is the step itself
   const float* skip = nullptr;          // (C), or null
 };
 

@@ -60,7 +60,7 @@ __device__ __forceinline__ void stage_tile(const Arguments<S>& p, int first, int
     for (int v = 0; v < P::V; ++v) {
       const int c = first_channel + part.channel + v;
       const bool used = inside && c < p.C;
-      const float dt = used ? step_of(p, raw[i][v] + __ldg(p.in.bias + c)) : 0.0f;
+      const float dt = used ? step_of(p, raw[i][v], c) : 0.0f;
       tile.step[part.token][part.channel + v] = make_float2(dt, kGradient && used ? x[i][v] : 0.0f);
       tile.dy[part.token][part.channel + v] = used ? dy[i][v] : 0.0f;
     }

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads, 2) forward_kernel(const Arguments<S>
       for (int v = 0; v < P::V; ++v) {
         const int c = first_channel + part.channel + v;
         const bool used = inside && c < p.C;
-        const float dt = used ? step_of(p, raw[i][v] + __ldg(p.in.bias + c)) : 0.0f;
+        const float dt = used ? step_of(p, raw[i][v], c) : 0.0f;
         const float value = used ? x[i][v] : 0.0f;
         tile.step[part.token][part.channel + v] = make_float2(dt, dt * value);
         if (kOutput)

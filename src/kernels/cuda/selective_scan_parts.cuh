@@ -67,7 +67,9 @@ __device__ __forceinline__ bool begins(const Arguments<S>& p, int place) {
 
 // dt in bfloat16 has 9 correct bits, so a softplus of 20 is enough; in float32 it has them all.
 template <typename S>
-__device__ __forceinline__ float step_of(const Arguments<S>& p, float raw) {
+__device__ __forceinline__ float step_of(const Arguments<S>& p, float given, int channel) {
+  if (p.in.bias == nullptr) return given;
+  const float raw = given + __ldg(p.in.bias + channel);
   if constexpr (sizeof(S) == 4) {
     return ClampedSoftplus<float>(raw, p.dt_low, p.dt_high).dt;
   } else {
@@ -82,6 +84,7 @@ __device__ __forceinline__ float step_of(const Arguments<S>& p, float raw) {
 // d dt / d raw from dt: sigmoid(raw) = 1 - exp(-dt), and 0 where a limit applies.
 template <typename S>
 __device__ __forceinline__ float slope_of(const Arguments<S>& p, float dt) {
+  if (p.in.bias == nullptr) return 1.0f;
   const float small = dt * (1.0f - dt * (0.5f - dt * 0.16666667f));
   const float free = dt < 0.01f ? small : 1.0f - exp2_fast(-dt * kLog2e);
   return (dt <= p.dt_low && p.dt_low > 0) || dt >= p.dt_high ? 0.0f : free;

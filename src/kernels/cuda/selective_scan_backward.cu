@@ -165,19 +165,16 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(const Arguments<S
 #pragma unroll 1
     for (int batch = kBatches - 1; batch >= 0; --batch, turn ^= 1) {
       const int t0 = batch * kBatch;
-      // before[j]: the state before token j, zero where a sequence begins.
-      float before[kBatch + 1][kOwn], a[kBatch][kOwn];
+      // states[j]: the state before token j, of the same sequence or of the one before.
+      float states[kBatch + 1][kOwn], a[kBatch][kOwn];
       const float4 start = tile.starts[batch][threadIdx.x];
-      before[0][0] = start.x, before[0][1] = start.y, before[0][2] = start.z,
-      before[0][3] = start.w;
+      states[0][0] = start.x, states[0][1] = start.y, states[0][2] = start.z,
+      states[0][3] = start.w;
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
 #pragma unroll
-        for (int i = 0; i < kOwn; ++i) {
-          if (tile.begins >> (t0 + j) & 1) before[j][i] = 0;
-          before[j + 1][i] = before[j][i];
-        }
-        forward(t0 + j, before[j + 1], a[j]);
+        for (int i = 0; i < kOwn; ++i) states[j + 1][i] = states[j][i];
+        forward(t0 + j, states[j + 1], a[j]);
       }
       float bg[kBatch], decay[kBatch];  // b . g, and the sum of A a h g
 #pragma unroll
@@ -188,18 +185,19 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(const Arguments<S
         const float dy = tile.dy[t0 + j][own], u = step.x * step.y;
         float sums[2 * kOwn];  // of b, then of c
         bg[j] = 0, decay[j] = 0;
+        const bool first_of_sequence = tile.begins >> (t0 + j) & 1;
 #pragma unroll
         for (int i = 0; i < kOwn; ++i) {
           g[i] = fmaf(c[i], dy, g[i]);
           sums[i] = u * g[i];
-          sums[kOwn + i] = dy * before[j + 1][i];
+          sums[kOwn + i] = dy * states[j + 1][i];
           bg[j] = fmaf(b[i], g[i], bg[j]);
           g[i] *= a[j][i];
-          const float decayed = g[i] * before[j][i];
+          const float decayed = g[i] * (first_of_sequence ? 0.0f : states[j][i]);
           decay[j] = fmaf(A[i], decayed, decay[j]);
           dA[i] = fmaf(step.x, decayed, dA[i]);
         }
-        if (tile.begins >> (t0 + j) & 1) {
+        if (first_of_sequence) {
 #pragma unroll
           for (int i = 0; i < kOwn; ++i) g[i] = 0;
         }

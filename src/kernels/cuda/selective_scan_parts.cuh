@@ -8,6 +8,8 @@
 // update of a state takes one ex2, which bounds the time: a multiprocessor computes 16 per cycle.
 #pragma once
 
+#include <cstring>
+
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/selective_scan.h"
 #include "kernels/cuda/softplus.cuh"
@@ -98,10 +100,12 @@ __device__ __forceinline__ Packed<S, V> load_row(kernels::StridedRows<const S> r
                                                  int first, int C, bool wide) {
   const S* from = rows.data + row * rows.stride + first;
   if (wide) return load_packed<V>(from);
-  alignas(16) S some[V];
+  S some[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) some[v] = first + v < C ? from[v] : narrow<S>(0.0f);
-  return load_packed<V>(some);
+  Packed<S, V> packed;
+  memcpy(&packed, some, sizeof(packed));
+  return packed;
 }
 template <typename S, int V>
 __device__ __forceinline__ void store_row(kernels::StridedRows<S> rows, int64_t row, int first,

@@ -26,13 +26,13 @@ struct Segments {
   bool independent;  // no sequence is in two of them
 };
 
-// Enough walks for five blocks per multiprocessor. Sequence by sequence where they are equally long
-// and there are enough of them, because a state that is carried costs another walk.
+// Enough walks for three blocks per multiprocessor. Sequence by sequence where they are equally
+// long and there are enough of them, because a state that is carried costs another walk.
 Segments segments_of(const GatedScanShape& s) {
   if (s.length > 0 && s.length % kWindow == 0 && s.n / s.length * s.H >= kReferenceProcessors)
     return {s.length / kWindow, true};
   const int64_t windows = windows_of(s);
-  const int64_t wanted = std::max<int64_t>(1, 5 * kReferenceProcessors / s.H);
+  const int64_t wanted = std::max<int64_t>(1, 3 * kReferenceProcessors / s.H);
   const int64_t segment = std::max<int64_t>(ceil_div(windows, wanted), 4);
   return {segment, segment >= windows};
 }

@@ -161,22 +161,24 @@ struct GradientBlock {
   // places are those of one symmetric matrix. dots: the diagonal of dA.
   __device__ __forceinline__ void add_inside(const float2 (&g)[kBlock], float (&dots)[kBlock],
                                              Gathered& to) const {
-    float upper[2][4] = {}, lower[2][4] = {};  // dA, and transposed
-    add_dots<P>(upper, dy, block * kBlock, x, block * kBlock, lane);
-    add_dots<P>(lower, x, block * kBlock, dy, block * kBlock, lane);
+    uint32_t upper[4], lower[4];  // dA, and transposed
+    {
+      float sum[2][4] = {}, transposed[2][4] = {};
+      add_dots<P>(sum, dy, block * kBlock, x, block * kBlock, lane);
+      add_dots<P>(transposed, x, block * kBlock, dy, block * kBlock, lane);
+      pack_matrix(upper, sum);
+      pack_matrix(lower, transposed);
+    }
     for_levels([&](auto level) {
       const uint32_t tile = operands.levels + level * Operands<N, P>::kTile;
-      float both[2][4];
-#pragma unroll
-      for (int t = 0; t < 2; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const Entry at(t, e, lane);
-          const float v = at.row > at.column ? upper[t][e] : lower[t][e];
-          both[t][e] = at.in_level(level) ? v : 0.0f;
-        }
       uint32_t matrix[4];
-      pack_matrix(matrix, both);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const Entry first(i / 2, i % 2 * 2, lane), second(i / 2, i % 2 * 2 + 1, lane);
+        matrix[i] =
+            (first.row & 8 >> level ? upper[i] : lower[i]) &
+            ((first.in_level(level) ? 0xffffu : 0u) | (second.in_level(level) ? 0xffff0000u : 0u));
+      }
       float acc[kTiles][4];
       clear(acc);
       add_mixed<N>(acc, matrix, tile, block * kBlock, piece(), lane);
@@ -196,9 +198,9 @@ struct GradientBlock {
     });
 #pragma unroll
     for (int t = 0; t < kBlock; ++t) {
-      // Entry (t, t) is in the row g = t % 8 of lanes, and there in columns 2 c and 2 c + 1.
-      const int from = t % 8 * 4 + t % 8 / 2;
-      dots[t] = __shfl_sync(0xffffffffu, upper[t / 8][t / 8 * 2 + t % 2], from);
+      // Entry (t, t) is in row t % 8 of the lanes, and there in columns 2 c and 2 c + 1.
+      const uint32_t two = __shfl_sync(0xffffffffu, upper[t / 8 * 3], t % 8 * 4 + t % 8 / 2);
+      dots[t] = t % 2 == 0 ? low(two) : high(two);
     }
   }
 };
@@ -225,7 +227,6 @@ __global__ void __launch_bounds__(Sizes<N, P>::kThreads) gradient_kernel(const A
     const Piece piece = piece_at(a, first, end);
     const Rows& rows = piece.rows;
     first += rows.high;
-    __syncthreads();  // all have read the tiles of the piece before
     start_copies<P, Z::kThreads>(base + Plan::kX, a, a.x, head, rows);
     start_copies<P, Z::kThreads>(base + Plan::kDy, a, a.dy, head, rows);
     const int64_t at_state = (int64_t{window} * a.H + head) * (N * P);
@@ -280,16 +281,10 @@ __global__ void __launch_bounds__(Sizes<N, P>::kThreads) gradient_kernel(const A
         add_product(sums.dq[t], make_float2(dots[t], dots[t]), unpack(keys[t]));
       load_keys(a, a.q, rows, block, key, keys);
 #pragma unroll
-      for (int t = 0; t < kBlock; ++t) {
+      for (int t = 0; t < kBlock; ++t)
         add_product(sums.dk[t], make_float2(dots[t], dots[t]), unpack(keys[t]));
-        const int r = block * kBlock + t;
-        if (!rows.has(r)) continue;
-        const int64_t row = row_of(a, rows.first + r);
-        *reinterpret_cast<uint32_t*>(a.dq.data + row * a.dq.stride + key) =
-            pack(sums.dq[t].x, sums.dq[t].y);
-        *reinterpret_cast<uint32_t*>(a.dk.data + row * a.dk.stride + key) =
-            pack(sums.dk[t].x, sums.dk[t].y);
-      }
+      store_keys(a, a.dq, rows, block, key, sums.dq);
+      store_keys(a, a.dk, rows, block, key, sums.dk);
     }
     float2 sum = make_float2(0, 0);
 #pragma unroll
@@ -316,7 +311,7 @@ __global__ void __launch_bounds__(Sizes<N, P>::kThreads) gradient_kernel(const A
       }
       crossing[n] = dot * power_of_two(log);
     }
-    __syncthreads();
+    __syncthreads();  // after this nobody reads the tiles, and the next piece may overwrite them
     if (!here) continue;
     float2 rest = *reinterpret_cast<const float2*>(&crossing[column]);
     for (int b = 0; b < blocks; ++b) {
@@ -324,17 +319,13 @@ __global__ void __launch_bounds__(Sizes<N, P>::kThreads) gradient_kernel(const A
       if (b > block) add(rest, *reinterpret_cast<const float2*>(&inner[b][column]));
     }
 #pragma unroll
-    for (int t = 0; t < kBlock; ++t) {
-      const int r = block * kBlock + t;
-      if (!rows.has(r)) continue;
-      const int64_t at = row_of(a, rows.first + r) * a.dg.stride + key;
-      add(sums.terms[t], rest);
-      if (a.float_gates)
-        *reinterpret_cast<float2*>(static_cast<float*>(a.dg.data) + at) = sums.terms[t];
-      else
-        *reinterpret_cast<uint32_t*>(static_cast<BFloat16*>(a.dg.data) + at) =
-            pack(sums.terms[t].x, sums.terms[t].y);
-    }
+    for (int t = 0; t < kBlock; ++t) add(sums.terms[t], rest);
+    if (a.float_gates)
+      Places<float>(a, static_cast<float*>(a.dg.data), a.dg.stride, rows, block, key)
+          .visit(rows, block,
+                 [&](int t, float* at) { *reinterpret_cast<float2*>(at) = sums.terms[t]; });
+    else
+      store_keys(a, {static_cast<BFloat16*>(a.dg.data), a.dg.stride}, rows, block, key, sums.terms);
   }
 }
 

@@ -102,47 +102,77 @@ __device__ __forceinline__ void start_state_copies(uint32_t to, const BFloat16* 
     copy_async(to + Tile<P>::offset(i / kPieces, i % kPieces), from + i * 8, true);
 }
 
-// The 16 places of a block as the lane reads them that owns keys `column` and `column` + 1 of all
-// heads: zero where there are none.
+// Column `column` of the 16 places of a block. Addresses differ by a constant.
+template <typename T>
+struct Places {
+  T* first;
+  int64_t step;
+
+  __device__ __forceinline__ Places(const Arguments& a, T* data, int64_t stride, const Rows& rows,
+                                    int block, int column)
+      : first(data + row_of(a, rows.first + block * kBlock) * stride + column),
+        step(a.reverse ? -stride : stride) {}
+  // f(t, address) for the places that there are.
+  template <typename F>
+  __device__ __forceinline__ void visit(const Rows& rows, int block, const F& f) const {
+    T* at = first;
+#pragma unroll
+    for (int t = 0; t < kBlock; ++t) {
+      if (rows.has(block * kBlock + t)) f(t, at);
+      at += step;
+    }
+  }
+};
+
+// Keys `column` and `column` + 1, counted over all heads, of the places of a block; zero where
+// there are none.
 __device__ __forceinline__ void load_keys(const Arguments& a,
                                           const StridedRows<const BFloat16>& from, const Rows& rows,
                                           int block, int column, uint32_t (&to)[kBlock]) {
 #pragma unroll
-  for (int t = 0; t < kBlock; ++t) {
-    const int r = block * kBlock + t;
-    to[t] = 0;
-    if (rows.has(r))
-      to[t] = *reinterpret_cast<const uint32_t*>(from.data +
-                                                 row_of(a, rows.first + r) * from.stride + column);
-  }
+  for (int t = 0; t < kBlock; ++t) to[t] = 0;
+  Places<const BFloat16>(a, from.data, from.stride, rows, block, column)
+      .visit(rows, block,
+             [&](int t, const BFloat16* at) { to[t] = *reinterpret_cast<const uint32_t*>(at); });
 }
-// Gates; `stored` before conversion, because an instruction that converts waits for the load.
+__device__ __forceinline__ void store_keys(const Arguments& a, const StridedRows<BFloat16>& to,
+                                           const Rows& rows, int block, int column,
+                                           const float2 (&from)[kBlock]) {
+  Places<BFloat16>(a, to.data, to.stride, rows, block, column)
+      .visit(rows, block, [&](int t, BFloat16* at) {
+        *reinterpret_cast<uint32_t*>(at) = pack(from[t].x, from[t].y);
+      });
+}
+// Gates as they are stored. They are converted when they are needed, because an instruction that
+// converts them waits for the load.
 struct StoredGates {
   uint2 stored[kBlock];
 
   __device__ __forceinline__ void load(const Arguments& a, const Rows& rows, int block,
                                        int column) {
 #pragma unroll
-    for (int t = 0; t < kBlock; ++t) {
-      const int r = block * kBlock + t;
-      stored[t] = make_uint2(0, 0);
-      if (rows.has(r)) {
-        const int64_t at = row_of(a, rows.first + r) * a.g.stride + column;
-        if (a.float_gates)
-          stored[t] = *reinterpret_cast<const uint2*>(static_cast<const float*>(a.g.data) + at);
-        else
-          stored[t].x =
-              *reinterpret_cast<const uint32_t*>(static_cast<const BFloat16*>(a.g.data) + at);
-      }
-    }
+    for (int t = 0; t < kBlock; ++t) stored[t] = make_uint2(0, 0);
+    if (a.float_gates)
+      Places<const float>(a, static_cast<const float*>(a.g.data), a.g.stride, rows, block, column)
+          .visit(rows, block,
+                 [&](int t, const float* at) { stored[t] = *reinterpret_cast<const uint2*>(at); });
+    else
+      Places<const BFloat16>(a, static_cast<const BFloat16*>(a.g.data), a.g.stride, rows, block,
+                             column)
+          .visit(rows, block, [&](int t, const BFloat16* at) {
+            stored[t].x = *reinterpret_cast<const uint32_t*>(at);
+          });
   }
   __device__ __forceinline__ void logs(const Arguments& a, float2 (&g)[kBlock]) const {
+    if (a.float_gates)
 #pragma unroll
-    for (int t = 0; t < kBlock; ++t) {
-      const uint2 s = stored[t];
-      g[t].x = (a.float_gates ? __uint_as_float(s.x) : low(s.x)) * kLog2e;
-      g[t].y = (a.float_gates ? __uint_as_float(s.y) : high(s.x)) * kLog2e;
-    }
+      for (int t = 0; t < kBlock; ++t)
+        g[t] = make_float2(__uint_as_float(stored[t].x) * kLog2e,
+                           __uint_as_float(stored[t].y) * kLog2e);
+    else
+#pragma unroll
+      for (int t = 0; t < kBlock; ++t)
+        g[t] = make_float2(low(stored[t].x) * kLog2e, high(stored[t].x) * kLog2e);
   }
 };
 

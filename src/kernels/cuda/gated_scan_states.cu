@@ -52,7 +52,7 @@ struct WalkPlan {
 
 // Without w.states it only finds what a segment adds.
 template <int N, int P, bool kGradient>
-__global__ void __launch_bounds__(Sizes<N, P>::kThreads)
+__global__ void __launch_bounds__(Sizes<N, P>::kThreads, N* P <= 4096 ? 4 : 1)
     walk_kernel(const Arguments a, const Walks w) {
   using Z = Sizes<N, P>;
   using Plan = WalkPlan<N, P>;

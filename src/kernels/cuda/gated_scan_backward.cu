@@ -311,7 +311,7 @@ __global__ void __launch_bounds__(Sizes<N, P>::kThreads) gradient_kernel(const A
       }
       crossing[n] = dot * power_of_two(log);
     }
-    __syncthreads();  // after this nobody reads the tiles, and the next piece may overwrite them
+    __syncthreads();  // all have read the tiles: the next piece may overwrite them
     if (!here) continue;
     float2 rest = *reinterpret_cast<const float2*>(&crossing[column]);
     for (int b = 0; b < blocks; ++b) {

@@ -96,12 +96,22 @@ __global__ void __launch_bounds__(Sizes<N, P>::kThreads, N* P <= 4096 ? 4 : 1)
     load_keys(a, keys, step.rows, block, head * N + column, stored_keys);
     stored_gates.load(a, step.rows, block, head * N + column);
   };
+  // Nothing reads the state at the end of the last window, unless it is carried.
+  const int updates = w.states != nullptr ? count - 1 : count;
+  const auto store_state = [&](int window) {
+    BFloat16* to = w.states + (int64_t{window} * a.H + head) * (N * P) + at_state;
+#pragma unroll
+    for (int j = 0; j < Plan::kColumns / 8; ++j) {
+      *reinterpret_cast<uint32_t*>(to + 8 * j) = pack(state[j][0], state[j][1]);
+      *reinterpret_cast<uint32_t*>(to + 8 * P + 8 * j) = pack(state[j][2], state[j][3]);
+    }
+  };
   StoredStep stored;
   stored.load(a, window_of(0));
   Step step = stored.template step<kGradient>();
-  load(step, 0);
+  if (updates > 0) load(step, 0);
   stored.load(a, window_of(1));
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < updates; ++i) {
     float2 gates[kBlock], total = make_float2(0, 0);
     stored_gates.logs(a, gates);
     const auto put = [&](int t, const float2& log) {
@@ -120,16 +130,9 @@ __global__ void __launch_bounds__(Sizes<N, P>::kThreads, N* P <= 4096 ? 4 : 1)
 
     const Step now = step;
     step = stored.template step<kGradient>();
-    if (i + 1 < count) load(step, i + 1);
+    if (i + 1 < updates) load(step, i + 1);
     stored.load(a, window_of(i + 2));
-    if (w.states != nullptr && now.crossed) {
-      BFloat16* to = w.states + (int64_t{window_of(i)} * a.H + head) * (N * P) + at_state;
-#pragma unroll
-      for (int j = 0; j < Plan::kColumns / 8; ++j) {
-        *reinterpret_cast<uint32_t*>(to + 8 * j) = pack(state[j][0], state[j][1]);
-        *reinterpret_cast<uint32_t*>(to + 8 * P + 8 * j) = pack(state[j][2], state[j][3]);
-      }
-    }
+    if (w.states != nullptr && now.crossed) store_state(window_of(i));
     // The state of another sequence has no effect, even if it is not finite.
     if (now.fresh) {
       through[0] = through[1] = -INFINITY;
@@ -155,7 +158,10 @@ __global__ void __launch_bounds__(Sizes<N, P>::kThreads, N* P <= 4096 ? 4 : 1)
                    column_warp * Plan::kColumns / 8, lane);
     }
   }
-  if (w.states != nullptr) return;
+  if (w.states != nullptr) {
+    if (step.crossed) store_state(window_of(updates));
+    return;
+  }
 #pragma unroll
   for (int j = 0; j < Plan::kColumns / 8; ++j) {
     *reinterpret_cast<float2*>(end + 8 * j) = make_float2(state[j][0], state[j][1]);

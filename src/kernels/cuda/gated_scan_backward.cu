@@ -15,7 +15,7 @@
 // A block computes a window of a head. Products leave 16 x 64 sums in the registers of a warp,
 // which pass through shared memory to the lanes that own their keys.
 //
-// Bytes at n tokens and H heads: n H (20 N + 6 P) with float gates, and n H N P / 16 for the
+// Bytes at n tokens and H heads: n H (16 N + 6 P) with float gates, and n H N P / 16 for the
 // states.
 #include "kernels/cuda/gated_scan_launch.cuh"
 
@@ -24,7 +24,8 @@ namespace {
 
 template <int N, int P>
 struct GradientPlan {
-  static constexpr int kPassing = 16 * 72 * 4;  // rows of 64 sums, 32 bytes apart
+  // A row of 64 sums is followed by 8 unused ones, so that rows begin in different banks.
+  static constexpr int kPassing = 16 * 72 * 4;
   static constexpr int kX = Operands<N, P>::kBytes, kDy = kX + Tile<P>::bytes(kWindow);
   static constexpr int kState = kDy + Tile<P>::bytes(kWindow);
   static constexpr int kDstate = kState + Tile<P>::bytes(N);

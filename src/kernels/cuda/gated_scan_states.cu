@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states at the borders of windows. A block walks through the windows of a segment with
-// the state of a head in its registers, block by block,
+// The states at the borders of windows. A thread block walks through the windows of a segment with
+// the state of a head in its registers, and for every block of places
 //
-//   h <- diag(2^total) h + (k 2^leave)^T x      up, and the gradient of the state
-//   d <- diag(2^total) d + (q 2^enter)^T dy     down
+//   h <- diag(2^total) h + (k 2^leave)^T x      upwards
+//   d <- diag(2^total) d + (q 2^enter)^T dy     downwards: the gradient of the state
 //
 // and stores the state with which it comes to each window, rounded, where a sequence crosses the
 // border. If sequences are in several segments, a first walk finds what each segment adds and by
 // how much it decays an earlier state, and a second one starts from their sum.
 //
-// Bytes at n tokens and H heads: n H (4 N + 2 P) with float gates, twice where states are carried,
+// Bytes at n tokens and H heads: n H (6 N + 2 P) with float gates, twice where states are carried,
 // and n H N P / 32 for the states.
 #include "kernels/cuda/gated_scan_launch.cuh"
 
@@ -52,7 +52,7 @@ struct WalkPlan {
 
 // Without w.states it only finds what a segment adds.
 template <int N, int P, bool kGradient>
-__global__ void __launch_bounds__(Sizes<N, P>::kThreads, N* P <= 4096 ? 4 : 1)
+__global__ void __launch_bounds__(Sizes<N, P>::kThreads, N <= 64 && P <= 64 ? 3 : 1)
     walk_kernel(const Arguments a, const Walks w) {
   using Z = Sizes<N, P>;
   using Plan = WalkPlan<N, P>;

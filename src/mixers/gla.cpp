@@ -15,6 +15,7 @@
 
 #include "hydramix/projection.h"
 #include "hydramix/registry.h"
+#include "ops/backend.h"
 #include "ops/gated_scan.h"
 #include "ops/projection.h"
 
@@ -53,10 +54,12 @@ class GatedLinearAttention : public Mixer {
 
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
                                const Sequences& sequences) const override {
-    const auto type = arithmetic_of(x.unsqueeze(0)).options.dtype().toScalarType();
-    const auto [q, k, g] = factors(params.to(type).unsqueeze(0));
-    return gated_scan(x.to(type), {q.squeeze(0), k.squeeze(0), g.squeeze(0)}, sequences,
-                      options_.tile)
+    const auto arithmetic = arithmetic_of(x.unsqueeze(0)).options.dtype().toScalarType();
+    // On a GPU tensor cores multiply bfloat16; gates are not rounded.
+    const auto type = backend_of(x) == Backend::kCuda ? x.scalar_type() : arithmetic;
+    const auto [q, k, g] = factors(params.to(arithmetic).unsqueeze(0));
+    return gated_scan(x.to(type), {q.squeeze(0).to(type), k.squeeze(0).to(type), g.squeeze(0)},
+                      sequences, options_.tile)
         .to(x.scalar_type());
   }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "hydramix/error.h"
+#include "ops/backend.h"
 #include "ops/kernel_tensors.h"
 #include "ops/product.h"
 #include "ops/semiseparable.h"
@@ -26,8 +27,8 @@ class GatedScanFunction : public torch::autograd::Function<GatedScanFunction> {
   static Tensor forward(AutogradContext* ctx, const GatedScanPlan& plan, const Tensor& x,
                         const Tensor& q, const Tensor& k, const Tensor& g) {
     const auto y = torch::empty(x.sizes(), x.options());
-    const auto states = on_cpu::gated_scan_forward({x, {q, k, g}, plan.sequences, plan.tile}, y,
-                                                   /*gradients=*/true);
+    const GatedScanCall call{x, {q, k, g}, plan.sequences, plan.tile};
+    const auto states = HYDRAMIX_ON_BACKEND(x, gated_scan_forward, call, y, /*gradients=*/true);
     ctx->save_for_backward({x, q, k, g, states});
     ctx->saved_data["plan"] = hold(plan);
     return y;
@@ -40,8 +41,8 @@ class GatedScanFunction : public torch::autograd::Function<GatedScanFunction> {
     const auto like = [](const Tensor& t) { return torch::empty(t.sizes(), t.options()); };
     const auto dx = like(in[0]);
     const GatedScanParams d{like(in[1]), like(in[2]), like(in[3])};
-    on_cpu::gated_scan_backward({in[0], {in[1], in[2], in[3]}, plan.sequences, plan.tile}, in[4],
-                                packed_rows(outputs[0]), dx, d);
+    const GatedScanCall call{in[0], {in[1], in[2], in[3]}, plan.sequences, plan.tile};
+    HYDRAMIX_ON_BACKEND(dx, gated_scan_backward, call, in[4], packed_rows(outputs[0]), dx, d);
     return {Tensor(), dx, d.q, d.k, d.g};
   }
 };
@@ -51,14 +52,18 @@ void check_gated(const Tensor& x, const GatedScanParams& p, const Sequences& seq
   HYDRAMIX_CHECK(x.defined() && x.dim() == 3 && x.size(1) >= 1 && x.size(2) >= 1,
                  "gated scan: x must be (n, H, P); got ",
                  x.defined() ? concat("shape ", x.sizes()) : "an undefined tensor", ".");
-  HYDRAMIX_CHECK(x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kFloat64,
-                 "gated scan: x must be float32 or float64; got ", x.scalar_type(),
-                 ". Convert it first.");
+  const bool rounded = x.scalar_type() == torch::kBFloat16 && backend_of(x) == Backend::kCuda;
+  HYDRAMIX_CHECK(
+      rounded || x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kFloat64,
+      "gated scan: x must be float32 or float64, or bfloat16 on a GPU; got ", x.scalar_type(),
+      " on ", x.device(), ". Convert it first.");
   HYDRAMIX_CHECK(tile >= 1, "gated scan: tile must be at least 1; got ", tile, ".");
   for (const auto& [name, t] : {std::pair{"q", p.q}, {"k", p.k}, {"g", p.g}})
     HYDRAMIX_CHECK(t.defined() && t.dim() == 3 && t.size(0) == x.size(0) &&
                        t.size(1) == x.size(1) && t.size(2) >= 1 && t.sizes() == p.q.sizes() &&
-                       t.scalar_type() == x.scalar_type() && t.device() == x.device(),
+                       (t.scalar_type() == x.scalar_type() ||
+                        (rounded && name[0] == 'g' && t.scalar_type() == torch::kFloat32)) &&
+                       t.device() == x.device(),
                    "gated scan: ", name, " must be ", x.scalar_type(), " (n, H, N) on ", x.device(),
                    " for x of shape ", x.sizes(), ", with the same N as q; got ",
                    t.defined()
@@ -80,13 +85,21 @@ Tensor sums_after(const Tensor& g) {
 Tensor gated_scan(const Tensor& x, const GatedScanParams& p, const Sequences& sequences,
                   int64_t tile) {
   check_gated(x, p, sequences, tile);
-  if (!x.is_cpu()) return gated_scan_by_halves(x, p, sequences);
   const variable_list in{packed_rows(x), packed_rows(p.q), packed_rows(p.k), packed_rows(p.g)};
+  const bool gradients = wants_gradient(in);
+  if (!x.is_cpu() &&
+      !(backend_of(x) == Backend::kCuda && on_cuda::gated_scan_fits(x, p.q.size(2), gradients))) {
+    const auto wide = [](const Tensor& t) {
+      return t.scalar_type() == torch::kBFloat16 ? t.to(torch::kFloat32) : t;
+    };
+    return gated_scan_by_halves(wide(x), {wide(p.q), wide(p.k), wide(p.g)}, sequences)
+        .to(x.scalar_type());
+  }
   const GatedScanPlan plan{sequences, tile};
-  if (wants_gradient(in)) return GatedScanFunction::apply(plan, in[0], in[1], in[2], in[3]);
+  if (gradients) return GatedScanFunction::apply(plan, in[0], in[1], in[2], in[3]);
   const auto y = torch::empty(x.sizes(), x.options());
-  on_cpu::gated_scan_forward({in[0], {in[1], in[2], in[3]}, sequences, tile}, y,
-                             /*gradients=*/false);
+  const GatedScanCall call{in[0], {in[1], in[2], in[3]}, sequences, tile};
+  HYDRAMIX_ON_BACKEND(y, gated_scan_forward, call, y, /*gradients=*/false);
   return y;
 }
 

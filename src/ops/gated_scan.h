@@ -15,12 +15,14 @@ struct GatedScanParams {
   torch::Tensor g;     // the same shape: logarithms of the gates, <= 0
 };
 
-// x (n, H, P) -> (n, H, P). All tensors have one dtype, float32 or float64, and one device. `tile`
-// is the chunk length on the CPU; it changes the result only by rounding. On the CPU the bits of a
-// sequence's output and gradients do not depend on the other sequences or on the number of threads.
+// x (n, H, P) -> (n, H, P). x, q and k have one dtype: float32 or float64, or bfloat16 on a GPU; g
+// has the same, or float32 beside bfloat16. All are on one device. `tile` is the chunk length on
+// the CPU; it changes the result only by rounding. On the CPU the bits of a sequence's output and
+// gradients do not depend on the other sequences or on the number of threads.
 //
-// On the CPU the forward pass saves the inputs and the states at chunk boundaries, N / tile floats
-// per channel and token. Other devices run LibTorch's operations, O(L log L).
+// The forward pass saves the inputs and the states at chunk boundaries, N / tile floats per channel
+// and token. GPUs have kernels for bfloat16 and N and P of 32, 64 or 128; for all else they run
+// LibTorch's operations, O(L log L).
 torch::Tensor gated_scan(const torch::Tensor& x, const GatedScanParams& params,
                          const Sequences& sequences, int64_t tile);
 
@@ -52,5 +54,12 @@ void gated_scan_backward(const GatedScanCall& call, const torch::Tensor& states,
                          const torch::Tensor& dy, const torch::Tensor& dx,
                          const GatedScanParams& gradients);
 }  // namespace on_cpu
+namespace on_cuda {
+bool gated_scan_fits(const torch::Tensor& x, int64_t N, bool gradients);
+torch::Tensor gated_scan_forward(const GatedScanCall& call, const torch::Tensor& y, bool gradients);
+void gated_scan_backward(const GatedScanCall& call, const torch::Tensor& states,
+                         const torch::Tensor& dy, const torch::Tensor& dx,
+                         const GatedScanParams& gradients);
+}  // namespace on_cuda
 
 }  // namespace hydramix

@@ -7,6 +7,7 @@
 #include "ops/depthwise_conv.h"
 #include "ops/device_time.h"
 #include "ops/embedding.h"
+#include "ops/gated_scan.h"
 #include "ops/graph.h"
 #include "ops/host_copy.h"
 #include "ops/hydra_inner.h"
@@ -58,6 +59,13 @@ LayerNormGradients layer_norm_backward(const LayerNormCall&, const Tensor&) { mi
 std::vector<Tensor> scan_forward(const ScanCall&, const Tensor&) { missing(); }
 void scan_backward(const ScanCall&, const std::vector<Tensor>&, const Tensor&,
                    const ScanGradients&) {
+  missing();
+}
+
+bool gated_scan_fits(const Tensor&, int64_t, bool) { missing(); }
+Tensor gated_scan_forward(const GatedScanCall&, const Tensor&, bool) { missing(); }
+void gated_scan_backward(const GatedScanCall&, const Tensor&, const Tensor&, const Tensor&,
+                         const GatedScanParams&) {
   missing();
 }
 

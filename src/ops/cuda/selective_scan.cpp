@@ -10,15 +10,11 @@ namespace {
 
 using torch::Tensor;
 
-cuda::SelectiveScanShape selective_shape(const SelectiveScanCall& call) {
-  const auto& offsets = call.sequences.offsets();
+cuda::SelectiveScanShape selective_shape(const SelectiveScanCall& call,
+                                         const SequenceTable& table) {
   cuda::SelectiveScanShape shape{};
   shape.n = call.x.size(0), shape.C = call.x.size(1), shape.N = call.params.A.size(1);
-  const int64_t length = offsets.size() > 1 ? offsets[1] - offsets[0] : 0;
-  bool uniform = length > 0;
-  for (std::size_t s = 1; s + 1 < offsets.size() && uniform; ++s)
-    uniform = offsets[s + 1] - offsets[s] == length;
-  shape.length = uniform ? length : 0;
+  shape.length = table.length();
   shape.dt_low = static_cast<float>(call.params.dt_low);
   shape.dt_high = static_cast<float>(call.params.dt_high);
   return shape;
@@ -45,7 +41,7 @@ Tensor selective_scan_forward(const SelectiveScanCall& call, const Tensor& y, bo
   if (call.x.size(0) == 0) return {};
   const c10::cuda::CUDAGuard guard(call.x.device());
   const auto table = table_of(call.sequences, call.x.device());
-  const auto shape = selective_shape(call);
+  const auto shape = selective_shape(call, *table);
   Tensor states;
   if (gradients)
     states = torch::empty({cuda::selective_scan_states(shape)}, call.params.A.options());
@@ -73,7 +69,7 @@ SelectiveScanParams selective_scan_backward(const SelectiveScanCall& call, const
   }
   const c10::cuda::CUDAGuard guard(call.x.device());
   const auto table = table_of(call.sequences, call.x.device());
-  const auto shape = selective_shape(call);
+  const auto shape = selective_shape(call, *table);
   const auto work = scratch(cuda::selective_scan_backward_workspace(shape), call.x);
   dispatch(call.x, [&](auto tag) {
     using S = decltype(tag);

@@ -88,6 +88,8 @@ const int2* SequenceTable::bounds() const {
   return reinterpret_cast<const int2*>(bounds_.data_ptr<int>());
 }
 
+int64_t SequenceTable::length() const { return refillable_ ? 0 : tiles_->length; }
+
 cuda::ScanLayout SequenceTable::layout(int walks) const {
   cuda::ScanLayout layout{bounds(), begins_.data_ptr<int>(), tokens_,
                           static_cast<int>(begins_.size(0)) - 1};

@@ -29,6 +29,8 @@ class SequenceTable {
   torch::Tensor index_of_tokens() const;
   torch::Tensor place_of_tokens() const;
   const int2* bounds() const;
+  // The length of all sequences if it is the same and stays so; else 0.
+  int64_t length() const;
   // `walks`: parts of heads and directions, which run at the same time.
   cuda::ScanLayout layout(int walks) const;
   // The allocator does not reuse the memory before the current stream is done with it.

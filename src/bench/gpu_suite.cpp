@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/formatted.h"
+#include "bench/gpu_cores.h"
 #include "bench/gpu_verify.h"
 #include "hydramix/bert.h"
 #include "hydramix/error.h"
@@ -129,6 +130,23 @@ void scan_step(Bench& bench, Size size) {
            scan.run().backward(g);
          }),
          3 * gemms, {}, error);
+}
+
+void core_step(Bench& bench, const std::string& core, Size size) {
+  const double error = verify_core(bench, core);
+  const CoreCase c(core, Sequences::uniform(size.batch, size.length));
+  const auto g = random_bf16(c.leaves[0].sizes().vec());
+  const int64_t d_model = c.leaves[0][0].numel() / 2;
+  {
+    torch::NoGradGuard no_grad;
+    report(bench, subject_of("core " + core, "forward", size, d_model),
+           graphed_ms([&] { c.run(); }), 0, {}, error);
+  }
+  report(bench, subject_of("core " + core, "forward_backward", size, d_model), graphed_ms([&] {
+           clear_gradients(c.leaves);
+           c.run().backward(g);
+         }),
+         0, {}, error);
 }
 
 // Each pass of the scan separately, for one layer of the encoder at the number of tokens of a
@@ -345,6 +363,11 @@ std::vector<Step> gpu_suite(const Options& options) {
     add("scan", size, [size](Bench& b) { scan_step(b, size); });
     add("block", size, [size](Bench& b) { block_step(b, "hydra", size); });
   }
+  for (const auto& core : core_names())
+    for (const int64_t length : lengths_or(options, {128, 2048, 65536})) {
+      const Size size = size_of(kBlockTokens, length);
+      add("core " + core, size, [core, size](Bench& b) { core_step(b, core, size); });
+    }
   for (const int64_t length : lengths_or(options, {128, 256, 512, 1024, 2048, 8192})) {
     const Size size = size_of(kStepTokens, length);
     add("passes", size, [size](Bench& b) { passes_step(b, size); });

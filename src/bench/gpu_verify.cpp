@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "bench/gpu_cores.h"
 #include "hydramix/error.h"
 #include "ops/projection.h"
 
@@ -106,6 +107,23 @@ double verify_scan(const Bench& bench) {
     for (std::size_t i = 0; i < names.size(); ++i)
       worst = std::max(worst, verified(bench, "scan: the gradient of " + names[i], gradients[i],
                                        wanted[i], factor_of(wanted[i])));
+    return worst;
+  });
+}
+
+double verify_core(const Bench& bench, const std::string& core) {
+  return once(core, [&] {
+    const int64_t L = bench.options.check_length;
+    const CoreCase fast(core, Sequences({0, L, L + 128, L + 131, 3 * L + 200}));
+    const CoreCase slow = fast.reference();
+    const auto y = fast.run(), want = slow.run();
+    const auto g = random_bf16(y.sizes().vec());
+    const auto gradients = torch::autograd::grad({y}, fast.leaves, {g});
+    const auto wanted = torch::autograd::grad({want}, slow.leaves, {to_cpu(g)});
+    double worst = verified(bench, core + ": the output", y, want);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      worst = std::max(worst, verified(bench, concat(core, ": the gradient of input ", i),
+                                       gradients[i], wanted[i], factor_of(wanted[i])));
     return worst;
   });
 }

@@ -38,6 +38,8 @@ struct ScanCase {
 BertOptions encoder_options(const Bench& bench);
 
 double verify_scan(const Bench& bench);
+// A causal core with all gradients (bench/gpu_cores.h).
+double verify_core(const Bench& bench, const std::string& core);
 // A block in bfloat16 with all gradients; of mixers other than hydra the output and dy/du.
 double verify_block(const Bench& bench, const std::string& mixer);
 // The hidden states and the loss of the whole encoder, and its block.

@@ -196,8 +196,9 @@ void save(const std::filesystem::path& folder, const torch::nn::Module& model, J
 
 // A config cannot ask for more memory than its weights take.
 void check_memory(const std::filesystem::path& folder, const Config& config) {
+  const auto file = safetensors::File::open(weights_path(folder));
   double held = 0;
-  for (const auto& view : safetensors::File::open(weights_path(folder)).tensors())
+  for (const auto& view : file.tensors())
     held += static_cast<double>(view.data.size() / safetensors::dtype_size(view.dtype));
   check_size(config.model, held, config_path(folder).string());
 }

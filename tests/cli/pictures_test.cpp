@@ -57,6 +57,9 @@ void expect_same_picture(const std::string& drawn, const std::string& kept) {
 }
 
 TEST(Pictures, InDocsAreCurrent) {
+  if (!std::string_view(HYDRAMIX_LIBTORCH).starts_with("1."))
+    GTEST_SKIP() << "docs are drawn with LibTorch 1.13; the random weights of " HYDRAMIX_LIBTORCH
+                    " are others";
   TemporaryFolder folder;
   const std::filesystem::path source = HYDRAMIX_SOURCE_DIR;
   const auto build = std::filesystem::path(HYDRAMIX_COMMAND).parent_path().parent_path();

@@ -71,6 +71,9 @@ struct StatePass {
   float* ends;    // (2, segments, parts, P N)
   float* totals;  // (2, segments, parts): log of the decay of a segment
   float* before;  // (2, tiles, parts): ... of the part of a segment before a tile
+  // `states` are to stay without what enters their segment, which `ends` then has; a tile adds
+  // 2^before of it.
+  bool apart = false;
 };
 int states_shared(const Parts& parts);  // bytes of a block, here and below
 cudaError_t scan_states(const DeviceShape& shape, const ScanLayout& layout, const Decays& decays,

@@ -6,7 +6,7 @@
 //
 // A very long sequence has several segments, each of which starts from a zero state. A second
 // kernel then carries the final states of segments on, and a third adds them to the states of the
-// tiles.
+// tiles, unless the reader of the states does that itself.
 //
 // Floor: u is read once per direction, (P N) / (kTile P) of it written: 3 bytes per value of u,
 // twice.
@@ -253,7 +253,7 @@ cudaError_t scan_states(const DeviceShape& shape, const ScanLayout& layout, cons
   });
   if (error != cudaSuccess || !layout.carries) return error;
   carry_kernel<<<dim3(ceil_div(parts.state(), 128), parts.count, 2), 128, 0, stream>>>(a);
-  if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
+  if (const auto e = cudaGetLastError(); e != cudaSuccess || pass.apart) return e;
   add_kernel<<<dim3(layout.tiles, parts.count, 2), 128, 0, stream>>>(a);
   return cudaGetLastError();
 }

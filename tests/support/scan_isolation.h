@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "support/scan_reference.h"
 
@@ -26,10 +27,12 @@ inline void expect_isolated(const std::vector<double>& a, const std::vector<doub
                       << first % width << ": " << a[first] << " became " << b[first];
 }
 
-// `run` calls the kernels on these values.
+// `run` calls the kernels on these values. `kinds` are the inputs that they read.
 template <typename S>
 void expect_isolation(const ScanProblem& p,
-                      const std::function<ScanResults(const ScanValues&)>& run) {
+                      const std::function<ScanResults(const ScanValues&)>& run,
+                      const std::vector<const char*>& kinds = {"x", "dt", "b", "c", "dy",
+                                                               "delta"}) {
   const auto offsets = p.offsets();
   const int64_t n = p.n();
   const auto good = ScanValues::of<S>(p);
@@ -37,7 +40,7 @@ void expect_isolation(const ScanProblem& p,
   for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
     const int64_t begin = offsets[s], end = offsets[s + 1];
     if (begin == end) continue;
-    for (const char* kind : {"x", "dt", "b", "c", "dy", "delta"})
+    for (const char* kind : kinds)
       for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
         SCOPED_TRACE("sequence " + std::to_string(s) + " of " + std::to_string(end - begin) +
                      " tokens has " + kind + " = " + std::to_string(bad));

@@ -20,6 +20,7 @@ enum Input { kX, kDtF, kBF, kCF, kDtB, kBB, kCB, kDtBias, kA, kDelta, kInputs };
 struct ScanPlan {
   ScanSettings settings;
   Sequences sequences;
+  bool decay_gradients;  // as in ScanCall
 };
 
 ScanCall call_of(const variable_list& in, const ScanPlan& plan, bool gradients) {
@@ -34,7 +35,8 @@ ScanCall call_of(const variable_list& in, const ScanPlan& plan, bool gradients) 
                 {},
                 plan.settings,
                 plan.sequences,
-                gradients};
+                gradients,
+                plan.decay_gradients};
   (in[kDelta].dim() == 1 ? call.diagonal : call.delta) = in[kDelta];
   return call;
 }
@@ -62,14 +64,17 @@ class ScanFunction : public torch::autograd::Function<ScanFunction> {
     const auto like = [](const Tensor& t) {
       return t.defined() ? torch::empty(t.sizes(), t.options()) : Tensor();
     };
+    const auto like_if_wanted = [&](const Tensor& t) {
+      return call.decay_gradients ? like(t) : Tensor();
+    };
     ScanGradients g;
     g.x = like(call.x);
     for (const int d : {0, 1}) {
       const auto& read = call.direction[d];
-      g.direction[d] = {like(read.dt), like(read.b), like(read.c)};
+      g.direction[d] = {like_if_wanted(read.dt), like(read.b), like(read.c)};
     }
-    g.dt_bias = like(call.dt_bias), g.A = like(call.A);
-    g.diagonal = like(call.diagonal), g.delta = like(call.delta);
+    g.dt_bias = like_if_wanted(call.dt_bias), g.A = like_if_wanted(call.A);
+    g.diagonal = like_if_wanted(call.diagonal), g.delta = like_if_wanted(call.delta);
     const std::vector<Tensor> saved(in.begin() + kInputs, in.end());
     HYDRAMIX_ON_BACKEND(call.x, scan_backward, call, saved, packed_rows(outputs[0]), g);
     const auto &f = g.direction[0], &b = g.direction[1];
@@ -145,7 +150,10 @@ Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDire
   const variable_list in{
       rows(x),          rows(forward.dt), rows(forward.b),      rows(forward.c), rows(backward.dt),
       rows(backward.b), rows(backward.c), dt_bias.contiguous(), A.contiguous(),  rows(delta)};
-  const ScanPlan plan{settings, sequences};
+  // The CPU kernels compute all gradients.
+  const bool decay_gradients =
+      x.is_cpu() || wants_gradient({in[kDtF], in[kDtB], in[kDtBias], in[kA], in[kDelta]});
+  const ScanPlan plan{settings, sequences, decay_gradients};
   if (wants_gradient(in))
     return ScanFunction::apply(plan, in[kX], in[kDtF], in[kBF], in[kCF], in[kDtB], in[kBB], in[kCB],
                                in[kDtBias], in[kA], in[kDelta]);

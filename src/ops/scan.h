@@ -47,12 +47,16 @@ struct ScanCall {
   ScanSettings settings;
   Sequences sequences;
   bool gradients = true;  // a backward pass may follow
+  // ... which computes the gradients of dt, dt_bias, A, diagonal and delta; otherwise only those of
+  // x, b and c.
+  bool decay_gradients = true;
   // For timing: called with the name of each tensor-core pass after its launch.
   std::function<void(const char*)> passed = {};
 };
 
 // The defined tensors are filled; gradients for undefined ones are not computed. On the CPU all are
-// defined, except one of diagonal and delta, and delta is contiguous.
+// defined, except one of diagonal and delta, and delta is contiguous. On a GPU those of x, b and c
+// are defined, and the others are not without decay_gradients.
 struct ScanGradients {
   torch::Tensor x;  // (n, H, P)
   ScanDirection direction[2];

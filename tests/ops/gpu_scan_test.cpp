@@ -106,6 +106,29 @@ Operation scan(const ScanSizes& z) {
   return op;
 }
 
+// The same with fixed decays and a fixed diagonal: only x, b and c have gradients. One direction.
+Operation fixed_scan(const ScanSizes& z) {
+  Operation op = scan(z);
+  Tensors fixed;  // dt_bias, A, delta, dt
+  for (const int i : {1, 2, 3, 4})
+    fixed.push_back(op.inputs[i].value.to(torch::kFloat32).to(torch::kFloat64));
+  op.inputs = {op.inputs[0], op.inputs[5], op.inputs[6]};
+  const auto with_fixed = [fixed](const test::Function& f) {
+    return [f, fixed](const Tensors& in) {
+      const auto& x = in[0];
+      Tensors all{x};
+      for (const auto& t : fixed)
+        all.push_back(t.to(x.device(),
+                           x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32));
+      all.insert(all.end(), {in[1], in[2]});
+      return f(all);
+    };
+  };
+  op.run = with_fixed(op.run);
+  op.naive = with_fixed(op.naive);
+  return op;
+}
+
 TEST_F(GpuScan, AwkwardLengths) {
   for (const int64_t L : {1, 2, 3, 31, 127, 128, 129, 257, 401})
     expect_exact_in_both(scan({.lengths = {L}}), "L = " + std::to_string(L));
@@ -135,6 +158,21 @@ TEST_F(GpuScan, Groups) {
     for (const int64_t G : {1, 2, 3, 6})
       expect_exact_in_both(scan({.lengths = {140, 9}, .H = 6, .P = 32, .G = G, .N = N}),
                            described({G, N}));
+}
+
+// Heads with their own b and c have kernels of their own if decays need no gradients.
+TEST_F(GpuScan, FixedDecays) {
+  for (const bool forward : {true, false})
+    for (const int64_t G : {2, 1})
+      for (const int64_t N : {32, 64, 128})
+        expect_exact_in_both(fixed_scan({.lengths = {140, 1, 300, 30},
+                                         .H = 2,
+                                         .G = G,
+                                         .N = N,
+                                         .shift = 0,
+                                         .on = {forward, !forward},
+                                         .per_token = false}),
+                             described({forward, G, N}));
 }
 
 TEST_F(GpuScan, EveryKind) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/scan.h"
 
+#include "kernels/cuda/head_scan.h"
 #include "kernels/cuda/plain_scan.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/sequence_table.h"
@@ -28,6 +29,12 @@ bool fits_tensor_cores(const ScanCall& call) {
          cuda::scan_fits(shape_of(call), call.gradients);
 }
 
+// Whether those for heads that share nothing do, which compute no gradients of decays.
+bool fits_heads(const ScanCall& call) {
+  return call.x.scalar_type() == torch::kBFloat16 && !call.delta.defined() &&
+         !(call.gradients && call.decay_gradients) && cuda::head_scan_fits(shape_of(call));
+}
+
 cuda::PassObserver observer_of(const ScanCall& call) {
   if (!call.passed) return {};
   return {[](void* context, const char* pass) {
@@ -38,7 +45,7 @@ cuda::PassObserver observer_of(const ScanCall& call) {
 
 // Parts of heads and directions, which run at the same time.
 int walks(const cuda::ScanShape& s) {
-  return static_cast<int>(2 * s.H * s.P / (s.P % 64 == 0 ? 64 : 32));
+  return static_cast<int>((s.on[0] + s.on[1]) * s.H * s.P / (s.P % 64 == 0 ? 64 : 32));
 }
 
 float* floats(const Tensor& t) { return t.defined() ? t.data_ptr<float>() : nullptr; }
@@ -97,6 +104,15 @@ std::vector<Tensor> scan_forward(const ScanCall& given, const Tensor& y) {
   const auto shape = shape_of(call);
   const auto table = table_of(call.sequences, call.x.device());
   const auto layout = table->layout(walks(shape));
+  if (fits_heads(call)) {
+    const auto saved = scratch(cuda::head_scan_saved_bytes(shape, layout), call.x);
+    const auto work = scratch(cuda::head_scan_forward_bytes(shape, layout), call.x);
+    const cuda::ScanForward<B16> p{shape, inputs_of<B16>(call), rows_of<B16>(y)};
+    check(cuda::head_scan_forward(p, layout, {raw(saved), raw(work)}, call.gradients, stream(),
+                                  observer_of(call)),
+          "scan");
+    return {saved};
+  }
   if (fits_tensor_cores(call)) {
     const auto saved = scratch(cuda::scan_saved_bytes(shape, layout), call.x);
     const auto work = scratch(cuda::scan_forward_bytes(shape, layout), call.x);
@@ -124,6 +140,14 @@ void scan_backward(const ScanCall& given, const std::vector<Tensor>& kept, const
   const auto shape = shape_of(call);
   const auto table = table_of(call.sequences, call.x.device());
   const auto layout = table->layout(walks(shape));
+  if (fits_heads(call)) {
+    const auto work = scratch(cuda::head_scan_backward_bytes(shape, layout), call.x);
+    const cuda::ScanBackward<B16> p{shape, inputs_of<B16>(call), rows_of<const B16>(dy),
+                                    gradients_of<B16>(g)};
+    check(cuda::head_scan_backward(p, layout, {raw(saved), raw(work)}, stream(), observer_of(call)),
+          "scan");
+    return;
+  }
   if (fits_tensor_cores(call)) {
     const auto work = scratch(cuda::scan_backward_bytes(shape, layout), call.x);
     const cuda::ScanBackward<B16> p{shape, inputs_of<B16>(call), rows_of<const B16>(dy),

@@ -64,9 +64,11 @@ set_target_properties(hydramix_cuda_kernels PROPERTIES CUDA_ARCHITECTURES "${HYD
 target_include_directories(hydramix_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(hydramix_cuda_kernels PUBLIC CUDA::cudart)
 
-# Times the passes of the scan; built only when it is named.
-add_executable(scan_passes EXCLUDE_FROM_ALL tools/scan_passes.cu)
-set_target_properties(scan_passes PROPERTIES CUDA_ARCHITECTURES "${HYDRAMIX_CUDA_ARCHITECTURES}" CUDA_STANDARD 17
-                      CUDA_EXTENSIONS OFF)
-target_include_directories(scan_passes PRIVATE src)
-target_link_libraries(scan_passes PRIVATE hydramix_cuda_kernels)
+# Time the passes of scans; built only when they are named.
+foreach(tool scan_passes head_passes)
+  add_executable(${tool} EXCLUDE_FROM_ALL tools/${tool}.cu)
+  set_target_properties(${tool} PROPERTIES CUDA_ARCHITECTURES "${HYDRAMIX_CUDA_ARCHITECTURES}" CUDA_STANDARD 17
+                        CUDA_EXTENSIONS OFF)
+  target_include_directories(${tool} PRIVATE src)
+  target_link_libraries(${tool} PRIVATE hydramix_cuda_kernels)
+endforeach()

@@ -195,15 +195,26 @@ __global__ void carry_kernel(const Arguments a) {
   const int e = blockIdx.x * blockDim.x + threadIdx.x;
   if (!a.on[d] || e >= a.parts.state()) return;
   const bool up = (d == 0) != a.pass.gradient;
+  const auto place = [&](int i) {
+    return index(a.parts, segments, d, up ? i : segments - 1 - i, part);
+  };
+  constexpr int kAhead = 8;  // loads of several segments at once: a store would hold them up
   float carried = 0;
-#pragma unroll 8
-  for (int i = 0; i < segments; ++i) {
-    const int64_t at = index(a.parts, segments, d, up ? i : segments - 1 - i, part);
-    float* end = a.pass.ends + at * a.parts.state() + e;
-    const float own = *end;
-    *end = carried;
-    const float factor = power_of_two(a.pass.totals[at]);
-    carried = factor == 0 ? own : carried * factor + own;
+  for (int first = 0; first < segments; first += kAhead) {
+    float own[kAhead], total[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      if (first + i < segments) {
+        own[i] = a.pass.ends[place(first + i) * a.parts.state() + e];
+        total[i] = a.pass.totals[place(first + i)];
+      }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      if (first + i < segments) {
+        a.pass.ends[place(first + i) * a.parts.state() + e] = carried;
+        const float factor = power_of_two(total[i]);
+        carried = factor == 0 ? own[i] : carried * factor + own[i];
+      }
   }
 }
 

@@ -16,19 +16,22 @@ namespace {
 using namespace selective;
 
 int64_t tile_of(const SelectiveScanShape& s) { return s.N < 16 ? 2 * s.N : 32; }
-int64_t channel_blocks(const SelectiveScanShape& s) {
-  return ceil_div<int64_t>(s.C, kThreads * kOwn / s.N);
+// Blocks of `threads` that share the channels of a piece.
+int64_t channel_blocks(const SelectiveScanShape& s, int64_t threads, int64_t own) {
+  return ceil_div(s.C, threads * own / s.N);
 }
+int64_t backward_blocks(const SelectiveScanShape& s) { return channel_blocks(s, kThreads, kOwn); }
 
 struct Cut {
   int64_t piece, pieces;
-  bool independent;  // every piece begins with a sequence
+  bool independent;   // every piece begins with a sequence
+  bool many = false;  // of the forward pass: Arguments::many
 };
 
 // Enough pieces for three blocks per multiprocessor. Whole sequences where they are equally long
 // and there are enough of them, because a state that is carried costs another pass.
-Cut cut(const SelectiveScanShape& s) {
-  const int64_t tile = tile_of(s), blocks = channel_blocks(s);
+Cut cut_for(const SelectiveScanShape& s, int64_t blocks) {
+  const int64_t tile = tile_of(s);
   const int64_t wanted = std::max<int64_t>(1, 3 * kReferenceProcessors / blocks);
   if (s.length > 0 && s.length % tile == 0) {
     const int64_t sequences = s.n / s.length;
@@ -42,6 +45,19 @@ Cut cut(const SelectiveScanShape& s) {
   return {piece, pieces, pieces == 1};
 }
 
+// Threads of the forward pass own many states unless fewer than two blocks per multiprocessor
+// would be left.
+Cut cut(const SelectiveScanShape& s, bool backward) {
+  if (backward) return cut_for(s, backward_blocks(s));
+  if (s.N >= kManyOwn) {
+    const int64_t blocks = channel_blocks(s, kForwardThreads, kManyOwn);
+    Cut many = cut_for(s, blocks);
+    many.many = true;
+    if (many.pieces * blocks >= 2 * kReferenceProcessors) return many;
+  }
+  return cut_for(s, channel_blocks(s, kForwardThreads, kOwn));
+}
+
 bool is_shape(const SelectiveScanShape& s) {
   return s.n >= 0 && s.n < kMostTokens && s.C >= 1 && s.C < kMostTokens / 64 &&
          selective_scan_fits(s) && s.length >= 0 && (s.length == 0 || s.n % s.length == 0);
@@ -50,7 +66,7 @@ bool is_shape(const SelectiveScanShape& s) {
 // Arrays of a pass in its workspace. Without a workspace it only counts bytes.
 template <typename S>
 Pieces divide(const SelectiveScanShape& s, bool backward, void* workspace, Arguments<S>& p) {
-  const Cut c = cut(s);
+  const Cut c = cut(s, backward);
   const auto states = static_cast<std::size_t>(c.pieces * s.C * s.N);
   const auto channels = static_cast<std::size_t>(c.pieces * s.C);
   Pieces pieces(workspace);
@@ -62,7 +78,7 @@ Pieces divide(const SelectiveScanShape& s, bool backward, void* workspace, Argum
     p.dA = pieces.take<float>(states);
     p.dbias = pieces.take<float>(channels);
     p.dskip = pieces.take<float>(channels);
-    p.dbc = pieces.take<float>(static_cast<std::size_t>(channel_blocks(s) * s.n * 2 * s.N));
+    p.dbc = pieces.take<float>(static_cast<std::size_t>(backward_blocks(s) * s.n * 2 * s.N));
   }
   return pieces;
 }
@@ -75,10 +91,12 @@ std::size_t workspace_bytes(const SelectiveScanShape& s, bool backward) {
 
 template <typename S>
 Arguments<S> arguments(const SelectiveScanShape& s, const SelectiveScanInputs<S>& in,
-                       const int2* bounds) {
+                       const int2* bounds, bool backward) {
   Arguments<S> p{};
   p.n = static_cast<int>(s.n), p.C = static_cast<int>(s.C);
-  p.piece = static_cast<int>(std::min<int64_t>(cut(s).piece, kMostTokens));
+  const Cut c = cut(s, backward);
+  p.piece = static_cast<int>(std::min<int64_t>(c.piece, kMostTokens));
+  p.many = c.many;
   p.reverse = s.reverse, p.dt_low = s.dt_low, p.dt_high = s.dt_high;
   p.bounds = bounds, p.in = in;
   return p;
@@ -142,7 +160,7 @@ cudaError_t selective_scan_forward(const SelectiveScanForward<S>& pass, const in
   const SelectiveScanShape& s = pass.shape;
   if (!is_shape(s)) return cudaErrorInvalidValue;
   if (s.n == 0) return cudaSuccess;
-  auto p = arguments(s, pass.in, bounds);
+  auto p = arguments(s, pass.in, bounds, false);
   p.y = pass.y, p.states = pass.states;
   divide(s, false, pass.workspace, p);
   const bool wide = s.C % (kThreads * kOwn / s.N) == 0 && is_wide(pass.in.x) &&
@@ -158,10 +176,10 @@ cudaError_t selective_scan_backward(const SelectiveScanBackward<S>& pass, const 
   Arguments<S> p{};
   int64_t pieces = 0;  // without tokens the sums are zero, and are written too
   if (s.n > 0) {
-    p = arguments(s, pass.in, bounds);
+    p = arguments(s, pass.in, bounds, true);
     p.states = const_cast<float*>(pass.states), p.dy = pass.dy, p.dx = pass.dx, p.ddt = pass.ddt;
     divide(s, true, pass.workspace, p);
-    pieces = cut(s).pieces;
+    pieces = cut(s, true).pieces;
     const bool wide = s.C % (kThreads * kOwn / s.N) == 0 && is_wide(pass.in.x) &&
                       is_wide(pass.in.dt) && is_wide(pass.dy) && is_wide(pass.dx) &&
                       is_wide(pass.ddt);
@@ -170,7 +188,7 @@ cudaError_t selective_scan_backward(const SelectiveScanBackward<S>& pass, const 
     if (error != cudaSuccess) return error;
     const int64_t values = s.n * 2 * s.N;
     add_channels_kernel<<<static_cast<unsigned>(ceil_div<int64_t>(values, 256)), 256, 0, stream>>>(
-        p.dbc, static_cast<int>(channel_blocks(s)), s.n, static_cast<int>(s.N), pass.db, pass.dc);
+        p.dbc, static_cast<int>(backward_blocks(s)), s.n, static_cast<int>(s.N), pass.db, pass.dc);
     if (const auto e = cudaGetLastError(); e != cudaSuccess) return e;
   }
   if (const auto e = launch_add_parts<false>(p.dA, pieces, s.C * s.N, pass.dA,

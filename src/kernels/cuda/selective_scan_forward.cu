@@ -4,6 +4,11 @@
 // of a sequence need the state there: then a first pass finds the state that each piece adds and by
 // how much it decays an earlier one, and a second one adds them up, piece by piece.
 //
+// Every thread reads the b and c of its states from shared memory, 16 bytes in a cycle, so that a
+// channel costs as many cycles for them as for its N ex2. The two overlap, and everything else that
+// goes through shared memory is laid out without bank conflicts. A thread has eight states, which
+// hide the latencies of each other; or four, where there would be too few warps.
+//
 // Bytes at n tokens and C channels of bfloat16: 6 n C, and 4 n C N / 32 for the states at tiles.
 #include <type_traits>
 
@@ -13,24 +18,38 @@
 namespace hydramix::cuda::selective {
 namespace {
 
-template <int Q>
-struct ForwardTile {
-  float2 step[kTile<Q>][kChannels<Q>];  // dt, dt x
-  float y[kTile<Q>][kChannels<Q>];      // skip x, to which the sums over states are added
-  SharedColumns<Q> columns;
+template <int N_, int kOwn_>
+struct Plan {
+  static constexpr int N = N_, kOwn = kOwn_, Q = N / kOwn;
+  static constexpr int kBlock = kForwardThreads, kChannels = kBlock / Q;
+  static constexpr int T = N < 16 ? 2 * N : 32;  // tokens of a tile: that of the backward pass
+  static constexpr int kGroup = Q < 8 ? 8 : Q;  // tokens whose sums over states are formed together
+  // Lanes of a channel add to rows of y that are 4 apart: the padding keeps them in other banks.
+  static constexpr int kRowOfY = kChannels + (Q == 2 || Q == 4 ? 4 : 0);
+};
+
+template <class P>
+struct alignas(16) ForwardTile {
+  float2 step[P::T][P::kChannels];  // dt, dt x, in the order of place_of()
+  float y[P::T][P::kRowOfY];        // skip x, to which the sums over states are added
+  float4 b[P::T][P::N / 4], c[P::T][P::N / 4];
   uint32_t begins;  // bit t: a sequence begins at token t
 };
 
+// Where step has a channel; pairs of channels stay together. A thread stages eight channels, 64
+// bytes; without this order eight threads would meet in two of the eight banks of 16 bytes.
+__device__ __forceinline__ int place_of(int channel) { return channel ^ ((channel >> 4 & 3) << 1); }
+
 // kOutput: writes y. Otherwise: writes the state that a piece adds, and the sum of its dt.
-template <int Q, bool kOutput, typename S>
-__global__ void __launch_bounds__(kThreads, 2) forward_kernel(const Arguments<S> p, bool wide) {
-  constexpr int N = kOwn * Q, T = kTile<Q>;
-  constexpr int kGroup = Q < 4 ? 4 : Q;  // tokens whose sums over states are formed together
-  using P = Part<Q, S>;
+template <class Plan, bool kOutput, typename S>
+__global__ void __launch_bounds__(Plan::kBlock, 3) forward_kernel(const Arguments<S> p, bool wide) {
+  constexpr int N = Plan::N, T = Plan::T, Q = Plan::Q, kOwn = Plan::kOwn, kGroup = Plan::kGroup;
+  constexpr int kBlock = Plan::kBlock;
+  using P = TilePart<kBlock, T, Plan::kChannels, S>;
   extern __shared__ __align__(16) unsigned char shared[];
-  auto* tiles = reinterpret_cast<ForwardTile<Q>*>(shared);  // two
-  const int own = threadIdx.x / Q, q = threadIdx.x % Q;
-  const int first_channel = blockIdx.x * kChannels<Q>, channel = first_channel + own;
+  auto* tiles = reinterpret_cast<ForwardTile<Plan>*>(shared);  // two
+  const int own = threadIdx.x / Q, q = threadIdx.x % Q, own_place = place_of(own);
+  const int first_channel = blockIdx.x * Plan::kChannels, channel = first_channel + own;
   const int begin = blockIdx.y * p.piece, end = min(begin + p.piece, p.n);
   const bool there = channel < p.C;
   const int64_t at_state = int64_t{channel} * N + q * kOwn;
@@ -44,7 +63,22 @@ __global__ void __launch_bounds__(kThreads, 2) forward_kernel(const Arguments<S>
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) A[i] *= kLog2e;  // exp(dt A) = 2^(dt A log2 e)
 
-  typename P::Values x[P::kParts], raw[P::kParts];  // of the next tile
+  // Of the channels that this thread stages, which are the same in all of its parts.
+  static_assert(kBlock % P::kPerRow == 0);
+  float bias[P::V] = {}, skip[P::V] = {};
+#pragma unroll
+  for (int v = 0; v < P::V; ++v)
+    if (const int at = first_channel + P(0).channel + v; at < p.C) {
+      if (p.in.bias != nullptr) bias[v] = p.in.bias[at];
+      if (p.in.skip != nullptr) skip[v] = p.in.skip[at];
+    }
+
+  // Of the next tile, as they are stored: nothing may wait for a load yet.
+  constexpr int kColumns = ceil_div(T * N, kBlock);
+  typename P::Values x[P::kParts], raw[P::kParts];
+  S b[kColumns], c[kColumns];
+  int edge = 0;  // of the sequence of token threadIdx.x of the tile
+  const int* edges = p.reverse ? &p.bounds->y : &p.bounds->x;
   const auto fetch = [&](int first) {
 #pragma unroll
     for (int i = 0; i < P::kParts; ++i) {
@@ -55,39 +89,61 @@ __global__ void __launch_bounds__(kThreads, 2) forward_kernel(const Arguments<S>
       x[i] = load_row<P::V>(p.in.x, row, first_channel + part.channel, p.C, wide);
       raw[i] = load_row<P::V>(p.in.dt, row, first_channel + part.channel, p.C, wide);
     }
+#pragma unroll
+    for (int k = 0; k < kColumns; ++k) {
+      const int i = threadIdx.x + k * kBlock, place = first + i / N;
+      if (i >= T * N || place >= end) continue;
+      const int64_t row = row_of(p, place);
+      b[k] = p.in.b.data[row * p.in.b.stride + i % N];
+      if (kOutput) c[k] = p.in.c.data[row * p.in.c.stride + i % N];
+    }
+    if (threadIdx.x < T && first + static_cast<int>(threadIdx.x) < end)
+      edge = __ldg(edges + 2 * row_of(p, first + threadIdx.x));
   };
-  const auto stage = [&](int first, ForwardTile<Q>& tile) {
+  const auto stage = [&](int first, ForwardTile<Plan>& tile) {
 #pragma unroll
     for (int i = 0; i < P::kParts; ++i) {
       const P part(i);
       const bool inside = first + part.token < end;
+      float dt[P::V], value[P::V], skipped[P::V];
 #pragma unroll
       for (int v = 0; v < P::V; ++v) {
-        const int c = first_channel + part.channel + v;
-        const bool used = inside && c < p.C;
-        const float dt = used ? step_of(p, raw[i][v], c) : 0.0f;
-        const float value = used ? x[i][v] : 0.0f;
-        tile.step[part.token][part.channel + v] = make_float2(dt, dt * value);
-        if (kOutput)
-          tile.y[part.token][part.channel + v] =
-              used && p.in.skip != nullptr ? __ldg(p.in.skip + c) * value : 0.0f;
+        // An absent token or channel has dt = 0: it changes nothing, whatever its row holds.
+        const bool used = inside && first_channel + part.channel + v < p.C;
+        dt[v] = used ? step_with_bias(p, raw[i][v], bias[v]) : 0.0f;
+        value[v] = used ? x[i][v] : 0.0f;
+        skipped[v] = skip[v] * value[v];
       }
+      float2* steps = tile.step[part.token];
+#pragma unroll
+      for (int v = 0; v < P::V; v += 2)
+        *reinterpret_cast<float4*>(steps + place_of(part.channel + v)) =
+            make_float4(dt[v], dt[v] * value[v], dt[v + 1], dt[v + 1] * value[v + 1]);
+      if (kOutput) store(tile.y[part.token] + part.channel, skipped);
     }
-    stage_columns(p, first, end, tile.columns);
+#pragma unroll
+    for (int k = 0; k < kColumns; ++k) {
+      const int i = threadIdx.x + k * kBlock;
+      if (i >= T * N) continue;
+      const bool inside = first + i / N < end;
+      (&tile.b[0][0].x)[i] = inside ? widen(b[k]) : 0.0f;
+      if (kOutput) (&tile.c[0][0].x)[i] = inside ? widen(c[k]) : 0.0f;
+    }
     if (threadIdx.x < 32) {
-      const uint32_t bits = beginnings<Q>(p, first, end);
+      const int place = first + static_cast<int>(threadIdx.x);
+      const uint32_t bits = __ballot_sync(
+          0xffffffffu, threadIdx.x < T && place < end && row_of(p, place) == edge - p.reverse);
       if (threadIdx.x == 0) tile.begins = bits;
     }
   };
-  const auto write = [&](int first, const ForwardTile<Q>& tile) {
+  const auto write = [&](int first, const ForwardTile<Plan>& tile) {
 #pragma unroll
     for (int i = 0; i < P::kParts; ++i) {
       const P part(i);
       const int place = first + part.token;
       if (place >= end) continue;
       float y[P::V];
-#pragma unroll
-      for (int v = 0; v < P::V; ++v) y[v] = tile.y[part.token][part.channel + v];
+      load(tile.y[part.token] + part.channel, y);
       store_row(p.y, row_of(p, place), first_channel + part.channel, p.C, wide, y);
     }
   };
@@ -95,26 +151,33 @@ __global__ void __launch_bounds__(kThreads, 2) forward_kernel(const Arguments<S>
   float through = 0;   // the sum of dt
   bool reset = false;  // a sequence begins in the piece
   // Tokens t to t + kGroup - 1 of a tile. Masked: a sequence begins among them.
-  const auto group = [&](auto masked, ForwardTile<Q>& tile, int t) {
+  const auto group = [&](auto masked, ForwardTile<Plan>& tile, uint32_t begins, int t) {
     constexpr bool kMasked = decltype(masked)::value;
     float sums[kGroup];
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) {
-      if (kMasked && (tile.begins >> (t + j) & 1)) {
+      if (kMasked && (begins >> (t + j) & 1)) {
         reset = true;
 #pragma unroll
         for (int i = 0; i < kOwn; ++i) h[i] = 0;
       }
-      const float2 step = tile.step[t + j][own];
-      const float4 b4 = tile.columns.b[t + j][q];
-      const float b[kOwn] = {b4.x, b4.y, b4.z, b4.w};
+      const float2 step = tile.step[t + j][own_place];
       if (!kOutput) through += step.x;
+      float even = 0, odd = 0;  // two sums, each half as long a chain of dependent additions
 #pragma unroll
-      for (int i = 0; i < kOwn; ++i) h[i] = fmaf(exp2_fast(step.x * A[i]), h[i], step.y * b[i]);
-      if (kOutput) {
-        const float4 c4 = tile.columns.c[t + j][q];
-        sums[j] = fmaf(c4.w, h[3], fmaf(c4.z, h[2], fmaf(c4.y, h[1], c4.x * h[0])));
+      for (int i = 0; i < kOwn; i += 4) {
+        const float4 b4 = tile.b[t + j][(q * kOwn + i) / 4];
+        h[i] = fmaf(exp2_fast(step.x * A[i]), h[i], step.y * b4.x);
+        h[i + 1] = fmaf(exp2_fast(step.x * A[i + 1]), h[i + 1], step.y * b4.y);
+        h[i + 2] = fmaf(exp2_fast(step.x * A[i + 2]), h[i + 2], step.y * b4.z);
+        h[i + 3] = fmaf(exp2_fast(step.x * A[i + 3]), h[i + 3], step.y * b4.w);
+        if (kOutput) {
+          const float4 c4 = tile.c[t + j][(q * kOwn + i) / 4];
+          even = fmaf(c4.x, h[i], even), odd = fmaf(c4.y, h[i + 1], odd);
+          even = fmaf(c4.z, h[i + 2], even), odd = fmaf(c4.w, h[i + 3], odd);
+        }
       }
+      sums[j] = even + odd;
     }
     if (kOutput) {
       spread_sum<Q, 1>(sums);
@@ -134,12 +197,13 @@ __global__ void __launch_bounds__(kThreads, 2) forward_kernel(const Arguments<S>
     if (kOutput && first > begin) write(first - T, tiles[turn ^ 1]);
     if (kOutput && p.states != nullptr && there)
       store(p.states + int64_t{first / T} * p.C * N + at_state, h);
+    const uint32_t begins = tile.begins;
 #pragma unroll 1
     for (int t = 0; t < T; t += kGroup) {
-      if ((tile.begins >> t & ((1ull << kGroup) - 1)) == 0)
-        group(std::false_type{}, tile, t);
+      if ((begins >> t & ((1u << kGroup) - 1)) == 0)
+        group(std::false_type{}, tile, begins, t);
       else
-        group(std::true_type{}, tile, t);
+        group(std::true_type{}, tile, begins, t);
     }
     if (first + T < end) stage(first + T, tiles[turn ^ 1]);
     __syncthreads();
@@ -159,27 +223,49 @@ __global__ void carry_kernel(int pieces, int C, int N, const float* A, const flo
                              float* carried) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= C * N) return;
+  const auto piece_of = [&](int k) { return kBack ? pieces - 1 - k : k; };
+  constexpr int kAhead = 8;  // loads of several pieces at once: a store would hold them up
   float h = 0;
-  for (int k = 0; k < pieces; ++k) {
-    const int piece = kBack ? pieces - 1 - k : k;
-    float& place = carried[int64_t{piece} * C * N + i];
-    const float added = place, sum = through[int64_t{piece} * C + i / N];
-    place = h;
-    h = sum < INFINITY ? fmaf(exp2_fast(sum * A[i] * kLog2e), h, added) : added;
+  for (int first = 0; first < pieces; first += kAhead) {
+    float added[kAhead], sum[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k)
+      if (first + k < pieces) {
+        added[k] = carried[int64_t{piece_of(first + k)} * C * N + i];
+        sum[k] = through[int64_t{piece_of(first + k)} * C + i / N];
+      }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k)
+      if (first + k < pieces) {
+        carried[int64_t{piece_of(first + k)} * C * N + i] = h;
+        h = sum[k] < INFINITY ? fmaf(exp2_fast(sum[k] * A[i] * kLog2e), h, added[k]) : added[k];
+      }
   }
 }
 
-template <int Q, bool kOutput, typename S>
+template <class P, bool kOutput, typename S>
 cudaError_t launch_pass(const Arguments<S>& p, bool wide, cudaStream_t stream) {
-  constexpr int kBytes = 2 * static_cast<int>(sizeof(ForwardTile<Q>));
-  const auto kernel = forward_kernel<Q, kOutput, S>;
+  constexpr int kBytes = 2 * static_cast<int>(sizeof(ForwardTile<P>));
+  const auto kernel = forward_kernel<P, kOutput, S>;
   if (const auto e =
           cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
       e != cudaSuccess)
     return e;
-  const dim3 grid(ceil_div(p.C, kChannels<Q>), ceil_div(p.n, p.piece));
-  kernel<<<grid, kThreads, kBytes, stream>>>(p, wide);
+  const dim3 grid(ceil_div(p.C, P::kChannels), ceil_div(p.n, p.piece));
+  kernel<<<grid, P::kBlock, kBytes, stream>>>(p, wide);
   return cudaGetLastError();
+}
+
+template <class P, typename S>
+cudaError_t launch_passes(const Arguments<S>& p, bool wide, cudaStream_t stream) {
+  if (p.carried != nullptr) {
+    if (const auto e = launch_pass<P, false>(p, wide, stream); e != cudaSuccess) return e;
+    const int pieces = ceil_div(p.n, p.piece);
+    if (const auto e = launch_carry<false>(pieces, p.C, P::N, p.in.A, p.through, p.carried, stream);
+        e != cudaSuccess)
+      return e;
+  }
+  return launch_pass<P, true>(p, wide, stream);
 }
 
 }  // namespace
@@ -197,15 +283,10 @@ template cudaError_t launch_carry<true>(int, int, int, const float*, const float
 
 template <int Q, typename S>
 cudaError_t launch_forward(const Arguments<S>& p, bool wide, cudaStream_t stream) {
-  if (p.carried != nullptr) {
-    if (const auto e = launch_pass<Q, false>(p, wide, stream); e != cudaSuccess) return e;
-    const int pieces = ceil_div(p.n, p.piece);
-    if (const auto e =
-            launch_carry<false>(pieces, p.C, kOwn * Q, p.in.A, p.through, p.carried, stream);
-        e != cudaSuccess)
-      return e;
-  }
-  return launch_pass<Q, true>(p, wide, stream);
+  constexpr int N = kOwn * Q;
+  if constexpr (N >= kManyOwn)
+    if (p.many) return launch_passes<Plan<N, kManyOwn>>(p, wide, stream);
+  return launch_passes<Plan<N, kOwn>>(p, wide, stream);
 }
 
 #define HYDRAMIX_SELECTIVE(Q)                                                          \

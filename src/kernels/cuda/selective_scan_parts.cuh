@@ -3,9 +3,10 @@
 // over some lanes of a warp.
 //
 // A thread owns four states of a channel, so Q = N / 4 neighbouring lanes share a channel, and a
-// block of 256 threads has 256 / Q channels. It walks over its piece of the tokens in tiles. Each
-// dt x and softplus is computed once, when a tile is staged, and not by each of the Q lanes. An
-// update of a state takes one ex2, which bounds the time: a multiprocessor computes 16 per cycle.
+// block of 256 threads has 256 / Q channels; those of the forward pass own more (its file says
+// why). A block walks over its piece of the tokens in tiles. Each dt x and softplus is computed
+// once, when a tile is staged, and not by each of the Q lanes. An update of a state takes one ex2,
+// which bounds the time: a multiprocessor computes 16 per cycle.
 #pragma once
 
 #include <cstring>
@@ -17,7 +18,9 @@
 namespace hydramix::cuda::selective {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kOwn = 4;    // states of a thread
+constexpr int kOwn = 4;  // states of a thread
+// Threads of the forward pass, which own kOwn or kManyOwn states.
+constexpr int kForwardThreads = 128, kManyOwn = 8;
 constexpr int kBatch = 8;  // tokens whose sums are formed together
 
 template <int Q>
@@ -36,6 +39,7 @@ __device__ __forceinline__ float exp2_fast(float v) {
 template <typename S>
 struct Arguments {
   int n, C, piece;  // piece: tokens of a block, a multiple of the tile
+  bool many;        // forward: a thread owns kManyOwn states
   bool reverse;
   float dt_low, dt_high;
   const int2* bounds;
@@ -69,18 +73,24 @@ __device__ __forceinline__ bool begins(const Arguments<S>& p, int place) {
 
 // dt in bfloat16 has 9 correct bits, so a softplus of 20 is enough; in float32 it has them all.
 template <typename S>
-__device__ __forceinline__ float step_of(const Arguments<S>& p, float given, int channel) {
+__device__ __forceinline__ float step_with_bias(const Arguments<S>& p, float given, float bias) {
   if (p.in.bias == nullptr) return given;
-  const float raw = given + __ldg(p.in.bias + channel);
+  const float raw = given + bias;
   if constexpr (sizeof(S) == 4) {
-    return ClampedSoftplus<float>(raw, p.dt_low, p.dt_high).dt;
+    return p.in.bias == nullptr ? given : ClampedSoftplus<float>(raw, p.dt_low, p.dt_high).dt;
   } else {
     const float e = exp2_fast(-fabsf(raw) * kLog2e);
     // log(1 + e); 1 + e would round a small e.
     const float log1p = e < 0.01f ? e * (1.0f - e * (0.5f - e * 0.33333333f)) : __logf(1.0f + e);
     const float free = fmaxf(raw, 0.0f) + log1p;
-    return raw != raw ? raw : fminf(fmaxf(free, p.dt_low), p.dt_high);
+    const float limited = raw != raw ? raw : fminf(fmaxf(free, p.dt_low), p.dt_high);
+    return limited;
   }
+}
+
+template <typename S>
+__device__ __forceinline__ float step_of(const Arguments<S>& p, float given, int channel) {
+  return step_with_bias(p, given, p.in.bias != nullptr ? __ldg(p.in.bias + channel) : 0.0f);
 }
 
 // d dt / d raw from dt: sigmoid(raw) = 1 - exp(-dt), and 0 where a limit applies.
@@ -120,20 +130,23 @@ __device__ __forceinline__ void store_row(kernels::StridedRows<S> rows, int64_t 
   }
 }
 
-// The V channels of a token that a thread stages and stores; the i-th of its kParts in a tile.
-template <int Q, typename S>
-struct Part {
-  static constexpr int kEach = kTile<Q> * kChannels<Q> / kThreads;
+// The V channels of a token that one of kBlock threads stages and stores; the i-th of its kParts in
+// a tile of kTokens tokens and kWidth channels.
+template <int kBlock, int kTokens, int kWidth, typename S>
+struct TilePart {
+  static constexpr int kEach = kTokens * kWidth / kBlock;
   static constexpr int V = kEach < kWide<S> ? kEach : kWide<S>;
-  static constexpr int kPerRow = kChannels<Q> / V;
+  static constexpr int kPerRow = kWidth / V;
   static constexpr int kParts = kEach / V;
   using Values = Packed<S, V>;
   int token, channel;  // within the tile
-  __device__ __forceinline__ explicit Part(int i) {
-    const int number = i * kThreads + static_cast<int>(threadIdx.x);
+  __device__ __forceinline__ explicit TilePart(int i) {
+    const int number = i * kBlock + static_cast<int>(threadIdx.x);
     token = number / kPerRow, channel = number % kPerRow * V;
   }
 };
+template <int Q, typename S>
+using Part = TilePart<kThreads, kTile<Q>, kChannels<Q>, S>;
 
 // b and c of a tile in floats: those of lane q of a channel are one access.
 template <int Q>

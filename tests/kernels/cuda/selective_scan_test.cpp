@@ -255,6 +255,14 @@ TYPED_TEST(SelectiveScanKernel, CarriesStatesBetweenPieces) {
   }
 }
 
+// So many tokens that the threads of the forward pass own eight states.
+TYPED_TEST(SelectiveScanKernel, ManyTokens) {
+  SKIP_WITHOUT_GPU();
+  check_scan<TypeParam>({{30001, 3, 3900}, 64, 16, false, false, true, 0, 0, INFINITY, 0.01});
+  check_scan<TypeParam>({{9000}, 60, 64, true, true, true, 4, 0, INFINITY, 0.01});
+  check_scan<TypeParam>({{17000}, 100, 8, false, true, true, 0, 0, INFINITY, 0.01});
+}
+
 TYPED_TEST(SelectiveScanKernel, EqualLengthsNeedNoCarry) {
   SKIP_WITHOUT_GPU();
   check_scan<TypeParam>({std::vector<int>(160, 32), 64, 16, false, true});

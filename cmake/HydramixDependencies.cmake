@@ -25,6 +25,7 @@ endif()
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(yaml-cpp 0.7 REQUIRED)
 find_package(fmt 9 REQUIRED)
+find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(ZLIB REQUIRED)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Copies the dependencies that GPU machines without a package registry lack (Google Highway, zstd, liblzma) from this
-# Debian machine into .carry/, where the cuda preset looks for them. Debian ships Highway only as a shared library, so
-# that is copied; of the others the static library is copied.
+# Copies the dependencies that GPU machines without a package registry lack (Google Highway, zstd, liblzma, libjpeg) from
+# this Debian machine into .carry/, where the cuda preset looks for them. Debian ships Highway only as a shared library,
+# and its static libjpeg cannot become part of one: of these two the shared library is copied, of the others the static.
 #   scripts/carry_deps.sh [--gloo CLONE REVISION LIBTORCH]
 # --gloo adds Gloo's headers, for several ranks on CPUs: from a clone of github.com/pytorch/gloo, of the revision that
 # LIBTORCH (2.11.0) has in third_party/gloo (3135b0b41b67dde590eef0938a0bf3d6238df5f7).
@@ -14,16 +14,22 @@ if [ $# -gt 0 ] && { [ "$1" != --gloo ] || [ $# -ne 4 ]; }; then
 fi
 lib=/usr/lib/$(uname -m)-linux-gnu
 for needed in /usr/include/hwy/highway.h /usr/include/zstd.h /usr/include/lzma.h "$lib/libhwy.so.1" \
-    "$lib/libzstd.a" "$lib/liblzma.a"; do
-  [ -e "$needed" ] || { echo "error: $needed is missing: apt-get install libhwy-dev libzstd-dev liblzma-dev" >&2; exit 1; }
+    "$lib/libzstd.a" "$lib/liblzma.a" /usr/include/jpeglib.h "$lib/libjpeg.so.62"; do
+  [ -e "$needed" ] || {
+    echo "error: $needed is missing: apt-get install libhwy-dev libzstd-dev liblzma-dev libjpeg-dev" >&2
+    exit 1
+  }
 done
 rm -rf .carry
 mkdir -p .carry/include .carry/lib
 cp -r /usr/include/hwy /usr/include/lzma .carry/include/
 cp /usr/include/zstd.h /usr/include/lzma.h .carry/include/
+cp /usr/include/{jpeglib,jmorecfg,jerror}.h "/usr/include/$(uname -m)-linux-gnu/jconfig.h" .carry/include/
 cp -L "$lib/libzstd.a" "$lib/liblzma.a" .carry/lib/
-cp -L "$lib/libhwy.so.1" .carry/lib/libhwy.so.1
-cp -L "$lib/libhwy.so.1" .carry/lib/libhwy.so
+for shared in libhwy.so.1 libjpeg.so.62; do
+  cp -L "$lib/$shared" ".carry/lib/$shared"
+  cp -L "$lib/$shared" ".carry/lib/${shared%.so.*}.so"
+done
 if [ $# -gt 0 ]; then
   clone=$2 revision=$3 libtorch=$4
   git -C "$clone" archive "$revision" gloo | tar -x -C .carry/include --wildcards '*.h' '*.h.in'

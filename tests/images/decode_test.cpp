@@ -134,6 +134,45 @@ TEST(DecodeJpeg, ReducesAsFarAsTheSizeAllows) {
   EXPECT_THROW_WITH(part({0, 0, 401, 500}, {5, 5}), Error, "a.jpg: a part of 401 x 500");
 }
 
+// The pixels of a box with whole numbers.
+Image pixels_of(const ImagePart& part) {
+  const auto top = static_cast<int64_t>(part.box.top), left = static_cast<int64_t>(part.box.left);
+  Image out(static_cast<int64_t>(part.box.height), static_cast<int64_t>(part.box.width));
+  for (int64_t y = 0; y < out.height; ++y)
+    for (int64_t x = 0; x < out.width; ++x)
+      std::copy_n(part.image.pixel(top + y, left + x), 3, out.pixel(y, x));
+  return out;
+}
+
+TEST(DecodeJpeg, DecodesTheSamePixelsOfAPart) {
+  Image noisy = gradient(123, 211);
+  for (std::size_t i = 0; i < noisy.rgb.size(); i += 5) noisy.rgb[i] ^= 0x55;
+  const std::string bytes = encode_jpeg(noisy, 80);
+  for (const int64_t reduction : {1, 2, 4, 8}) {
+    const auto part_of = [&](const ImageBox& box) {
+      const ImageSize size{static_cast<int64_t>(box.height) / reduction,
+                           static_cast<int64_t>(box.width) / reduction};
+      return decode_part(encoded(bytes), "a.jpg", [&](const ImageSize&) {
+        return WantedPart{box, size};
+      });
+    };
+    const Image full = part_of({0, 0, 123, 211}).image;
+    for (const ImageBox& box :
+         {ImageBox{0, 0, 120, 208}, ImageBox{8, 8, 112, 200}, ImageBox{16, 32, 16, 16},
+          ImageBox{48, 96, 8, 8}, ImageBox{112, 200, 8, 8}, ImageBox{0, 200, 120, 8},
+          ImageBox{96, 0, 24, 208}, ImageBox{32, 48, 64, 96}, ImageBox{104, 8, 16, 80}}) {
+      const ImagePart part = part_of(box);
+      ImageBox in_full = box;
+      for (double* edge : {&in_full.top, &in_full.left, &in_full.height, &in_full.width})
+        *edge /= static_cast<double>(reduction);
+      ASSERT_EQ(part.box.height, in_full.height);
+      EXPECT_EQ(pixels_of(part).rgb, pixels_of({full, in_full}).rgb)
+          << "1/" << reduction << ": " << box.top << ", " << box.left << ", " << box.height << " x "
+          << box.width;
+    }
+  }
+}
+
 TEST(DecodeJpeg, RefusesEveryTruncation) {
   for (const bool progressive : {false, true}) {
     const std::string bytes = progressive
@@ -233,6 +272,16 @@ TEST(DecodePng, RefusesDamage) {
   const std::string big =
       png_bytes({PNG_COLOR_TYPE_GRAY, 1}, 20000, 20000, std::string(2500, '\0'));
   EXPECT_THROW_WITH(decode_image(encoded(big), "big.png"), Error, "at most 100000000 pixels");
+}
+
+TEST(DecodePng, ReturnsTheWholePictureForAPart) {
+  const Image image = gradient(31, 17);
+  const ImageBox box{3, 5, 20, 11};
+  const ImagePart part = decode_part(encoded(encode_png(image)), "a.png", [&](const ImageSize&) {
+    return WantedPart{box, {2, 2}};
+  });
+  EXPECT_EQ(part.box, box);
+  EXPECT_EQ(part.image.rgb, image.rgb);
 }
 
 TEST(Decode, RefusesOtherFormats) {

@@ -97,30 +97,59 @@ class JpegReader {
 
   ImageSize size() const { return {decoder_.image_height, decoder_.image_width}; }
 
-  Image read(int reduction) {
+  ImagePart read(const WantedPart& wanted) {
+    const int reduction = reduction_of(wanted);
     decoder_.scale_num = 1;
     decoder_.scale_denom = static_cast<unsigned>(reduction);
     const bool four_channels =
         decoder_.jpeg_color_space == JCS_CMYK || decoder_.jpeg_color_space == JCS_YCCK;
     decoder_.out_color_space = four_channels ? JCS_CMYK : JCS_RGB;
     guarded([&] { jpeg_start_decompress(&decoder_); });
-    Image image(decoder_.output_height, decoder_.output_width);
-    if (four_channels)
-      read_cmyk(image);
-    else
-      guarded([&] {
-        while (decoder_.output_scanline < decoder_.output_height) {
-          JSAMPROW row = image.pixel(decoder_.output_scanline, 0);
-          jpeg_read_scanlines(&decoder_, &row, 1);
-        }
-      });
-    guarded([&] { jpeg_finish_decompress(&decoder_); });
-    return image;
+    const double scale = 1.0 / reduction;
+    const ImageBox box{wanted.box.top * scale, wanted.box.left * scale, wanted.box.height * scale,
+                       wanted.box.width * scale};
+    return four_channels ? ImagePart{read_cmyk(), box} : read_box(box);
   }
 
  private:
+  // Rows and columns that are left out cost only the decoding of their Huffman codes. Those after
+  // the box are read too, because damage there counts, whatever the box.
+  ImagePart read_box(const ImageBox& box) {
+    // Chroma of a lower resolution is interpolated between neighbours, which the pixels at the
+    // edge of what is decoded lack.
+    constexpr double kMargin = 2;
+    const auto low = [](double edge) {
+      return static_cast<JDIMENSION>(std::max(0.0, std::floor(edge - kMargin)));
+    };
+    const auto high = [](double edge, JDIMENSION size) {
+      return static_cast<JDIMENSION>(std::min<double>(size, std::ceil(edge + kMargin)));
+    };
+    const JDIMENSION top = low(box.top), rows = decoder_.output_height;
+    const JDIMENSION bottom = high(box.top + box.height, rows);
+    JDIMENSION left = low(box.left);
+    JDIMENSION width = high(box.left + box.width, decoder_.output_width) - left;
+    guarded([&] {
+      // Aligns both to blocks of the picture.
+      if (width < decoder_.output_width) jpeg_crop_scanline(&decoder_, &left, &width);
+    });
+    ImagePart part{Image(bottom - top, width), box};
+    part.box.top -= top;
+    part.box.left -= left;
+    guarded([&] {
+      if (top > 0) jpeg_skip_scanlines(&decoder_, top);
+      while (decoder_.output_scanline < bottom) {
+        JSAMPROW row = part.image.pixel(decoder_.output_scanline - top, 0);
+        jpeg_read_scanlines(&decoder_, &row, 1);
+      }
+      if (bottom < rows) jpeg_skip_scanlines(&decoder_, rows - bottom);
+      jpeg_finish_decompress(&decoder_);
+    });
+    return part;
+  }
+
   // Adobe's programs store the complement of the inks, and mark the file as theirs.
-  void read_cmyk(Image& image) {
+  Image read_cmyk() {
+    Image image(decoder_.output_height, decoder_.output_width);
     std::vector<uint8_t> inks(static_cast<std::size_t>(image.width) * 4);
     const int flip = decoder_.saw_Adobe_marker != FALSE ? 0 : 255;
     for (int64_t y = 0; y < image.height; ++y) {
@@ -131,6 +160,8 @@ class JpegReader {
         for (int channel = 0; channel < 3; ++channel)
           *pixel++ = static_cast<uint8_t>(((ink[channel] ^ flip) * (ink[3] ^ flip) + 127) / 255);
     }
+    guarded([&] { jpeg_finish_decompress(&decoder_); });
+    return image;
   }
 
   template <class Step>
@@ -152,12 +183,7 @@ ImageSize jpeg_size(EncodedImage bytes, const std::string& path) {
 
 ImagePart decode_jpeg(EncodedImage bytes, const std::string& path, const ChoosePart& choose) {
   JpegReader reader(bytes, path);
-  const WantedPart wanted = choose(reader.size());
-  const int reduction = reduction_of(wanted);
-  ImagePart part{reader.read(reduction), wanted.box};
-  for (double* value : {&part.box.top, &part.box.left, &part.box.height, &part.box.width})
-    *value /= reduction;
-  return part;
+  return reader.read(choose(reader.size()));
 }
 
 std::string encode_jpeg(const Image& image, int quality) {

@@ -9,6 +9,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
+#include "base/read_file.h"
 #include "hydramix/error.h"
 #include "images/jpeg.h"
 #include "images/png.h"
@@ -282,6 +283,26 @@ TEST(DecodePng, ReturnsTheWholePictureForAPart) {
   });
   EXPECT_EQ(part.box, box);
   EXPECT_EQ(part.image.rgb, image.rgb);
+}
+
+// Small pictures of every kind. One of them lacks all scans but the first, which libjpeg accepts
+// and by default smooths.
+TEST(Decode, ReadsTheFuzzersCorpus) {
+  const auto folder = std::filesystem::path(HYDRAMIX_SOURCE_DIR) / "fuzz/corpus/images";
+  int64_t pictures = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("jpeg_") && !name.starts_with("png_")) continue;
+    ++pictures;
+    const std::string bytes = read_file(entry.path());
+    const Image whole = decode_image(encoded(bytes), name);
+    const ImageBox box{2, 3, 4, 5};
+    const ImagePart part = decode_part(encoded(bytes), name, [&](const ImageSize&) {
+      return WantedPart{box, {4, 5}};
+    });
+    EXPECT_EQ(pixels_of(part).rgb, pixels_of({whole, box}).rgb) << name;
+  }
+  EXPECT_GE(pictures, 10);
 }
 
 TEST(Decode, RefusesOtherFormats) {

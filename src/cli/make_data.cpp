@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hydramix make-data: documents and tasks of the built-in language, in the file formats of real
-// data.
+// hydramix make-data: documents and tasks of the built-in language, and drawn images, in the file
+// formats of real data.
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "data/gzip_file.h"
 #include "hydramix/error.h"
+#include "images/drawn_files.h"
 #include "language/example_files.h"
 #include "language/glue.h"
 #include "language/language.h"
@@ -28,20 +29,26 @@ struct MakeDataOptions {
   LanguageOptions language;
   int64_t shards = 4;
   GlueSizes glue;
+  int64_t side = 32;
+  std::string format = "png";
   bool overwrite = false;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("action", self.action, Positional{}, Required{}, Choices{"text", "c4", "glue", "examples"},
-      "which files to make");
+    v("action", self.action, Positional{}, Required{},
+      Choices{"text", "c4", "glue", "examples", "images"}, "which files to make");
     v("out", self.out, "folder to write to; by default data/ and the action");
     v("documents", self.documents, Range{1, 1LL << 32}, "text, c4: documents for training");
-    v("validation", self.validation, Range{1, 1LL << 32}, "text, c4: documents for validation");
+    v("validation", self.validation, Range{1, 1LL << 32},
+      "text, c4: documents for validation; images: images for validation");
     v("shards", self.shards, Range{1, 99999}, "c4: files that the training documents fill");
     v("train", self.glue.train, Range{1, 1LL << 24},
-      "glue, examples: rows for training, of each task or file");
+      "glue, examples: rows for training, of each task or file; images: images for training");
     v("dev", self.glue.dev, Range{1, 1LL << 24}, "glue: rows for development, of each set");
     v("test", self.glue.test, Range{1, 1LL << 24}, "glue: rows without labels, of each set");
+    v("side", self.side, Range{16, 4096}, "images: height and width");
+    v("format", self.format, Choices{"png", "jpeg", "cifar10"},
+      "images: a folder per class with files of this kind, or CIFAR-10's binary files");
     v("overwrite", self.overwrite, "replace files of the same names");
     LanguageOptions::fields(self.language, v);
   }
@@ -173,12 +180,60 @@ Targets example_targets(const MakeDataOptions& o) {
   return targets;
 }
 
+DrawnOptions drawn_options(const MakeDataOptions& o) {
+  DrawnOptions drawn{o.glue.train, o.validation, o.side, o.language.seed};
+  validate(drawn);
+  return drawn;
+}
+
+Targets cifar10_targets(const MakeDataOptions& o) {
+  constexpr int64_t kInFile = 10000;
+  const DrawnOptions drawn = drawn_options(o);
+  HYDRAMIX_CHECK_USAGE(o.side == 32, "make-data: CIFAR-10's format holds images of 32 x 32; got ",
+                       "--side ", o.side, ". Leave it out, or choose --format png.");
+  Targets targets;
+  const auto add = [&](const std::string& name, ImageSplit split, int64_t first, int64_t count) {
+    targets.push_back({name, [=](const fs::path& p) {
+                         write_file(p, drawn_cifar10(drawn, split, first, count));
+                         return concat(count, " images");
+                       }});
+  };
+  for (int64_t first = 0; first < drawn.train; first += kInFile)
+    add(formatted("data_batch_%lld.bin", first / kInFile + 1), ImageSplit::kTrain, first,
+        std::min(kInFile, drawn.train - first));
+  add("test_batch.bin", ImageSplit::kValidation, 0, drawn.validation);
+  targets.push_back({"batches.meta.txt", [](const fs::path& p) {
+                       std::string names;
+                       for (const auto& name : drawn_classes()) names += name + "\n";
+                       write_file(p, names);
+                       return concat(drawn_classes().size(), " classes");
+                     }});
+  return targets;
+}
+
+int make_image_folders(const MakeDataOptions& o) {
+  const fs::path out = o.out.empty() ? "data/images" : o.out;
+  const DrawnOptions drawn = drawn_options(o);
+  const int64_t total = drawn.train + drawn.validation;
+  Progress progress("images", total, "images");
+  const int64_t written = write_drawn_folders({out, drawn, o.format, o.overwrite},
+                                              [&](int64_t done) { progress.advance_to(done); });
+  std::printf("wrote %s: %lld images in %zu classes", out.c_str(), static_cast<long long>(total),
+              drawn_classes().size());
+  if (written < total)
+    std::printf(", %lld of them by an earlier run", static_cast<long long>(total - written));
+  std::printf("\n");
+  return 0;
+}
+
 int make_data(const MakeDataOptions& o) {
+  if (o.action == "images" && o.format != "cifar10") return make_image_folders(o);
   const Language language(o.language);
-  const Targets targets = o.action == "text"   ? text_targets(o, language)
-                          : o.action == "c4"   ? c4_targets(o, language)
-                          : o.action == "glue" ? glue_targets(o)
-                                               : example_targets(o);
+  const Targets targets = o.action == "text"     ? text_targets(o, language)
+                          : o.action == "c4"     ? c4_targets(o, language)
+                          : o.action == "glue"   ? glue_targets(o)
+                          : o.action == "images" ? cifar10_targets(o)
+                                                 : example_targets(o);
   const fs::path out = o.out.empty() ? fs::path("data") / o.action : fs::path(o.out);
   for (const auto& target : targets) {
     const fs::path path = out / target.path;
@@ -202,15 +257,19 @@ int make_data(const MakeDataOptions& o) {
 
 Command make_data_command() {
   return make_command<MakeDataOptions>(
-      "make-data", "write documents and tasks of the built-in language", make_data,
+      "make-data", "write documents and tasks of the built-in language, and drawn images",
+      make_data,
       "Examples:\n"
       "  hydramix make-data text --out language --documents 5000\n"
       "  hydramix make-data glue --out glue --train 20000\n"
       "  hydramix make-data examples --out data --train 2000\n"
+      "  hydramix make-data images --out shapes --train 10000 --validation 2000\n"
       "text: train.txt and valid.txt (one document per line, with an empty line between "
       "documents), valid.kinds.jsonl (what each word depends on) and vocab.txt. c4: the same "
       "documents laid out as C4. glue: eight tasks laid out as the official files. examples: a "
-      "file for each task of hydramix finetune. Equal options give equal files.");
+      "file for each task of hydramix finetune. images: ten classes of shapes and textures, in "
+      "train/ and val/ with a folder per class; a run that was interrupted continues. Equal "
+      "options give equal files.");
 }
 
 }  // namespace hydramix

@@ -12,6 +12,7 @@
 #include "base/read_file.h"
 #include "cli/commands.h"
 #include "hydramix/tokenizer.h"
+#include "images/drawn_images.h"
 #include "language/glue.h"
 #include "language/language_documents.h"
 #include "support/expect.h"
@@ -162,6 +163,55 @@ TEST(MakeData, FilesThatAreThereAreLeftAloneUnlessToldOtherwise) {
   EXPECT_NE(read_file(folder / "vocab.txt"), "mine\n");
 }
 
+TEST(MakeData, ImagesAreAFolderPerClass) {
+  const test::TemporaryFolder folder;
+  const std::string arguments = "images --train 20 --validation 10 --side 16 --seed 3";
+  const Result result = make_data(arguments, folder / "a");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(files_in(folder / "a").size(), 31u);
+  const DrawnOptions drawn{.train = 20, .validation = 10, .side = 16, .seed = 3};
+  for (const ImageSplit split : {ImageSplit::kTrain, ImageSplit::kValidation}) {
+    const auto read = open_images(folder / "a", split);
+    const auto expected = drawn_images(drawn, split);
+    ASSERT_EQ(read->size(), expected->size());
+    for (int64_t i = 0; i < read->size(); ++i) {
+      const fs::path path = read->name(i);
+      const int64_t number = std::stoll(path.stem().string());
+      EXPECT_EQ(read->load(i).rgb, expected->load(number).rgb);
+      EXPECT_EQ(path.parent_path().filename(),
+                expected->classes()[static_cast<std::size_t>(expected->label(number))]);
+    }
+  }
+  // An interrupted run continues; other options are refused.
+  fs::remove(folder / "a/val/disc/00000000.png");
+  const Result again = make_data(arguments, folder / "a");
+  EXPECT_NE(again.out.find("30 images in 10 classes, 29 of them by an earlier run"),
+            std::string::npos)
+      << again.out;
+  EXPECT_EQ(files_in(folder / "a").size(), 31u);
+  const Result other = make_data("images --train 20 --validation 10 --side 17", folder / "a");
+  EXPECT_EQ(other.status, 1);
+  EXPECT_NE(other.err.find("exists already, and not with these options"), std::string::npos);
+  EXPECT_EQ(make_data("images --train 10 --validation 10 --side 16 --overwrite --format jpeg",
+                      folder / "a")
+                .status,
+            0);
+  EXPECT_TRUE(fs::exists(folder / "a/val/disc/00000000.jpeg"));
+}
+
+TEST(MakeData, ImagesCanBeInCifarsFormat) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(make_data("images --format cifar10 --train 30 --validation 10", folder / "a").status,
+            0);
+  EXPECT_EQ(files_in(folder / "a"),
+            (std::set<std::string>{"batches.meta.txt", "data_batch_1.bin", "test_batch.bin"}));
+  const auto train = open_images(folder / "a", ImageSplit::kTrain);
+  ASSERT_EQ(train->size(), 30);
+  EXPECT_EQ(train->classes()[4], "cross");
+  EXPECT_EQ(train->label(17), 7);
+  EXPECT_EQ(train->load(17).rgb, draw_image({1, ImageSplit::kTrain, 17}, {32, 32}).rgb);
+}
+
 TEST(MakeData, WrongRequestsAreNamed) {
   const test::TemporaryFolder folder;
   const auto expect_refused = [&](const std::string& arguments, int status,
@@ -172,9 +222,11 @@ TEST(MakeData, WrongRequestsAreNamed) {
     EXPECT_TRUE(files_in(folder.path()).empty());
   };
   expect_refused("", 2, "ACTION");
-  expect_refused("glu", 2, "expected one of: text, c4, glue");
+  expect_refused("glu", 2, "expected one of: text, c4, glue, examples, images");
   expect_refused("text --documents 0", 2, "--documents");
   expect_refused("c4 --documents 2 --shards 3", 2, "Lower --shards or raise --documents");
+  expect_refused("images --format cifar10 --side 64", 2, "holds images of 32 x 32");
+  expect_refused("images --side 8", 2, "--side");
   expect_refused("text --shortest 60 --longest 70", 2, "Make longest at least 80");
 }
 

@@ -27,17 +27,18 @@ double cubic(double v1, double v2, double v3, double v4, double t) {
   return v2 + t * (p2 + t * (p3 + t * p4));
 }
 
-// The neighbours of a coordinate, clamped to the image, as offsets, and the fraction between the
-// middle ones.
+// The neighbours of a coordinate in [0, size), clamped to the image, as offsets, and the fraction
+// between the middle ones.
 struct Neighbours {
   int64_t offsets[4];
   double fraction;
 
   Neighbours(double at, int64_t size, int64_t step) {
-    const double base = std::floor(at - 0.5);
-    fraction = at - 0.5 - base;
+    const double place = at - 0.5;
+    const int64_t base = place < 0 ? -1 : static_cast<int64_t>(place);  // floor, without a call
+    fraction = place - static_cast<double>(base);
     for (int64_t k = 0; k < 4; ++k)
-      offsets[k] = std::clamp<int64_t>(static_cast<int64_t>(base) - 1 + k, 0, size - 1) * step;
+      offsets[k] = std::clamp<int64_t>(base - 1 + k, 0, size - 1) * step;
   }
 };
 

@@ -146,12 +146,14 @@ Image ImageTransform::denormalise(std::span<const float> pixels) const {
   return image;
 }
 
-void ImageTransform::erase_box(std::span<float> pixels, const ImageKey& key) const {
+std::optional<PixelBox> ImageTransform::erase_box(std::span<float> pixels,
+                                                  const ImageKey& key) const {
   check_room(pixels, values());
   Random random = draws_of_image(key, AugmentDraw::kErasing);
-  if (random.uniform() >= options_.erasing) return;
-  if (const auto box = erased_box(size(), size(), random))
-    erase(pixels, size(), size(), *box, random);
+  if (random.uniform() >= options_.erasing) return std::nullopt;
+  const auto box = erased_box(size(), size(), random);
+  if (box) erase(pixels, size(), size(), *box, random);
+  return box;
 }
 
 void ImageTransform::train(const Image& image, const ImageKey& key, std::span<float> out) const {

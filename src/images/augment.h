@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -92,7 +93,8 @@ class ImageTransform {
                 const ImageKey& key) const;                // and flipped
   Image operated(Image image, const ImageKey& key) const;  // RandAugment
   void normalise(const Image& image, std::span<float> out) const;
-  void erase_box(std::span<float> pixels, const ImageKey& key) const;
+  // Returns the box, if any was erased.
+  std::optional<PixelBox> erase_box(std::span<float> pixels, const ImageKey& key) const;
   Image denormalise(std::span<const float> pixels) const;  // cut off to bytes
   OperationStyle style(const ImageKey& key) const;
 

@@ -66,7 +66,7 @@ ByteTable equalizing_table(const ByteCounts& counts) {
 uint8_t blended(int degenerate, int value, float factor) {
   const float sum =
       static_cast<float>(degenerate) + factor * static_cast<float>(value - degenerate);
-  return static_cast<uint8_t>(std::clamp(sum, 0.0f, 255.0f));
+  return static_cast<uint8_t>(std::max(0.0f, std::min(sum, 255.0f)));
 }
 
 // ITU-R BT.601 luma in 16 bits of fraction.

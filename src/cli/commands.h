@@ -23,6 +23,7 @@ Command make_data_command();
 Command matrix_command();
 Command predict_command();
 Command pretrain_command();
+Command show_augmentations_command();
 Command tokenize_command();
 Command tokenizer_command();
 Command verify_command();

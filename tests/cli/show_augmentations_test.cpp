@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/read_file.h"
+#include "cli/augmentation_sheet.h"
+#include "hydramix/error.h"
+#include "images/drawn_images.h"
+#include "support/expect.h"
+#include "support/in_process.h"
+
+namespace hydramix {
+namespace {
+
+using test::run_here;
+
+AugmentOptions sheet_options() {
+  AugmentOptions options;
+  options.size = 32;
+  return options;
+}
+
+ContactSheet small_sheet(const AugmentOptions& options) {
+  DrawnOptions drawn;
+  drawn.side = 40;
+  return augmentation_sheet(*drawn_images(drawn, ImageSplit::kTrain), options, 3);
+}
+
+std::vector<std::string> titles(const ContactSheet& sheet) {
+  std::vector<std::string> list;
+  for (const auto& section : sheet.sections) list.push_back(section.title);
+  return list;
+}
+
+TEST(AugmentationSheet, ShowsEveryAugmentation) {
+  const auto sheet = small_sheet(sheet_options());
+  EXPECT_EQ(titles(sheet), (std::vector<std::string>{"RandAugment", "Crop and flip", "Training",
+                                                     "Mixup and CutMix", "Random erasing"}));
+  const auto& operations = sheet.sections[0].tiles;
+  ASSERT_EQ(operations.size(), 16u);
+  EXPECT_EQ(operations[0].name, "original");
+  for (const auto& tile : operations) {
+    EXPECT_EQ(tile.image.height, 32);
+    EXPECT_EQ(&tile == &operations[0], tile.image.rgb == operations[0].image.rgb) << tile.name;
+    if (tile.name != "invert") continue;
+    for (std::size_t i = 0; i < tile.image.rgb.size(); ++i)
+      ASSERT_EQ(tile.image.rgb[i] + operations[0].image.rgb[i], 255);
+  }
+}
+
+TEST(AugmentationSheet, LeavesOutAugmentationsThatAreOff) {
+  AugmentOptions options = sheet_options();
+  options.rand_augment.layers = 0;
+  options.mixup = options.cutmix = options.erasing = 0;
+  EXPECT_EQ(titles(small_sheet(options)), (std::vector<std::string>{"Crop and flip", "Training"}));
+}
+
+// Tiles of 32 pixels are magnified five times: the corner of the first lies right below its title.
+TEST(AugmentationSheet, DrawsTheTiles) {
+  ContactSheet sheet;
+  Image image(32, 32);
+  std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{200});
+  std::fill_n(image.pixel(31, 31), 3, uint8_t{10});
+  sheet.sections.push_back({"Title", "note", {{image, "name", "note"}}});
+  const Canvas page = draw_sheet(sheet);
+  int64_t light = 0, dark = 0;
+  for (int64_t y = 0; y < page.height(); ++y)
+    for (int64_t x = 0; x < page.width(); ++x) {
+      light += page.at(x, y) == Rgb{200, 200, 200};
+      dark += page.at(x, y) == Rgb{10, 10, 10};
+    }
+  EXPECT_EQ(light, (32 * 32 - 1) * 25);
+  EXPECT_EQ(dark, 25);
+  EXPECT_THROW_WITH(draw_sheet({}), Error, "no picture to show");
+}
+
+TEST(ShowAugmentations, WritesThePictureThatTheSeedDetermines) {
+  const test::TemporaryFolder folder;
+  const auto shown = [&](const std::string& name, const std::string& arguments) {
+    const auto path = (folder / name).string();
+    const auto result =
+        run_here("show-augmentations --out " + path + " --augment.size 32 " + arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_NE(result.out.find("wrote " + path), std::string::npos);
+    return read_file(path);
+  };
+  const auto first = shown("a.png", "--seed 1");
+  EXPECT_EQ(first.substr(1, 3), "PNG");
+  EXPECT_EQ(first, shown("b.png", "--seed 1"));
+  EXPECT_NE(first, shown("c.png", "--seed 2"));
+}
+
+TEST(ShowAugmentations, RefusesWrongRequests) {
+  const auto refused = [](const std::string& arguments, int code, const std::string& text) {
+    const auto result = run_here("show-augmentations " + arguments);
+    EXPECT_EQ(result.code, code) << arguments;
+    EXPECT_NE(result.err.find(text), std::string::npos) << result.err;
+  };
+  refused("--out sheet.jpg", 2, "ends in .png");
+  refused("--augment.crop padded --augment.scale 0.5,1", 2, "belong to crop: resized");
+  refused("--augment.mixup -1", 2, "mixup");
+  refused("--out /no/such/folder/sheet.png", 1, "/no/such/folder");
+  const test::TemporaryFolder folder;
+  refused("--data " + folder.path().string() + " --out " + (folder / "a.png").string(), 1,
+          folder.path().string());
+}
+
+}  // namespace
+}  // namespace hydramix

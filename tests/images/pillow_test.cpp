@@ -2,6 +2,7 @@
 // Resizing and all operations against bytes that Pillow computed (tools/golden/pillow.py).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -113,6 +114,17 @@ TEST(Pillow, ResizingIsTheSameOnEveryInstructionSet) {
         expect_equals_pillow(name, apply(image));
   }
   kernels::use_instruction_set("");
+}
+
+// Pillow's step is the number of pixels, without those of the brightest value, over 255: here
+// 800 / 255 = 3 of 1600. The values become (3 / 2) / 3 = 0 and (1 + 800) / 3, limited to 255.
+TEST(Pillow, EqualizeLeavesTheBrightestValueOutOfItsStep) {
+  Image image(40, 40);
+  std::fill_n(image.rgb.begin(), 2400, uint8_t{10});
+  std::fill_n(image.rgb.begin() + 2400, 2400, uint8_t{200});
+  const Image out = equalize(image);
+  EXPECT_EQ(std::count(out.rgb.begin(), out.rgb.end(), uint8_t{0}), 2400);
+  EXPECT_EQ(std::count(out.rgb.begin(), out.rgb.end(), uint8_t{255}), 2400);
 }
 
 // Pillow leaves such an image as it is: there is nothing to stretch.

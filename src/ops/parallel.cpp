@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "kernels/cpu/flush_denormals.h"
 #include "kernels/cpu/isa.h"
 
 // The thread sanitizer does not see how OpenMP synchronizes its threads with the caller, so these
@@ -23,12 +24,16 @@ namespace hydramix {
 
 void parallel(int64_t count, const std::function<void(int64_t)>& task) {
   kernels::use_instruction_set_of_environment();
-  if (count == 1) return task(0);
+  if (count == 1) {
+    const kernels::FlushDenormals flush;
+    return task(0);
+  }
   std::atomic<int64_t> next{0};
   char begin = 0, end = 0;
   __tsan_release(&begin);
   at::parallel_for(0, std::min<int64_t>(count, at::get_num_threads()), 1, [&](int64_t, int64_t) {
     __tsan_acquire(&begin);
+    const kernels::FlushDenormals flush;
     for (int64_t i = next++; i < count; i = next++) task(i);
     __tsan_release(&end);
   });

@@ -3,10 +3,7 @@
 // position embeddings and no MLP layers.
 //
 //   e      = dropout( LayerNorm_1e-12( word[id] + type[type_id] + position[index in sequence] ) )
-//   x      = LayerNorm_1e-5( x + block(x) )                       per layer, norm: post
-//   x      = x + block( LayerNorm_1e-5(x) )                       per layer, norm: pre
-//            and the same again with the MLP; pre has one more LayerNorm after the last layer;
-//            output_dropout drops channels of what block and MLP add, as BERT does
+//   x      = layers(e)                                            see layer_stack.h
 //   pooled = tanh( dense(row) )                                   for one row per sequence
 //
 // Training needs no padding: encode() takes the tokens of all sequences end to end, ids (1, n) with
@@ -15,9 +12,7 @@
 
 #include <functional>
 
-#include "hydramix/block.h"
-#include "hydramix/dropout_key.h"
-#include "hydramix/mlp.h"
+#include "hydramix/layer_stack.h"
 
 namespace hydramix {
 
@@ -87,22 +82,6 @@ class BertEncoderImpl : public torch::nn::Module {
   const BertOptions& options() const { return options_; }
 
  private:
-  struct Layer {
-    bool pre_norm;
-    double output_dropout;
-    Block mixer;
-    torch::nn::LayerNorm norm;
-    Mlp mlp{nullptr};  // null without an MLP
-    torch::nn::LayerNorm mlp_norm{nullptr};
-
-    torch::Tensor forward(const torch::Tensor& x, const Layout& layout,
-                          const DropoutKey& dropout) const;
-    // y, the output of the block (half 0) or of the MLP (half 1), with dropout in training.
-    torch::Tensor dropped(const torch::Tensor& y, int64_t half, const Layout& layout,
-                          const DropoutKey& key) const;
-    std::vector<torch::Tensor> parameters() const;
-  };
-
   torch::Tensor embed(const torch::Tensor& ids, const torch::Tensor& type_ids, const Layout& layout,
                       const DropoutKey& dropout) const;
 
@@ -110,9 +89,9 @@ class BertEncoderImpl : public torch::nn::Module {
   torch::ScalarType precision_ = torch::kFloat32;
   TiedEmbedding word_embeddings{nullptr};
   torch::nn::Embedding token_type_embeddings{nullptr}, position_embeddings{nullptr};
-  torch::nn::LayerNorm embedding_norm{nullptr}, final_norm{nullptr};
+  torch::nn::LayerNorm embedding_norm{nullptr};
+  LayerStack encoder{nullptr};
   torch::nn::Linear pooler{nullptr};
-  std::vector<Layer> layers_;
 };
 TORCH_MODULE(BertEncoder);
 

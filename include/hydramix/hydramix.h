@@ -12,6 +12,7 @@
 #include "hydramix/finite_check.h"
 #include "hydramix/graphed_encoder.h"
 #include "hydramix/large_pages.h"
+#include "hydramix/layer_stack.h"
 #include "hydramix/layout.h"
 #include "hydramix/mixer.h"
 #include "hydramix/mlp.h"

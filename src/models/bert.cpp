@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "hydramix/error.h"
-#include "models/bert_parts.h"
+#include "models/encoder_parts.h"
 #include "ops/described.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/projection.h"
@@ -20,7 +20,7 @@ BertForMaskedLMImpl::BertForMaskedLMImpl(const BertOptions& options) {
   transform_norm = head->register_module("LayerNorm", make_norm(d_model, 1e-12));
   decoder_bias =
       scope(*predictions, "decoder")->register_parameter("bias", torch::zeros({options.vocab}));
-  initialize_as_bert(*this, options);
+  initialize_as_bert(*this, {options.initial_deviation, options.initial_distribution});
 }
 
 torch::Tensor BertForMaskedLMImpl::transformed(const torch::Tensor& hidden) const {

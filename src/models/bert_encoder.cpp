@@ -4,43 +4,22 @@
 #include <algorithm>
 
 #include "hydramix/error.h"
-#include "models/bert_parts.h"
+#include "models/encoder_parts.h"
 #include "ops/described.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
-#include "ops/norm.h"
 #include "ops/projection.h"
-#include "ops/recompute.h"
 
 namespace hydramix {
 namespace {
 
-// LayerNorm(x + y)
-torch::Tensor added(const torch::nn::LayerNorm& norm, const torch::Tensor& x,
-                    const torch::Tensor& y) {
-  return add_layer_norm(x, y, norm->weight, norm->bias, norm->options.eps());
-}
-
-// (n, C), a row per token -> (B, L, C), zero at padding.
-torch::Tensor in_places(const torch::Tensor& tokens, const Layout& layout, at::IntArrayRef shape) {
-  return layout.is_full() ? tokens.view(shape) : layout.from_tokens(tokens.unsqueeze(0));
-}
-
-// The numbers that determine what a token of x (B, L, C) loses by dropout.
-TokenNumbers token_numbers(const torch::Tensor& x, const Layout& layout, const DropoutKey& key,
-                           double share) {
-  const auto sequences = layout.sequences(x.size(0), x.size(1));
-  check_key("bert", key, sequences.count(), share);
-  return {key.seed,
-          key.sequences.to(x.device()).index_select(0, sequences.index_of_tokens(x.device())),
-          sequences.place_of_tokens(x.device())};
-}
-
-// x (B, L, C) without the channels that `keep` (n, C) does not keep, the others scaled. The scale
-// is not part of the mask, because bfloat16 would round it.
-torch::Tensor without(const torch::Tensor& x, const torch::Tensor& keep, const Layout& layout,
-                      double share) {
-  return x * in_places(keep.to(x.scalar_type()), layout, x.sizes()) * (1 / (1 - share));
+LayerStackOptions layers_of(const BertOptions& options) {
+  return {.layers = options.layers,
+          .pre_norm = options.norm == "pre",
+          .output_dropout = options.output_dropout,
+          .recompute = options.recompute,
+          .mlp = options.mlp,
+          .block = options.block};
 }
 
 void check_table(const char* name, const torch::Tensor& ids, int64_t bound) {
@@ -50,39 +29,6 @@ void check_table(const char* name, const torch::Tensor& ids, int64_t bound) {
 }
 
 }  // namespace
-
-torch::Tensor BertEncoderImpl::Layer::forward(const torch::Tensor& x, const Layout& layout,
-                                              const DropoutKey& dropout) const {
-  if (pre_norm) {
-    const auto mixed =
-        x + dropped(mixer->forward(normalized(norm, x), layout, dropout), 0, layout, dropout);
-    if (mlp.is_empty()) return mixed;
-    return mixed + dropped(mlp->forward(normalized(mlp_norm, mixed)), 1, layout, dropout);
-  }
-  const auto mixed =
-      added(norm, x, dropped(mixer->forward(x, layout, dropout), 0, layout, dropout));
-  if (mlp.is_empty()) return mixed;
-  return added(mlp_norm, mixed, dropped(mlp->forward(mixed), 1, layout, dropout));
-}
-
-torch::Tensor BertEncoderImpl::Layer::dropped(const torch::Tensor& y, int64_t half,
-                                              const Layout& layout, const DropoutKey& key) const {
-  if (output_dropout == 0 || !mixer->is_training()) return y;
-  const auto tokens = token_numbers(y, layout, key, output_dropout);
-  const auto keep = keep_output(tokens, 2 * key.layer + half, y.size(2), output_dropout);
-  return without(y, keep, layout, output_dropout);
-}
-
-std::vector<torch::Tensor> BertEncoderImpl::Layer::parameters() const {
-  auto all = mixer->parameters();
-  const auto append = [&](const std::vector<torch::Tensor>& some) {
-    all.insert(all.end(), some.begin(), some.end());
-  };
-  append(norm->parameters());
-  if (!mlp.is_empty()) append(mlp->parameters());
-  if (!mlp_norm.is_empty()) append(mlp_norm->parameters());
-  return all;
-}
 
 BertEncoderImpl::BertEncoderImpl(const BertOptions& options) : options_(options) {
   validate(options);
@@ -97,22 +43,7 @@ BertEncoderImpl::BertEncoderImpl(const BertOptions& options) : options_(options)
         "position_embeddings", torch::nn::Embedding(options.positions, d_model));
   embedding_norm = embeddings->register_module("LayerNorm", make_norm(d_model, 1e-12));
 
-  auto encoder = scope(*this, "encoder");
-  auto stack = scope(*encoder, "layer");
-  for (int64_t i = 0; i < options.layers; ++i) {
-    auto whole = scope(*stack, std::to_string(i));
-    auto mixing = scope(*whole, "layer");
-    Layer layer{options.norm == "pre", options.output_dropout,
-                mixing->register_module("mixer", Block(options.block)),
-                mixing->register_module("norm", make_norm(d_model, 1e-5))};
-    if (options.mlp.kind != "none") {
-      layer.mlp = whole->register_module("mlp", Mlp(d_model, options.mlp));
-      layer.mlp_norm = whole->register_module("mlp_norm", make_norm(d_model, 1e-5));
-    }
-    layers_.push_back(layer);
-  }
-  if (options.norm == "pre")
-    final_norm = encoder->register_module("norm", make_norm(d_model, 1e-5));
+  encoder = register_module("encoder", LayerStack(layers_of(options)));
   if (options.pooler)
     pooler = scope(*this, "pooler")->register_module("dense", torch::nn::Linear(d_model, d_model));
 }
@@ -158,19 +89,7 @@ torch::Tensor BertEncoderImpl::encode(
   const auto type = x.scalar_type();
   x = x.to(product_type(x, precision_));
   if (observe) observe(x);
-  DropoutKey key = dropout;
-  key.layer = 0;
-  for (const auto& layer : layers_) {
-    // Captures the layer by value, which shares its weights, because the autograd graph may outlive
-    // the model.
-    const auto run = [layer, layout, key](const torch::Tensor& input) {
-      return layer.forward(input, layout, key);
-    };
-    x = options_.recompute ? recomputed(run, x, layer.parameters()) : run(x);
-    if (observe) observe(x);
-    ++key.layer;
-  }
-  return (final_norm.is_empty() ? x : normalized(final_norm, x)).to(type);
+  return encoder->forward(x, layout, dropout, observe).to(type);
 }
 
 void BertEncoderImpl::set_precision(torch::ScalarType precision) {

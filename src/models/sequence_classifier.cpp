@@ -6,7 +6,7 @@
 #include "hydramix/bert.h"
 #include "hydramix/error.h"
 #include "hydramix/weights.h"
-#include "models/bert_parts.h"
+#include "models/encoder_parts.h"
 #include "models/pooling.h"
 #include "ops/dropout.h"
 #include "ops/projection.h"
@@ -67,7 +67,7 @@ SequenceClassifierImpl::SequenceClassifierImpl(const BertOptions& encoder,
   if (options.outputs > 0)
     classifier =
         register_module("classifier", torch::nn::Linear(encoder.block.d_model, options.outputs));
-  initialize_as_bert(*this, encoder);
+  initialize_as_bert(*this, {encoder.initial_deviation, encoder.initial_distribution});
 }
 
 torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const Sequences& sequences,

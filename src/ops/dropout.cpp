@@ -29,7 +29,8 @@ Tensor absorbed(Tensor h, const Tensor& number) {
   return scrambled(h.bitwise_xor_(number.bitwise_right_shift(32).bitwise_and_(kLow32)));
 }
 
-// Hashes (n) of numbers (n) each. Embeddings, outputs and matrices have different starts.
+// Hashes (n) of numbers (n) each. Embeddings, outputs, matrices and branches have
+// different starts.
 Tensor hash_of(int64_t start, std::initializer_list<Tensor> numbers) {
   auto hash = torch::full_like(*numbers.begin(), start);
   for (const auto& number : numbers) hash = absorbed(hash, number);
@@ -75,6 +76,13 @@ Tensor keep_entries(const DropoutKey& matrices, int64_t heads, int64_t L, double
                                            torch::full_like(sequence, matrices.layer)});
   return kept_channels(with_each(with_each(matrix, heads), L), L, share)
       .view({sequence.size(0), heads, L, L});
+}
+
+Tensor keep_branches(const DropoutKey& key, int64_t output, double share) {
+  const auto& sequence = key.sequences;
+  const auto hash = hash_of(0x9b05688c, {torch::full_like(sequence, key.seed), sequence,
+                                         torch::full_like(sequence, output)});
+  return kept_channels(hash, 1, share).squeeze(1);
 }
 
 void check_key(const std::string& who, const DropoutKey& key, int64_t count, double share) {

@@ -26,6 +26,9 @@ torch::Tensor keep_output(const TokenNumbers& tokens, int64_t output, int64_t ch
 // (S, heads, L, L) bool: the same for the entries of a matrix per sequence of the key and head.
 torch::Tensor keep_entries(const DropoutKey& matrices, int64_t heads, int64_t L, double share);
 
+// (S) bool: true where a sequence of the key keeps the whole of one of those outputs.
+torch::Tensor keep_branches(const DropoutKey& key, int64_t output, double share);
+
 // Throws, naming `who`, unless the key has a number for each of `count` sequences; `share` is the
 // dropout probability.
 void check_key(const std::string& who, const DropoutKey& key, int64_t count, double share);

@@ -181,7 +181,7 @@ TEST(SequenceClassifier, TrainingModeReachesTheEncoder) {
   options.dropout = 0.3;
   SequenceClassifier model(options, ClassifierOptions{.dropout = 0});
   const Sequences sequences({4, 6});
-  EXPECT_THROW_WITH(sequences.packed(model), Error, "bert: dropout = 0.3 in training needs");
+  EXPECT_THROW_WITH(sequences.packed(model), Error, "encoder: dropout = 0.3 in training needs");
   const DropoutKey key{1, torch::tensor({5, 9}, torch::kInt64)};
   const auto dropped = sequences.packed(model, key);
   model->eval();

@@ -14,8 +14,8 @@ namespace hydramix {
 std::map<std::string, torch::Tensor> named_weights(const torch::nn::Module& model);
 
 // Whether weight decay applies to a parameter of this name: to matrices that multiply, not to
-// norms, biases, decay rates, steps, diagonals, initial states, or embeddings of positions and
-// types.
+// norms, biases, decay rates, steps, diagonals, initial states, or embeddings of positions, types
+// and the class token.
 bool decays(const std::string& name, const torch::Tensor& parameter);
 
 struct LoadOptions {

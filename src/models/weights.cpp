@@ -57,7 +57,7 @@ bool decays(const std::string& name, const torch::Tensor& parameter) {
   return parameter.dim() >= 2 && !name.ends_with("bias") && !name.ends_with("init_states") &&
          !name.ends_with("A_log") && !name.ends_with(".theta") &&
          name.find("position_embeddings") == std::string::npos &&
-         name.find("token_type_embeddings") == std::string::npos;
+         name.find("token_type_embeddings") == std::string::npos && !name.ends_with("cls_token");
 }
 
 torch::Tensor from_reference_toeplitz_weights(const torch::Tensor& theirs) {

@@ -9,9 +9,10 @@
 // fingerprint.
 //
 // Each file is written atomically. The weights have checksums (safetensors.h), which are checked
-// when they are loaded. The copy of the config and the fingerprint detect damage, and files that do
-// not belong together, as after a crash between two of them. Configs are compared by meaning, not
-// by bytes, so that other programs may write them again.
+// when they are loaded. A model of images has "image_model", all of ImageModelOptions, in place of
+// "model", and "images": all of ImageTask. The copy of the config and the fingerprint detect
+// damage, and files that do not belong together, as after a crash between two of them. Configs are
+// compared by meaning, not by bytes, so that other programs may write them again.
 #pragma once
 
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "hydramix/bert.h"
+#include "hydramix/image_model.h"
 #include "hydramix/sequence_classifier.h"
 #include "hydramix/tokenizer.h"
 
@@ -66,5 +68,34 @@ Tokenizer load_model_tokenizer(const std::filesystem::path& folder);
 
 // Whether the folder's config.json is a classifier's; false where there is none.
 bool is_classifier(const std::filesystem::path& folder);
+
+// The classes of an image model, and how an image of any size becomes its input: the shorter side
+// is resized to model.size / crop_fraction, the centre is cut out, and bytes / 255 are normalised.
+struct ImageTask {
+  std::vector<std::string> classes;  // in the order of the outputs
+  double crop_fraction = 0.875;
+  std::string interpolation = "bicubic";
+  std::vector<double> means = {0.485, 0.456, 0.406}, deviations = {0.229, 0.224, 0.225};
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("classes", self.classes, "names of the classes");
+    v("crop_fraction", self.crop_fraction, Range{0.01, 1.0},
+      "size of the crop over the shorter side of the resized image");
+    v("interpolation", self.interpolation, Choices{"bilinear", "bicubic", "random"},
+      "of resizing; random: bicubic");
+    v("means", self.means, "subtracted from red, green and blue in 0..1");
+    v("deviations", self.deviations, "by which red, green and blue are divided then");
+  }
+};
+
+struct ImageModelFolder : ImageTask {
+  ImageModel model{nullptr};
+};
+
+// As save_model() and load_model(). Needs a name for each class.
+void save_image_model(const std::filesystem::path& folder, const ImageModel& model,
+                      const ImageTask& task);
+ImageModelFolder load_image_model(const std::filesystem::path& folder);
 
 }  // namespace hydramix

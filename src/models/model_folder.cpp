@@ -7,12 +7,10 @@
 #include <optional>
 
 #include "base/add_missing.h"
-#include "base/atomic_file.h"
 #include "base/json_reader.h"
 #include "base/quotes.h"
 #include "hydramix/error.h"
-#include "hydramix/tensor_file.h"
-#include "hydramix/weights.h"
+#include "models/folder_files.h"
 #include "models/model_config.h"
 #include "models/size_check.h"
 
@@ -20,20 +18,6 @@ namespace hydramix {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kModelFormat = "hydramix-model";
-constexpr int64_t kVersion = 1;
-
-std::filesystem::path config_path(const std::filesystem::path& folder) {
-  return folder / "config.json";
-}
-std::filesystem::path weights_path(const std::filesystem::path& folder) {
-  return folder / "model.safetensors";
-}
-
-std::filesystem::path tokenizer_path(const std::filesystem::path& folder) {
-  return folder / "tokenizer.json";
-}
 
 // The part of a classifier's config that is not encoder options.
 struct ClassifierSection {
@@ -68,19 +52,9 @@ void add_later_classifier_keys(Json& section) {
 }
 
 Json base_config(const BertOptions& options) {
-  return {{"format", kModelFormat}, {"version", kVersion}, {"model", to_json(options)}};
-}
-
-// Throws if the config lacks an option. Defaults may change, so a config must be complete.
-void check_complete(const Json& expected, const Json& given, const std::string& at,
-                    const std::filesystem::path& path) {
-  for (const auto& [key, value] : expected.items()) {
-    const std::string name = at + "." + key;
-    HYDRAMIX_CHECK(given.is_object() && given.contains(key), path.string(), ": the key '", name,
-                   "' is missing. Copy the file again from where the model was saved, or add the "
-                   "value that the model was trained with.");
-    if (value.is_object()) check_complete(value, given[key], name, path);
-  }
+  auto config = config_head();
+  config["model"] = to_json(options);
+  return config;
 }
 
 struct Config {
@@ -89,14 +63,6 @@ struct Config {
   BertOptions model;
   std::optional<ClassifierSection> classifier;
 };
-
-template <class Options>
-Options parse_section(const Json& config, const char* key, const std::filesystem::path& path) {
-  Options options;
-  check_complete(to_json(options), config[key], key, path);
-  parse_yaml(options, config[key].dump(), path.string());
-  return options;
-}
 
 // `origin` is the start of the error message.
 void check_labels(const std::string& origin, int64_t outputs, const ClassifierTask& task) {
@@ -123,26 +89,7 @@ void check_labels(const std::string& origin, int64_t outputs, const ClassifierTa
 
 // `path` names the text in errors.
 Config parse_config(const std::string& text, const std::filesystem::path& path) {
-  const auto config = try_parse_json(text);
-  HYDRAMIX_CHECK(config.is_object(), path.string(),
-                 ": expected a JSON object, the config of a model; this is not one.");
-  const auto folder = path.parent_path();
-  if (!config.contains("format") && (config.contains("task") || config.contains("train")))
-    throw Error(concat(folder.string(), ": is the folder of a run of ",
-                       config.contains("task")
-                           ? "fine-tuning; the classifier is in "
-                           : "pretraining, which is no classifier before hydramix finetune; the "
-                             "model is in ",
-                       (folder / "model").string(), "."));
-  for (const char* key : {"format", "version", "model"})
-    HYDRAMIX_CHECK(config.contains(key), path.string(), ": the key '", key,
-                   "' is missing. Is this the config of a HydraMix model?");
-  HYDRAMIX_CHECK(config["format"] == kModelFormat, path.string(), ": format is ",
-                 clipped(config["format"].dump(), 80), ", expected \"", kModelFormat,
-                 "\". Give a folder that holds a HydraMix model.");
-  HYDRAMIX_CHECK(config["version"] == kVersion, path.string(), ": version is ",
-                 clipped(config["version"].dump(), 80), "; this program reads version ", kVersion,
-                 ". Use the program that wrote it, or save the model again.");
+  const auto config = parse_model_config(text, path, "model");
   std::string tokenizer;
   if (config.contains("tokenizer")) {
     HYDRAMIX_CHECK(config["tokenizer"].is_string(), path.string(), ": 'tokenizer' is ",
@@ -175,68 +122,21 @@ Config read_classifier_config(const std::filesystem::path& folder) {
   return config;
 }
 
-void save(const std::filesystem::path& folder, const torch::nn::Module& model, Json config,
-          const Tokenizer* tokenizer) {
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  HYDRAMIX_CHECK(!failure, folder.string(), ": cannot make the folder: ", failure.message(),
-                 ". Choose a place that can be written.");
-  if (tokenizer != nullptr) {
-    tokenizer->save(tokenizer_path(folder));
-    config["tokenizer"] = tokenizer->fingerprint();
-  }
-  const auto text = config.dump(2) + "\n";
-  std::map<std::string, torch::Tensor> weights;
-  for (const auto& [name, weight] : named_weights(model))
-    weights.emplace(name, weight.detach().cpu().contiguous());
-  // Hugging Face's loader refuses metadata without this format.
-  save_tensors(weights_path(folder), weights, {{"config", text}, {"format", "pt"}});
-  write_file(config_path(folder), text);
-}
-
 // A config cannot ask for more memory than its weights take.
 void check_memory(const std::filesystem::path& folder, const Config& config) {
-  const auto file = safetensors::File::open(weights_path(folder));
-  double held = 0;
-  for (const auto& view : file.tensors())
-    held += static_cast<double>(view.data.size() / safetensors::dtype_size(view.dtype));
-  check_size(config.model, held, config_path(folder).string());
-}
-
-// Loads weights into a model, which becomes float64 if they are.
-void fill(torch::nn::Module& model, const std::map<std::string, torch::Tensor>& weights,
-          const std::string& origin) {
-  for (const auto& [name, weight] : weights)
-    if (weight.scalar_type() == torch::kFloat64) {
-      model.to(torch::kFloat64);
-      break;
-    }
-  try {
-    load_weights(model, weights);
-  } catch (const Error& error) {
-    throw Error(origin + ": " + error.what());
-  }
+  check_size(config.model, weights_held(folder), config_path(folder).string());
 }
 
 // Loads the folder's weights into a model made from its config.
 void load(const std::filesystem::path& folder, const Config& config, torch::nn::Module& model) {
-  const auto file = load_tensors(weights_path(folder));
-  const auto saved_with = file.metadata.find("config");
-  HYDRAMIX_CHECK(
-      saved_with == file.metadata.end() || try_parse_json<nlohmann::json>(saved_with->second) ==
-                                               try_parse_json<nlohmann::json>(config.text),
-      file.path.string(), ": the weights were saved with another config than ",
-      config_path(folder).string(),
-      ", or that file is damaged. Take both files from one save; a changed option needs "
-      "a model of its own.");
-  fill(model, file.tensors, file.path.string());
+  fill_model(model, read_weights(folder, config.text), weights_path(folder).string());
 }
 
 }  // namespace
 
 void save_model(const std::filesystem::path& folder, const BertForMaskedLM& model,
                 const Tokenizer* tokenizer) {
-  save(folder, *model, base_config(model->options()), tokenizer);
+  save_folder(folder, *model, base_config(model->options()), tokenizer);
 }
 
 BertForMaskedLM load_model(const std::filesystem::path& folder) {
@@ -264,7 +164,7 @@ void save_classifier(const std::filesystem::path& folder, const SequenceClassifi
   check_labels("save_classifier: " + folder.string(), model->options().outputs, section.about);
   auto config = base_config(model->encoder_options());
   config["classifier"] = to_json(section);
-  save(folder, *model, config, tokenizer);
+  save_folder(folder, *model, config, tokenizer);
 }
 
 ClassifierTask load_classifier_task(const std::filesystem::path& folder) {
@@ -350,12 +250,12 @@ void save_parts(const std::filesystem::path& folder, const FolderParts& parts,
   json.erase("tokenizer");
   if (config.classifier) {
     SequenceClassifier model(parts.options, config.classifier->options);
-    fill(*model, parts.weights, origin);
-    save(folder, *model, json, parts.tokenizer);
+    fill_model(*model, parts.weights, origin);
+    save_folder(folder, *model, json, parts.tokenizer);
   } else {
     BertForMaskedLM model(parts.options);
-    fill(*model, parts.weights, origin);
-    save(folder, *model, json, parts.tokenizer);
+    fill_model(*model, parts.weights, origin);
+    save_folder(folder, *model, json, parts.tokenizer);
   }
 }
 

@@ -8,7 +8,6 @@
 
 #include "hydramix/error.h"
 #include "models/encoder_parts.h"
-#include "ops/graph.h"
 #include "ops/host_copy.h"
 #include "ops/sequences.h"
 
@@ -34,23 +33,6 @@ struct MaskedLm::Tensors {
   std::vector<int64_t> offsets;
 };
 
-// A captured step for fixed sequence lengths, with its own input tensors.
-struct MaskedLm::CapturedStep {
-  Tensors inputs;
-  MaskedLoss loss;
-  std::shared_ptr<Graph> graph;
-
-  bool fits(const Tensors& t) const {
-    return inputs.offsets == t.offsets && inputs.positions.sizes() == t.positions.sizes();
-  }
-  void take(const Tensors& t) {
-    inputs.ids.copy_(t.ids);
-    inputs.positions.copy_(t.positions);
-    inputs.targets.copy_(t.targets);
-    inputs.dropout.sequences.copy_(t.dropout.sequences);
-  }
-};
-
 MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
                    const Documents& validation, const MaskedBatches& validation_batches,
                    const MaskedLmSettings& settings)
@@ -59,7 +41,7 @@ MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
       validation_(validation),
       validation_batches_(validation_batches),
       settings_(settings),
-      captures_(settings.graphs) {
+      captured_(settings.graphs, kMaxCapturedSteps, settings.message) {
   // Two operations per weight and token forward, four backward. Embeddings are looked up, not
   // multiplied, except in the head, which runs on masked places.
   for (const auto& item : model_->named_parameters())
@@ -97,40 +79,20 @@ MaskedLoss MaskedLm::gradients(const Tensors& t) {
   return {loss.sum.detach(), loss.correct};
 }
 
-// Lengths that occur twice in a row are likely to recur, as with packed sequences of fixed length.
+// Lengths recur with packed sequences of fixed length.
 MaskedLoss MaskedLm::captured_gradients(const Tensors& t) {
-  const auto found = std::find_if(captured_steps_.begin(), captured_steps_.end(),
-                                  [&](const auto& captured) { return captured->fits(t); });
-  if (found != captured_steps_.end()) {
-    std::rotate(found, found + 1, captured_steps_.end());
-    captured_steps_.back()->take(t);
-    captured_steps_.back()->graph->replay();
-    return captured_steps_.back()->loss;
-  }
-  if (seen_offsets_ == t.offsets) {
-    if (captured_steps_.size() == kMaxCapturedSteps) captured_steps_.erase(captured_steps_.begin());
-    auto captured = std::make_shared<CapturedStep>();
-    captured->inputs = t;
-    make_table(t.layout.sequences(1, t.ids.size(1)), t.ids.device());
-    try {
-      captured->graph =
-          std::make_shared<Graph>([&] { captured->loss = gradients(captured->inputs); });
-    } catch (const std::exception& error) {
-      // Usually out of memory. Training continues without captures, with the same results.
-      captured_steps_.clear();
-      captures_ = false;
-      const std::string reason = error.what();
-      if (settings_.message)
-        settings_.message("a step could not be captured, and none will be: " +
-                          reason.substr(0, reason.find('\n')));
-      return gradients(t);
-    }
-    captured_steps_.push_back(captured);
-    captured->graph->replay();
-    return captured->loss;
-  }
-  seen_offsets_ = t.offsets;
-  return gradients(t);
+  CapturedSteps::Step step;
+  step.shape = t.offsets;
+  step.inputs = {t.ids, t.positions, t.targets, t.dropout.sequences};
+  step.run = [&](const std::vector<torch::Tensor>& inputs) -> std::vector<torch::Tensor> {
+    const auto loss = gradients(
+        {inputs[0], t.layout, inputs[1], inputs[2], {settings_.seed, inputs[3]}, t.offsets});
+    return {loss.sum, loss.correct};
+  };
+  step.prepare = [&] { make_table(t.layout.sequences(1, t.ids.size(1)), t.ids.device()); };
+  step.owner = std::make_shared<Layout>(t.layout);
+  const auto results = captured_.run(step);
+  return {results[0], results[1]};
 }
 
 // The batch, prefetched during the previous one, or made now.
@@ -157,7 +119,7 @@ Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
   if (masked.positions.empty()) return totals;  // in few and short sequences no token may be chosen
   const auto t = upload(masked, settings_.graphs);
   model_->train();
-  const auto loss = captures_ ? captured_gradients(t) : gradients(t);
+  const auto loss = captured_gradients(t);
   totals.set_sums(loss.sum, loss.correct);
   return totals;
 }

@@ -7,6 +7,7 @@
 
 #include "data/masked_batch.h"
 #include "hydramix/bert.h"
+#include "train/captured_steps.h"
 #include "train/task.h"
 
 namespace hydramix {
@@ -35,8 +36,8 @@ class MaskedLm : public Task {
 
  private:
   struct Tensors;
-  struct CapturedStep;
   MaskedLoss gradients(const Tensors& t);
+  // The same, by a captured step where there is one.
   MaskedLoss captured_gradients(const Tensors& t);
   // `rounded_up` pads the masked places with ignored ones, so that their number has few different
   // values.
@@ -49,10 +50,8 @@ class MaskedLm : public Task {
   const Documents& validation_;
   const MaskedBatches& validation_batches_;
   const MaskedLmSettings settings_;
-  bool captures_;  // settings_.graphs, until a capture fails
   double flops_per_token_ = 0, flops_per_place_ = 0;
-  std::vector<std::shared_ptr<CapturedStep>> captured_steps_;  // most recently used last
-  std::vector<int64_t> seen_offsets_;                          // of the previous step
+  CapturedSteps captured_;
   Slice coming_;
   std::future<MaskedBatch> coming_batch_;
 };

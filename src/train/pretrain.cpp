@@ -87,13 +87,6 @@ const RunRules& pretrain_rules() {
   return rules;
 }
 
-// Whether steps with equal sequence lengths can be captured. Mixers that work on rows copy row
-// indices from the host, so theirs cannot.
-bool can_be_captured(const BlockOptions& block) {
-  return mixer_info(block.mixer, block.mixer_options).packed && block.side_mixer == "none" &&
-         !block.mixer_options.learn_initial_states;
-}
-
 }  // namespace
 
 PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& events) {

@@ -63,4 +63,16 @@ torch::Tensor AdamW::step(double rate_share, const torch::Tensor& loss,
   return squares.sqrt() / terms;
 }
 
+void AdamW::swap_average() {
+  torch::NoGradGuard no_grad;
+  const auto weights = parameters_.values().clone();
+  parameters_.values().copy_(average_);
+  average_.copy_(weights);
+  parameters_.mark_written();
+  if (!rounded_.defined()) return;
+  // In place: captured steps read this memory.
+  rounded_.copy_(parameters_.values());
+  parameters_.set_rounded(rounded_);
+}
+
 }  // namespace hydramix

@@ -76,6 +76,8 @@ class AdamW {
   torch::Tensor& mean() { return mean_; }
   torch::Tensor& square() { return square_; }
   torch::Tensor& average() { return average_; }
+  // Exchanges the weights and their average. Doing it twice restores every bit.
+  void swap_average();
   int64_t steps = 0;  // taken
 
  private:

@@ -56,6 +56,12 @@ class Task {
   virtual double criterion(const nlohmann::ordered_json& summary) const {
     return summary.at("loss").get<double>();
   }
+  // Whether an evaluation also covers the average of the weights, if the optimizer keeps one. Its
+  // summary is then the key "average" of that of the weights.
+  virtual bool evaluates_average() const { return false; }
+  // Called on every rank with the total sums of an evaluation, before summary(). `average`: of the
+  // average of the weights.
+  virtual void take_sums(const std::vector<double>& /*sums*/, bool /*average*/) {}
   // For a message: the place in the model where values first cease to be finite, and the sequences.
   virtual std::string find_fault(Slice slice) = 0;
   // The advice that ends that message.

@@ -292,14 +292,25 @@ void Trainer::write_metrics(nlohmann::ordered_json line) {
   tensorboard_->flush();
 }
 
-// The whole evaluation, over all ranks.
-nlohmann::ordered_json Trainer::evaluate(bool tell) {
+// Evaluates the weights as they are, over all ranks.
+nlohmann::ordered_json Trainer::evaluate_weights(bool average) {
   auto part = task_.evaluate(communicator_.rank(), communicator_.size());
   auto sums = torch::tensor(part, torch::kFloat64).to(parameters_.values().device());
   communicator_.sum(sums);
   sums = sums.cpu();
   part.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
-  auto summary = task_.summary(part);
+  task_.take_sums(part, average);
+  return task_.summary(part);
+}
+
+// The whole evaluation.
+nlohmann::ordered_json Trainer::evaluate(bool tell) {
+  auto summary = evaluate_weights(/*average=*/false);
+  if (optimizer_.average().defined() && task_.evaluates_average()) {
+    optimizer_.swap_average();
+    summary["average"] = evaluate_weights(/*average=*/true);
+    optimizer_.swap_average();
+  }
   if (tell && is_first() && events_.evaluation) events_.evaluation(step_, summary);
   return summary;
 }

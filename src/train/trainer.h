@@ -51,6 +51,16 @@ struct TrainOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("steps", self.steps, Range{1, 1LL << 40}, "steps of the optimizer");
+    fields_of_step(self, v);
+    v("schedule", self.schedule, "of the learning rate");
+    v("evaluate_every", self.evaluate_every, Range{1, 1LL << 40},
+      "steps between evaluations; there is always one at the end");
+    fields_of_run(self, v);
+  }
+
+  // Parts of the above, for options that count in epochs.
+  template <class Self, class Visitor>
+  static void fields_of_step(Self& self, Visitor& v) {
     v("batch", self.batch, Range{1, 1 << 24},
       "sequences per step, over all ranks and accumulations");
     v("micro_batch", self.micro_batch, Range{1, 1 << 24},
@@ -58,10 +68,10 @@ struct TrainOptions {
     v("seed", self.seed, Range{0, 1LL << 53},
       "seed of weights, order of the data, masks and dropout");
     v("optimizer", self.optimizer, "AdamW");
-    v("schedule", self.schedule, "of the learning rate");
+  }
+  template <class Self, class Visitor>
+  static void fields_of_run(Self& self, Visitor& v) {
     v("log_every", self.log_every, Range{1, 1 << 30}, "steps between lines of metrics.jsonl");
-    v("evaluate_every", self.evaluate_every, Range{1, 1LL << 40},
-      "steps between evaluations; there is always one at the end");
     v("checkpoint_every", self.checkpoint_every, Range{1, 1LL << 40},
       "steps between checkpoints; the last step always writes one");
     v("keep", self.keep, Range{1, 1 << 20}, "checkpoints to keep, besides the best");
@@ -145,6 +155,7 @@ class Trainer {
   std::string find_fault(int64_t step);
   void write_metrics(nlohmann::ordered_json line);
   nlohmann::ordered_json evaluate(bool tell);
+  nlohmann::ordered_json evaluate_weights(bool average);
   void check_learned(const nlohmann::ordered_json& summary) const;
   void evaluate_and_save(bool leaving);
 

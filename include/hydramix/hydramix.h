@@ -11,6 +11,7 @@
 #include "hydramix/fill_mask.h"
 #include "hydramix/finite_check.h"
 #include "hydramix/graphed_encoder.h"
+#include "hydramix/image_classifier.h"
 #include "hydramix/image_model.h"
 #include "hydramix/large_pages.h"
 #include "hydramix/layer_stack.h"

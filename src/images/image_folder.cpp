@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr FileKind kImageFile{"an image", int64_t{256} << 20};
-
 fs::directory_iterator listing(const fs::path& folder) {
   std::error_code problem;
   fs::directory_iterator entries(folder, problem);

@@ -3,9 +3,12 @@
 // order of their names, whatever the file system's. Files are read when an image is loaded.
 #pragma once
 
+#include "base/read_file.h"
 #include "images/image_collection.h"
 
 namespace hydramix {
+
+inline constexpr FileKind kImageFile{"an image", int64_t{256} << 20};
 
 // The folders in `folder`, without hidden ones, in the order of their names.
 std::vector<std::string> class_folders(const std::filesystem::path& folder);

@@ -40,6 +40,12 @@ std::filesystem::path tokenizer_path(const std::filesystem::path& folder) {
   return folder / "tokenizer.json";
 }
 
+bool is_of_images(const std::filesystem::path& folder) {
+  if (!std::filesystem::is_regular_file(config_path(folder))) return false;
+  const auto config = try_parse_json(read_file(config_path(folder), kConfigFile));
+  return config.is_object() && (config.contains(kImageModelKey) || config.contains("augment"));
+}
+
 Json config_head() { return {{"format", kModelFormat}, {"version", kVersion}}; }
 
 Json parse_model_config(const std::string& text, const std::filesystem::path& path,

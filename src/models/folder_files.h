@@ -23,6 +23,9 @@ std::filesystem::path config_path(const std::filesystem::path& folder);
 std::filesystem::path weights_path(const std::filesystem::path& folder);
 std::filesystem::path tokenizer_path(const std::filesystem::path& folder);
 
+// Whether the folder holds a model of images, or a run that trains one.
+bool is_of_images(const std::filesystem::path& folder);
+
 // {"format", "version"}, the first keys of every config.
 nlohmann::ordered_json config_head();
 

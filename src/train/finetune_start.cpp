@@ -13,16 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string fingerprint_of(const torch::nn::Module& module) {
-  uint64_t hash = kFnvStart;
-  for (const auto& [name, weight] : named_weights(module)) {
-    const auto w = weight.detach().cpu().contiguous();
-    hash = fnv1a(concat(name, " ", w.sizes(), " ", w.dtype()), hash);
-    hash = fnv1a({static_cast<const char*>(w.data_ptr()), w.nbytes()}, hash);
-  }
-  return formatted("%016llx", hash);
-}
-
 // A run of pretraining writes model/ when it is complete.
 void check_finished(const fs::path& folder) {
   const bool is_run =
@@ -34,6 +24,16 @@ void check_finished(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::string fingerprint_of(const torch::nn::Module& module) {
+  uint64_t hash = kFnvStart;
+  for (const auto& [name, weight] : named_weights(module)) {
+    const auto w = weight.detach().cpu().contiguous();
+    hash = fnv1a(concat(name, " ", w.sizes(), " ", w.dtype()), hash);
+    hash = fnv1a({static_cast<const char*>(w.data_ptr()), w.nbytes()}, hash);
+  }
+  return formatted("%016llx", hash);
+}
 
 nlohmann::ordered_json FinetuneStart::fingerprints() const {
   return {{"model", fingerprint_of(*weights)}, {"tokenizer", tokenizer.fingerprint()}};

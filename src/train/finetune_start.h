@@ -13,6 +13,9 @@
 
 namespace hydramix {
 
+// Of the names, shapes and values of all weights.
+std::string fingerprint_of(const torch::nn::Module& module);
+
 struct FinetuneStart {
   BertOptions options;
   std::shared_ptr<torch::nn::Module> weights;

@@ -161,7 +161,8 @@ bool is_pretraining_run(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
   if (!std::filesystem::is_regular_file(path)) return false;
   const auto config = try_parse_json(read_file(path, kConfigFile));
-  return config.is_object() && config.contains("train") && config.contains("model");
+  return config.is_object() && config.contains("train") && config.contains("model") &&
+         !config.contains("augment");
 }
 
 PretrainOptions options_of_run(const std::filesystem::path& folder) {

@@ -5,6 +5,7 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/weights.h"
+#include "models/folder_files.h"
 #include "models/size_check.h"
 #include "models/text_model.h"
 #include "train/checkpoint.h"
@@ -67,6 +68,7 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
   const auto classifier = classifier_folder(path);
   if (!classifier.empty() && classifier != path)
     load_model(classifier);  // throws, naming what the folder is
+  if (is_of_images(path)) load_model(path);  // likewise
   const auto tokenizer_file = path / "tokenizer.json";
   HYDRAMIX_CHECK(std::filesystem::exists(tokenizer_file), path.string(),
                  ": has no tokenizer.json; expected the folder of a model or of a run. Put the "

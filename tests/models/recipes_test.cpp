@@ -14,6 +14,7 @@
 #include "train/flat_parameters.h"
 #include "train/parameter_groups.h"
 #include "train/pretrain.h"
+#include "train/train_images.h"
 
 namespace hydramix {
 namespace {
@@ -223,6 +224,118 @@ TEST(Recipes, TheCountIsThatOfTheBuiltModel) {
     int64_t built = 0;
     for (const auto& p : BertForMaskedLM(options)->parameters()) built += p.numel();
     EXPECT_EQ(parameter_count(options), built);
+  }
+}
+
+// ---- images ----
+
+ImageTrainOptions image_recipe(const std::string& name) {
+  ImageTrainOptions options;
+  load_yaml(options, kRecipes / (name + ".yaml"));
+  validate(options);
+  check_augment_options(options.augment);
+  return options;
+}
+
+// The paper states whole millions; ViT-B has 86.6 M, and the others what the recipes say.
+const std::vector<Row> kTable5 = {{"table5/vit-b", 86.6},
+                                  {"table5/mamba-vit-b", 89.4},
+                                  {"table5/hydra-vit-b", 90.8},
+                                  {"table5/s4nd-vit-b", 89.1},
+                                  {"table5/hyena-vit-b", 88.1}};
+
+TEST(ImageRecipes, HaveTheNumberOfParametersOfTable5) {
+  const std::map<std::string, double> paper = {{"table5/vit-b", 87},
+                                               {"table5/mamba-vit-b", 89},
+                                               {"table5/hydra-vit-b", 91},
+                                               {"table5/s4nd-vit-b", 89},
+                                               {"table5/hyena-vit-b", 88}};
+  for (const auto& row : kTable5) {
+    const auto count = parameter_count(image_recipe(row.recipe).model);
+    const double millions = static_cast<double>(count) / 1e6;
+    EXPECT_NEAR(millions, row.millions, 0.05) << row.recipe;
+    EXPECT_EQ(std::round(millions), paper.at(row.recipe)) << row.recipe;
+  }
+  // timm's vit_base_patch16_224.
+  EXPECT_EQ(parameter_count(image_recipe("table5/vit-b").model), 86567656);
+}
+
+// The table of the recipe in the paper's appendix; stochastic depth of ViT and Hydra: section 4.2.
+// Hyena: HazyResearch/safari 541902a, configs/experiment/imagenet/hyena-vit.yaml. S4ND's stochastic
+// depth is that of its published configuration.
+TEST(ImageRecipes, TrainAsThePaperSays) {
+  const std::map<std::string, double> depth = {{"table5/vit-b", 0.3},
+                                               {"table5/mamba-vit-b", 0.3},  // ours
+                                               {"table5/hydra-vit-b", 0.5},
+                                               {"table5/s4nd-vit-b", 0.1},
+                                               {"table5/hyena-vit-b", 0.1}};
+  for (const auto& row : kTable5) {
+    const auto options = image_recipe(row.recipe);
+    const auto& train = options.train;
+    const auto& optimizer = train.steps.optimizer;
+    const auto& augment = options.augment;
+    const bool hyena = row.recipe == "table5/hyena-vit-b", vit = row.recipe == "table5/vit-b";
+    EXPECT_EQ(options.out, "runs/" + row.recipe);
+    EXPECT_EQ(options.model.size, 224);
+    EXPECT_EQ(augment.size, 224);
+    EXPECT_EQ(options.model.patch, 16);
+    EXPECT_EQ(options.model.classes, 1000);
+    EXPECT_EQ(options.model.initial_deviation, 0.02);
+    EXPECT_EQ(options.model.stochastic_depth, depth.at(row.recipe)) << row.recipe;
+    EXPECT_EQ(options.model.positions, vit) << row.recipe;
+    EXPECT_EQ(options.model.pooling, vit ? "first" : "mean") << row.recipe;
+    EXPECT_EQ(train.epochs, 300);
+    EXPECT_EQ(train.warmup_epochs, 10);
+    EXPECT_EQ(train.shape, "cosine");
+    EXPECT_EQ(train.steps.batch, 1024);
+    EXPECT_EQ(optimizer.rate, hyena ? 2e-4 : 1e-3);
+    EXPECT_EQ(optimizer.decay, hyena ? 0.01 : 0.05);
+    EXPECT_EQ(optimizer.decay_rule, "times_rate");
+    EXPECT_EQ(optimizer.beta1, 0.9);
+    EXPECT_EQ(optimizer.beta2, 0.999);
+    EXPECT_EQ(augment.rand_augment.magnitude, 9);
+    EXPECT_EQ(augment.rand_augment.deviation, 0.5);
+    EXPECT_EQ(augment.rand_augment.layers, 2);
+    EXPECT_EQ(augment.mixup, 0.8);
+    EXPECT_EQ(augment.cutmix, 1);
+    EXPECT_EQ(augment.erasing, 0.25);
+    EXPECT_EQ(augment.smoothing, 0.1);
+    EXPECT_EQ(augment.crop, "resized");
+    EXPECT_EQ(augment.crop_fraction, 0.875);  // 256 to 224
+    // Ours.
+    EXPECT_EQ(optimizer.ema, 0.9999);
+    EXPECT_TRUE(optimizer.ema_warmup);
+    EXPECT_EQ(optimizer.clip, 1);
+    EXPECT_EQ(train.final, 0.01);
+  }
+}
+
+TEST(ImageRecipes, EachFileIsARowOfTheTableOrSmall) {
+  std::set<std::string> rows, files;
+  for (const auto& row : kTable5) rows.insert(row.recipe.substr(7));
+  for (const auto& entry : std::filesystem::directory_iterator(kRecipes / "table5"))
+    files.insert(entry.path().stem().string());
+  EXPECT_EQ(rows, files);
+}
+
+// Of one size, so that only the mixer differs.
+TEST(ImageRecipes, SmallModelsTake32PixelsAndHaveSimilarSizes) {
+  for (const auto& entry : std::filesystem::directory_iterator(kRecipes / "images")) {
+    const auto name = entry.path().stem().string();
+    auto options = image_recipe("images/" + name);
+    EXPECT_EQ(options.out, "runs/images/" + name);
+    EXPECT_EQ(options.model.size, 32) << name;
+    EXPECT_EQ(options.augment.size, 32) << name;
+    options.model.classes = 10;
+    check_image_model(options.model);
+    const auto count = static_cast<double>(parameter_count(options.model));
+    const bool small = name.starts_with("small");
+    EXPECT_TRUE(small || name.starts_with("tiny")) << name;
+    EXPECT_NEAR(count, small ? 5.0e6 : 6.6e4, small ? 4e5 : 1.2e4) << name;
+    options.model.layers = 1;
+    ImageModel model(options.model);
+    model->eval();
+    EXPECT_TRUE(torch::isfinite(model->forward(torch::randn({1, 3, 32, 32}))).all().item<bool>());
   }
 }
 

@@ -299,5 +299,27 @@ TEST(Schedule, ConstantStaysAtThePeak) {
   for (const int64_t step : {9, 10, 50, 99}) EXPECT_EQ(rate_share(options, step, 100), 1);
 }
 
+TEST(AdamW, ExchangesTheWeightsAndTheirAverageAndBack) {
+  torch::manual_seed(3);
+  TwoLayers model;
+  FlatParameters parameters(*model);
+  AdamWOptions options;
+  options.ema = 0.9;
+  AdamW optimizer(parameters, options);
+  parameters.gradients().normal_();
+  take_step(optimizer, 1, 1);
+  const auto weights = parameters.values().clone(), average = optimizer.average().clone();
+  ASSERT_FALSE(weights.equal(average));
+  optimizer.swap_average();
+  EXPECT_TRUE(parameters.values().equal(average));
+  EXPECT_TRUE(optimizer.average().equal(weights));
+  const auto& range = parameters.ranges()[0];
+  EXPECT_TRUE(model->first->weight.equal(parameters.part(average, range)))
+      << "the model multiplies by what was exchanged";
+  optimizer.swap_average();
+  EXPECT_TRUE(parameters.values().equal(weights));
+  EXPECT_TRUE(optimizer.average().equal(average));
+}
+
 }  // namespace
 }  // namespace hydramix

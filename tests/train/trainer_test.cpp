@@ -52,6 +52,10 @@ class LeastSquares : public Task {
   nlohmann::ordered_json summary(const std::vector<double>& sums) const override {
     return {{"loss", sums[0]}};
   }
+  bool evaluates_average() const override { return averaging; }
+  void take_sums(const std::vector<double>& sums, bool average) override {
+    taken.emplace_back(sums[0], average);
+  }
   std::string find_fault(Slice slice) override {
     return concat("sequence ", slice.first, " is at fault.");
   }
@@ -61,6 +65,8 @@ class LeastSquares : public Task {
   std::vector<int64_t> seen;
   int64_t bad_from = -1, bad_to = -1, signal_at = -1;
   int evaluations = 0, first_bad_evaluation = 1000;
+  bool averaging = false;
+  std::vector<std::pair<double, bool>> taken;  // sums of evaluations, and whether of the average
 
  private:
   torch::nn::Linear line_;
@@ -271,6 +277,27 @@ TEST_P(TrainerTest, ARunWhoseStepsWereSkippedIsAFailure) {
   half.bad_from = 0;
   half.bad_to = 6 * 10;
   EXPECT_EQ(train(half, options, other.path()).end, Trainer::End::kDone);
+}
+
+TEST_P(TrainerTest, EvaluatesTheAverageOfTheWeightsBesideThem) {
+  test::TemporaryFolder folder, plain;
+  auto options = quick_options();
+  options.optimizer.ema = 0.5;
+  LeastSquares task, other;
+  task.averaging = true;
+  const auto run = train(task, options, folder.path());
+  EXPECT_TRUE(run.weights.equal(train(other, options, plain.path()).weights))
+      << "evaluating the average changes no weight";
+  // At steps 7, 14 and 20: the weights, then the average.
+  ASSERT_EQ(task.taken.size(), 6u);
+  EXPECT_EQ(other.taken.size(), 3u);
+  const auto last = read_checkpoint(folder / "checkpoints/step-0000000020.safetensors");
+  const double distance = (last.tensors.at("average.weight") - 1).square().sum().item<double>();
+  EXPECT_TRUE(task.taken[5].second);
+  EXPECT_EQ(task.taken[5].first, distance);
+  EXPECT_NE(task.taken[4].first, distance);
+  const std::string lines = read_file(folder / "metrics.jsonl");
+  EXPECT_NE(lines.find("\"evaluation/average\":{\"loss\":"), std::string::npos) << lines;
 }
 
 TEST_P(TrainerTest, ACheckpointOfAnotherModelIsAnError) {

@@ -4,25 +4,29 @@
 namespace hydramix {
 
 std::vector<Command> all_commands() {
-  return {demo_command(),
-          pretrain_command(),
-          evaluate_command(),
-          finetune_command(),
-          glue_command(),
-          predict_command(),
-          fill_mask_command(),
-          embed_command(),
-          curves_command(),
-          tokenize_command(),
-          tokenizer_command(),
-          make_data_command(),
-          convert_command(),
-          verify_command(),
-          info_command(),
-          matrix_command(),
-          check_command(),
-          bench_command(),
-          show_augmentations_command()};
+  return {
+      demo_command(),
+      pretrain_command(),
+      evaluate_command(),
+      finetune_command(),
+      glue_command(),
+      predict_command(),
+      fill_mask_command(),
+      embed_command(),
+      train_images_command(),
+      classify_command(),
+      show_augmentations_command(),
+      curves_command(),
+      tokenize_command(),
+      tokenizer_command(),
+      make_data_command(),
+      convert_command(),
+      verify_command(),
+      info_command(),
+      matrix_command(),
+      check_command(),
+      bench_command(),
+  };
 }
 
 }  // namespace hydramix

@@ -10,6 +10,7 @@ namespace hydramix {
 
 Command bench_command();
 Command check_command();
+Command classify_command();
 Command convert_command();
 Command curves_command();
 Command demo_command();
@@ -26,6 +27,7 @@ Command pretrain_command();
 Command show_augmentations_command();
 Command tokenize_command();
 Command tokenizer_command();
+Command train_images_command();
 Command verify_command();
 
 std::vector<Command> all_commands();

@@ -5,8 +5,6 @@
 // graphs. Each time is compared with that of the matrix products of its projections. Before
 // anything is timed, the scan and the block are compared with float64 and the encoder with float32,
 // on the CPU at a small size.
-#include <torch/nn/modules/container/modulelist.h>
-
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -14,16 +12,16 @@
 #include "base/formatted.h"
 #include "bench/gpu_cores.h"
 #include "bench/gpu_verify.h"
+#include "config/recipe_texts.h"
 #include "hydramix/bert.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
 #include "ops/backend.h"
 #include "ops/device_time.h"
 #include "ops/graph.h"
-#include "ops/norm.h"
-#include "ops/projection.h"
 #include "ops/scan.h"
 #include "train/adamw.h"
+#include "train/train_images.h"
 
 namespace hydramix::bench {
 namespace {
@@ -33,6 +31,7 @@ using torch::Tensor;
 constexpr int kWarm = 5, kTimes = 20;
 constexpr int64_t kStepTokens = 32768;   // per training step or inference
 constexpr int64_t kBlockTokens = 16384;  // per scan or block
+constexpr const char* kVisionRecipe = "table5/hydra-vit-b";
 
 // Milliseconds of the matrix products (n x in) (in x out) in bfloat16, forward only. Forward and
 // backward together take three times as long.
@@ -295,49 +294,37 @@ void inference_step(Bench& bench, const std::string& name, Size size, bool head)
          error);
 }
 
-// A vision encoder: patches of 16 x 16 pixels, pre-norm layers, mean pooling, 1000 classes.
-void vision_step(Bench& bench, Size size) {
+// The gradients of table5/hydra-vit-b, as train-images computes them.
+void vision_step(Bench& bench, int64_t batch) {
   const double error = verify_block(bench, "hydra");
-  BlockOptions o = block_options(bench.options);
-  constexpr int64_t kLayers = 24, kClasses = 1000;
-  const int64_t d = o.d_model;
-  std::vector<Block> blocks;
-  std::vector<torch::nn::LayerNorm> norms;
-  const torch::nn::Linear patch(3 * 16 * 16, d), classes(d, kClasses);
-  torch::nn::ModuleList model;
-  model->push_back(patch);
-  model->push_back(classes);
-  for (int64_t i = 0; i <= kLayers; ++i) {
-    norms.emplace_back(torch::nn::LayerNormOptions({d}));
-    model->push_back(norms.back());
-    if (i == kLayers) break;
-    blocks.emplace_back(o);
-    model->push_back(blocks.back());
-  }
+  ImageTrainOptions recipe;
+  parse_yaml(recipe, recipe_texts().at(kVisionRecipe), kVisionRecipe);
+  ImageModel model(recipe.model);
   model->to(kGpu);
-  const auto weights = blocks[0]->named_parameters();
-  const auto &in = weights["in_proj.weight"], &out = weights["out_proj.weight"];
+  model->train();
+  model->set_precision(torch::kBFloat16);
+  const auto& o = model->options();
+  const Size size{batch, o.length()};
+  std::vector<std::pair<int64_t, int64_t>> shapes;
+  for (const auto& w : model->named_parameters())
+    if (w.key().find(".0.layer.mixer.") != std::string::npos && w.key().ends_with("_proj.weight"))
+      shapes.emplace_back(w.value().size(1), w.value().size(0));
   const double gemms =
-      kLayers *
-      products_ms(size.batch * size.length, {{in.size(1), in.size(0)}, {out.size(1), out.size(0)}});
-  const auto patches = random_bf16({size.batch, size.length, 3 * 16 * 16});
-  const auto labels = torch::randint(0, kClasses, {size.batch}, on_gpu(torch::kInt64));
+      products_ms(size.batch * size.length, shapes) * static_cast<double>(o.layers);
+  const auto pixels = random_bf16({batch, 3, o.size, o.size}).to(torch::kFloat32);
+  const auto targets = torch::full({batch, o.classes}, 1.0 / static_cast<double>(o.classes),
+                                   on_gpu(torch::kFloat64));
+  const DropoutKey key{1, torch::arange(batch, on_gpu(torch::kInt64))};
   std::vector<Tensor> leaves = model->parameters();
   on_cuda::reset_peak_memory();
   const double ms = graphed_ms([&] {
     clear_gradients(leaves);
-    auto x = project(patches, patch->weight, patch->bias);
-    const auto norm = [](const torch::nn::LayerNorm& f, const Tensor& t) {
-      return layer_norm(t, f->weight, f->bias, 1e-5);
-    };
-    for (int64_t i = 0; i < kLayers; ++i)
-      x = x +
-          blocks[static_cast<std::size_t>(i)]->forward(norm(norms[static_cast<std::size_t>(i)], x));
-    x = norm(norms.back(), x).to(torch::kFloat32).mean(1);
-    torch::cross_entropy_loss(torch::linear(x, classes->weight, classes->bias), labels).backward();
+    const auto logits = model->forward(pixels, key).to(torch::kFloat64);
+    (-(targets * logits.log_softmax(1)).sum()).backward();
   });
-  report(bench, subject_of("vision encoder gradients", "forward_backward", size, d), ms, 3 * gemms,
-         {{"images_s", 1e3 * static_cast<double>(size.batch) / ms},
+  report(bench, subject_of("vision encoder gradients", "forward_backward", size, o.block.d_model),
+         ms, 3 * gemms,
+         {{"images_s", 1e3 * static_cast<double>(batch) / ms},
           {"peak_GiB", on_cuda::peak_memory_bytes() / (1 << 30)}},
          error);
 }
@@ -383,7 +370,7 @@ std::vector<Step> gpu_suite(const Options& options) {
   if (!options.lengths.empty()) return steps;  // the other steps have fixed lengths
   for (const Size size : {Size{1, 128}, Size{1, 2048}, Size{1, 16384}})
     add("latency", size, [size](Bench& b) { inference_step(b, "encoder latency", size, false); });
-  add("vision", {128, 196}, [](Bench& b) { vision_step(b, {128, 196}); });
+  add("vision", {128, 196}, [](Bench& b) { vision_step(b, 128); });
   const Size million{1, 1 << 20};
   add("block", million, [million](Bench& b) { block_step(b, "hydra", million); });
   add("inference", million,

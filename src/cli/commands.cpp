@@ -6,6 +6,7 @@ namespace hydramix {
 std::vector<Command> all_commands() {
   return {
       demo_command(),
+      reproduce_command(),
       pretrain_command(),
       evaluate_command(),
       finetune_command(),

@@ -25,6 +25,7 @@ Command matrix_command();
 Command predict_command();
 Command pretrain_command();
 Command show_augmentations_command();
+Command reproduce_command();
 Command tokenize_command();
 Command tokenizer_command();
 Command train_images_command();

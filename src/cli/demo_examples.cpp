@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cli/matrix_picture.h"
+#include "models/matrix_picture.h"
 #include "hydramix/error.h"
 #include "language/language_documents.h"
 #include "models/layer_matrices.h"

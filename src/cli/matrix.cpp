@@ -6,7 +6,7 @@
 
 #include "base/spelling.h"
 #include "cli/commands.h"
-#include "cli/matrix_picture.h"
+#include "models/matrix_picture.h"
 #include "cli/matrix_ranks.h"
 #include "cli/model_matrices.h"
 #include "hydramix/error.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/quotes.h"
-#include "cli/matrix_picture.h"
+#include "models/matrix_picture.h"
 #include "cli/output_path.h"
 #include "hydramix/error.h"
 #include "hydramix/tensor_file.h"

@@ -80,8 +80,9 @@ ChartDrawing arrange(const std::vector<ChartPanel>& panels, const ChartOptions& 
   d.y = options.log_y ? logarithmic_axis(lowest, highest, kLogHeight)
                       : linear_axis(options.from_zero ? std::min(0.0, lowest) : lowest, highest,
                                     kLinearHeight);
+  d.coloured = options.colours;
   for (const ChartLine& line : d.legend)
-    if (!line.background) d.coloured.push_back(line.name);
+    if (!line.background && d.number(line) == d.coloured.size()) d.coloured.push_back(line.name);
   return d;
 }
 
@@ -103,10 +104,11 @@ std::string colour_of(const ChartDrawing& d, const ChartLine& line) {
 }
 
 std::string line_stroke(const ChartDrawing& d, const ChartLine& line) {
-  return fmt::format(R"(stroke="{}" stroke-width="{}")", colour_of(d, line),
+  return fmt::format(R"(stroke="{}" stroke-width="{}"{})", colour_of(d, line),
                      line.background ? "1"
                      : line.strong   ? "3.2"
-                                     : "1.8");
+                                     : "1.8",
+                     line.dashed ? R"( stroke-dasharray="5 4")" : "");
 }
 
 std::string thin_stroke(Rgb colour) {
@@ -174,7 +176,7 @@ class PanelPainter {
 
   std::string line_elements(const ChartLine& line) const {
     std::string points, dots, upper, lower;
-    const bool dotted = line.points.size() <= kMaxDots && !line.background;
+    const bool dotted = line.points.size() <= kMaxDots && !line.background && !line.dashed;
     const auto pair = [&](double x, double y) { return fmt::format("{:.1f},{:.1f}", x, y); };
     for (std::size_t i = 0; i < line.points.size(); ++i) {
       const double x = x_of(line.points[i].first), y = y_of(line.points[i].second);
@@ -182,6 +184,7 @@ class PanelPainter {
       if (dotted)
         dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"/>\n", x, y,
                             line.strong ? "3.6" : "2.4", colour_of(d_, line));
+      if (options_.hover) dots += hover_target(line, i, x, y);
       if (line.range.empty()) continue;
       upper += (upper.empty() ? "" : " ") + pair(x, y_of(line.range[i].second));
       lower = " " + pair(x, y_of(line.range[i].first)) + lower;
@@ -194,6 +197,19 @@ class PanelPainter {
            fmt::format("<polyline points=\"{}\" fill=\"none\" stroke-linejoin=\"round\" {}/>\n",
                        points, line_stroke(d_, line)) +
            dots;
+  }
+
+  // An invisible disc around a point, large enough to be hit, with its values as a tooltip.
+  std::string hover_target(const ChartLine& line, std::size_t i, double x, double y) const {
+    std::string values =
+        fmt::format("{}{}: {:.4g} at {:g}", line.name, line.dashed ? ", dashed" : "",
+                    line.points[i].second, line.points[i].first);
+    if (!line.range.empty())
+      values += fmt::format(", from {:.4g} to {:.4g}", line.range[i].first, line.range[i].second);
+    return fmt::format(
+        "<circle class=\"hover\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"7\" fill=\"{}\" "
+        "fill-opacity=\"0\"><title>{}</title></circle>\n",
+        x, y, colour_of(d_, line), xml_escaped(printable(values)));
   }
 
   const ChartDrawing& d_;

@@ -19,6 +19,7 @@ struct ChartLine {
   std::vector<std::pair<double, double>> range = {};  // (lowest, highest) at each point, or empty
   bool strong = false;                                // a thicker line
   bool background = false;
+  bool dashed = false;  // may have the name, and so the colour, of a line that is not dashed
 };
 
 struct ChartPanel {
@@ -30,8 +31,12 @@ struct ChartOptions {
   std::string title = {}, x_label = {}, y_label = {};
   std::string background_label = {};  // of the lines in the background
   bool log_x = false, log_y = false;
+  // The names of lines by colour, so that charts of the same things have the same colours. Others
+  // follow.
+  std::vector<std::string> colours = {};
   bool from_zero = true;  // begin a linear y axis at zero
   bool guides = false;    // grey lines that grow with x and x^2; needs logarithmic axes
+  bool hover = false;     // a browser shows the values of the point under the mouse
 };
 
 // "<svg ...>...</svg>". Throws when there is nothing to draw, a point is not finite, or a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/matrix_picture.h"
+#include "models/matrix_picture.h"
 
 namespace hydramix {
 namespace {

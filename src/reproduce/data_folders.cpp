@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reproduce/data_folders.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/atomic_file.h"
+#include "data/shard_index.h"
+#include "glue/sentence_task.h"
+#include "hydramix/error.h"
+#include "language/glue.h"
+
+namespace hydramix {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Rows of each built-in task: as many as a tiny model can learn from within a second or two.
+constexpr GlueSizes kTinyTasks{400, 200, 1};
+constexpr int64_t kTinyTaskSeed = 1;
+
+bool has_shards(const fs::path& folder) { return fs::exists(folder / kIndexName); }
+
+RowData text_in(const fs::path& folder) {
+  RowData text;
+  for (const char* name : {"vocab.txt", "tokenizer.json"})
+    if (text.vocab.empty() && fs::is_regular_file(folder / name))
+      text.vocab = (folder / name).string();
+  for (const char* name : {"validation", "valid"})
+    if (text.validation.empty() && has_shards(folder / name))
+      text.validation = (folder / name).string();
+  if (has_shards(folder / "train")) text.train = (folder / "train").string();
+  if (text.vocab.empty() || text.validation.empty() || text.train.empty()) return {};
+  return text;
+}
+
+std::vector<std::string> tasks_in(const fs::path& folder) {
+  std::vector<std::string> tasks;
+  for (const auto& task : sentence_tasks()) {
+    if (!task.of_the_paper) continue;
+    bool complete = fs::is_regular_file(folder / task.name / "train.tsv");
+    for (const auto& part : task.dev)
+      complete = complete && fs::is_regular_file(folder / task.name / (part + ".tsv"));
+    if (complete) tasks.push_back(task.name);
+  }
+  return tasks;
+}
+
+// Adds what the folder is; false if it is none of the kinds.
+bool add_folder(DataFolders& data, const fs::path& folder) {
+  bool known = false;
+  if (const auto text = text_in(folder); !text.train.empty()) {
+    HYDRAMIX_CHECK_USAGE(data.text.train.empty(), "--data: both ", data.text.train, " and ",
+                         text.train, " are text. Give one of them.");
+    data.text = text;
+    known = true;
+  }
+  if (const auto tasks = tasks_in(folder); !tasks.empty()) {
+    HYDRAMIX_CHECK_USAGE(data.glue.empty(), "--data: both ", data.glue, " and ", folder.string(),
+                         " hold tasks of GLUE. Give one of them.");
+    data.glue = folder.string();
+    data.glue_tasks = tasks;
+    known = true;
+  }
+  return known;
+}
+
+}  // namespace
+
+DataFolders find_data_folders(const std::vector<std::string>& folders) {
+  DataFolders data;
+  for (const auto& name : folders) {
+    HYDRAMIX_CHECK_USAGE(fs::is_directory(name), "--data: '", name, "' is no folder.");
+    bool known = add_folder(data, name);
+    if (!known) {
+      std::vector<fs::path> inside;
+      for (const auto& entry : fs::directory_iterator(name))
+        if (entry.is_directory()) inside.push_back(entry.path());
+      std::sort(inside.begin(), inside.end());
+      for (const auto& folder : inside) known = add_folder(data, folder) || known;
+    }
+    HYDRAMIX_CHECK_USAGE(
+        known, "--data: '", name,
+        "' holds no data of a known kind. Expected in it, or in a folder in it: train/ and "
+        "validation/ with token shards (hydramix tokenize) beside vocab.txt or tokenizer.json; or "
+        "the tasks of GLUE (CoLA/train.tsv, CoLA/dev.tsv, ...).");
+  }
+  return data;
+}
+
+DataFolders built_in_data(const std::string& folder) {
+  const fs::path root = folder;
+  for (const auto& task : glue_tasks())
+    for (const auto& file : make_glue_task(task, kTinyTasks, kTinyTaskSeed)) {
+      if (fs::exists(root / file.path)) continue;
+      fs::create_directories((root / file.path).parent_path());
+      write_file(root / file.path, file.contents);
+    }
+  DataFolders data;
+  data.glue = folder;
+  data.glue_tasks = tasks_in(root);
+  return data;
+}
+
+}  // namespace hydramix

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data of `hydramix reproduce --data DIR...`: each DIR, or a folder in it, is recognised by its
+// contents.
+//
+//   text  train/ and validation/ (or valid/) with token shards (hydramix tokenize), and beside them
+//         vocab.txt or tokenizer.json
+//   GLUE  folders of the tasks with their official files: CoLA/train.tsv
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reproduce/row_recipe.h"
+
+namespace hydramix {
+
+struct DataFolders {
+  RowData text;                         // empty paths where there is none
+  std::string glue;                     // a folder; empty where there is none
+  std::vector<std::string> glue_tasks;  // of the paper's eight, those whose files are complete
+};
+
+// Throws UsageError for a folder that does not exist or is none of these kinds, and for two of one
+// kind.
+DataFolders find_data_folders(const std::vector<std::string>& folders);
+
+// The eight tasks of the built-in language, written to `folder` unless they exist there.
+DataFolders built_in_data(const std::string& folder);
+
+}  // namespace hydramix

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reproduce/results.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/json_reader.h"
+
+namespace hydramix {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+void add_pretraining(RowResults& row, int64_t seed, const Json& result) {
+  row.parameters = result.at("parameters");
+  row.steps = result.at("steps");
+  row.numbers["parameters"][seed] = static_cast<double>(row.parameters) / 1e6;
+  for (const char* key : {"loss", "accuracy", "tokens_per_second"})
+    row.numbers[key][seed] = result.at(key);
+  for (const auto& point : result.at("curve"))
+    row.curves[seed].emplace_back(point.at(0).get<double>(), point.at(1).get<double>());
+}
+
+void add_version(RowResults& row, const Json& result) {
+  const auto version = result.at("version").get<std::string>();
+  if (std::find(row.versions.begin(), row.versions.end(), version) == row.versions.end())
+    row.versions.push_back(version);
+}
+
+}  // namespace
+
+std::vector<double> RowResults::of(const std::string& column, int64_t count) const {
+  std::vector<double> values;
+  if (const auto found = numbers.find(column); found != numbers.end())
+    for (const auto& [seed, value] : found->second)
+      if (seed <= count) values.push_back(value);
+  return values;
+}
+
+AllResults read_results(const ReproducePlan& plan) {
+  AllResults results;
+  for (const auto* table : plan.tables)
+    for (const auto& row : table->rows) {
+      if (row.name.empty()) continue;
+      auto& own = results[row.name];
+      for (int64_t seed = 1; seed <= seeds_of(plan, *table); ++seed) {
+        const auto folder = row_folder(plan, row.name, seed);
+        if (fs::exists(folder / "pretrain.json")) {
+          const auto result = read_json(folder / "pretrain.json", kResultFile);
+          own.curves[seed].clear();
+          add_pretraining(own, seed, result);
+          add_version(own, result);
+        }
+        if (!fs::exists(folder / "glue.json")) continue;
+        const auto result = read_json(folder / "glue.json", kResultFile);
+        for (const auto& [task, score] : result.at("scores").items())
+          own.numbers[task][seed] = score.get<double>();
+        add_version(own, result);
+      }
+      own.tokens_per_second = spread(own.of("tokens_per_second", seeds_of(plan, *table))).mean;
+    }
+  return results;
+}
+
+Spread spread(const std::vector<double>& numbers) {
+  Spread result;
+  result.count = std::ssize(numbers);
+  if (numbers.empty()) return result;
+  const auto count = static_cast<double>(numbers.size());
+  for (const double number : numbers) result.mean += number / count;
+  if (numbers.size() < 2) return result;
+  double squares = 0;
+  for (const double number : numbers) squares += (number - result.mean) * (number - result.mean);
+  result.deviation = std::sqrt(squares / (count - 1));
+  return result;
+}
+
+}  // namespace hydramix

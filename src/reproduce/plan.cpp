@@ -152,15 +152,6 @@ double glue_progress(const ReproducePlan& plan, const fs::path& folder) {
   return all > 0 ? done / all : 1;
 }
 
-std::unique_ptr<Job> start_stage(const ChildSettings& settings, int64_t slot,
-                                 const std::vector<std::string>& words, const fs::path& log) {
-  ChildCommand command{settings.program, words, {}, log};
-  command.environment.emplace_back("OMP_NUM_THREADS", std::to_string(settings.threads));
-  if (settings.gpus > 1)
-    command.environment.emplace_back("CUDA_VISIBLE_DEVICES", std::to_string(slot % settings.gpus));
-  return start_child(command);
-}
-
 Stage pretrain_stage(const ReproducePlan& plan, const ChildSettings& settings,
                      const std::string& row, int64_t seed) {
   const auto folder = row_folder(plan, row, seed);
@@ -173,7 +164,7 @@ Stage pretrain_stage(const ReproducePlan& plan, const ChildSettings& settings,
   stage.start = [=](int64_t slot) {
     fs::create_directories(folder);
     write_file(folder / "recipe.json", to_json(recipe.options).dump(2) + "\n");
-    return start_stage(settings, slot, {"pretrain", (folder / "recipe.json").string()}, log);
+    return start_in_slot(settings, slot, {"pretrain", (folder / "recipe.json").string()}, log);
   };
   stage.progress = [=] {
     return steps_done(recipe.options.out) / static_cast<double>(recipe.options.train.steps);
@@ -192,7 +183,7 @@ Stage glue_stage(const ReproducePlan& plan, const ChildSettings& settings, const
   stage.name = formatted("%s seed %lld: GLUE", row, seed);
   stage.result = folder / "glue.json";
   stage.recipe = glue_digest(plan, row, seed, pretrain_digest(placed_recipe(plan, row, seed)));
-  stage.start = [=](int64_t slot) { return start_stage(settings, slot, words, log); };
+  stage.start = [=](int64_t slot) { return start_in_slot(settings, slot, words, log); };
   stage.progress = [=] { return glue_progress(plan, folder / "glue"); };
   stage.read = [=] { return glue_result(folder / "glue", seed, settings); };
   stage.log = log.string();
@@ -241,6 +232,15 @@ RowCommands row_commands(const ReproducePlan& plan, const std::string& row, int6
     if (seeds.row == row && seeds.glue > 0)
       commands.glue = "hydramix " + join(glue_words(plan, row, seed), " ");
   return commands;
+}
+
+std::unique_ptr<Job> start_in_slot(const ChildSettings& settings, int64_t slot,
+                                   const std::vector<std::string>& words, const fs::path& log) {
+  ChildCommand command{settings.program, words, {}, log};
+  command.environment.emplace_back("OMP_NUM_THREADS", std::to_string(settings.threads));
+  if (settings.gpus > 1)
+    command.environment.emplace_back("CUDA_VISIBLE_DEVICES", std::to_string(slot % settings.gpus));
+  return start_child(command);
 }
 
 // Seed by seed, so that an interrupted command has whole tables of fewer seeds. The fine-tuning of

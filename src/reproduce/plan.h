@@ -48,6 +48,11 @@ struct ChildSettings {
   int64_t gpus = 0;     // slot i uses GPU i % gpus; 0: none, or as the environment says
 };
 
+// A child `hydramix WORDS...` with its share of the machine; `log` gets its output.
+std::unique_ptr<Job> start_in_slot(const ChildSettings& settings, int64_t slot,
+                                   const std::vector<std::string>& words,
+                                   const std::filesystem::path& log);
+
 std::vector<Stage> make_stages(const ReproducePlan& plan, const ChildSettings& settings);
 
 }  // namespace hydramix

@@ -49,7 +49,7 @@ std::string number_text(const std::string& column, double value, bool more_digit
 std::string spread_text(const std::string& column, const Spread& spread);
 // "+0.031 ± 0.004, 95 % interval 0.021 to 0.041, 3 seeds"
 std::string comparison_text(const Comparison& comparison);
-// What the scale trains on.
+// One sentence about models and data of the scale.
 std::string scale_text(const ReproducePlan& plan);
 
 std::string report_html(const Report& report);

@@ -40,7 +40,7 @@ a { color: var(--accent); } .muted { color: var(--muted); font-size: .9rem; }
 nav { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; margin: 1rem 0; }
 code, pre { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .85rem; }
 pre { background: var(--soft); padding: .8rem; border-radius: .4rem; white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0 .9rem; }
-.badge { display: inline-block; min-width: 7.2rem; text-align: center; font-weight: 600; font-size: .82rem; border-radius: 1rem; padding: .1rem .7rem; background: var(--soft); color: var(--muted); }
+.badge { display: inline-block; justify-self: start; min-width: 7.2rem; text-align: center; font-weight: 600; font-size: .82rem; border-radius: 1rem; padding: .1rem .7rem; background: var(--soft); color: var(--muted); }
 .badge.yes { background: var(--yes-soft); color: var(--yes); } .badge.no { background: var(--no-soft); color: var(--no); } .badge.open { background: var(--open-soft); color: var(--open); }
 .findings { list-style: none; padding: 0; max-width: 60rem; } .findings > li { display: grid; grid-template-columns: 8rem 1fr; gap: .2rem .9rem; align-items: start; padding: .7rem 0; border-bottom: 1px solid var(--rule); }
 .findings .muted { margin: .1rem 0 0; } .findings ul { margin: .3rem 0; padding-left: 1.1rem; }
@@ -52,6 +52,7 @@ figure { margin: 0; } svg { max-width: 100%; height: auto; } .charts { display: 
 .hover { cursor: crosshair; } .hover:hover { fill-opacity: .35; }
 .matrices { display: grid; gap: 1rem .8rem; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); } .matrices div { display: grid; gap: .3rem; grid-auto-flow: column; grid-auto-columns: 1fr; }
 .matrices img { width: 100%; image-rendering: pixelated; border: 1px solid var(--rule); display: block; } .matrices figcaption { font-size: .85rem; line-height: 1.3; }
+.findings summary { font-weight: normal; font-size: .9rem; padding: .1rem 0; } .findings details { margin: 0; } .findings details .badge { min-width: 0; } .counts { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: center; }
 details { margin: .6rem 0; } summary { cursor: pointer; padding: .4rem 0; font-weight: 600; } summary:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
 #values { position: fixed; display: none; pointer-events: none; background: var(--ink); color: var(--paper); border-radius: .4rem; padding: .25rem .6rem; font-size: .85rem; max-width: 16rem; z-index: 1; }
 @media (max-width: 40rem) { body { padding: .8rem .8rem 3rem; } h1 { font-size: 1.45rem; } .findings > li { grid-template-columns: 1fr; } th, td { padding: .3rem .4rem; font-size: .88rem; } .matrices { grid-template-columns: repeat(2, 1fr); } }
@@ -100,6 +101,19 @@ const char* badge_class(Answer answer) {
 
 std::string badge(Answer answer) {
   return formatted("<span class=\"badge%s\">%s</span>", badge_class(answer), answer_text(answer));
+}
+
+// "4 yes  1 no  3 not separated", and how many runs the report has.
+std::string answer_counts(const Report& report) {
+  std::string out = "<p class=\"counts\">";
+  for (const auto answer :
+       {Answer::kYes, Answer::kNo, Answer::kNotSeparated, Answer::kNotMeasured}) {
+    const auto count =
+        std::count_if(report.findings.begin(), report.findings.end(),
+                      [&](const Finding& finding) { return finding.answer == answer; });
+    if (count > 0) out += formatted("<span>%lld %s</span>", count, badge(answer));
+  }
+  return out + "</p>\n";
 }
 
 std::string findings_list(const Report& report) {
@@ -159,6 +173,9 @@ std::string results_table_html(const ReportTable& table) {
   return out + "</tbody>\n</table></div>\n";
 }
 
+// The paper's figure begins here: before, the fall of all curves would hide their differences.
+constexpr double kFigureBegins = 10000;
+
 std::string row_title(const ReportRow& row) {
   return row.row.mark == "DD" ? row.row.label + " DD" : row.row.label;
 }
@@ -198,7 +215,8 @@ std::string curves_chart(const Report& report, const ReportTable& table) {
         if (curve.row == row.row.name) {
           ChartLine line;
           line.name = row_title(row);
-          line.points = curve.points;
+          for (const auto& point : curve.points)
+            if (point.first >= kFigureBegins) line.points.push_back(point);
           line.dashed = true;
           paper.lines.push_back(std::move(line));
         }
@@ -312,7 +330,7 @@ std::string report_html(const Report& report) {
       "seed, since models of one seed see the same data in the same order. <b>yes</b>: the 95 % "
       "interval of the mean difference (Student's t) lies on the paper's side of zero. "
       "<b>no</b>: on the other side. <b>not separated</b>: it contains zero.</p>\n" +
-      findings_list(report);
+      answer_counts(report) + findings_list(report);
   for (const auto& table : report.tables) {
     out += "<h2 id=\"" + table.table->name + "\">" + xml_escaped(table.table->title) +
            "</h2>\n<p>" + xml_escaped(table.table->about) +

@@ -42,10 +42,11 @@ TEST(PaperTables, AveragesAreThoseOfTheirTasks) {
   EXPECT_EQ(rows, 14 + 6 + 4);
 }
 
+// models/recipes_test counts those of all recipes.
 TEST(PaperTables, ParametersAreThoseOfTheRecipes) {
-  for (const auto& table : paper_tables())
-    for (const auto& row : table.rows) {
-      if (row.name.empty() || !row.published.contains("parameters")) continue;
+  for (const auto& name : {"table3", "table4"})
+    for (const auto& row : paper_table(name).rows) {
+      if (row.name.empty() || row.name == "table4/m2") continue;  // M2's filters take seconds
       const auto recipe = recipe_of(row.name, Scale::kPaper, {}, 1);
       const double millions = static_cast<double>(parameter_count(recipe.options.model)) / 1e6;
       // The paper says 115 M of the 24-layer Hydra, which counts 115.9 M.

@@ -33,14 +33,16 @@ class SelectiveStateSpace : public Mixer {
                          " is above dt_limit_high = ", o.dt_limit_high, ".");
     x_proj = register_module("x_proj",
                              Projection(heads.channels(), rank_ + 2 * o.d_state, /*bias=*/false));
-    dt_proj = register_module("dt_proj", Projection(rank_, heads.H, /*bias=*/true));
+    // No linear module: a model that initializes those anew must keep the published steps.
+    auto dt_proj = register_module("dt_proj", std::make_shared<torch::nn::Module>());
+    dt_weight = dt_proj->register_parameter("weight", torch::empty({heads.H, rank_}));
+    dt_bias = dt_proj->register_parameter("bias", initial_dt_bias(heads.H, o));
     A_log = register_parameter(
         "A_log", torch::arange(1, o.d_state + 1, torch::kFloat32).log().repeat({heads.H, 1}));
     if (o.skip) D = register_parameter("D", torch::ones({heads.H}));
     torch::NoGradGuard no_grad;
     const double bound = 1 / std::sqrt(static_cast<double>(rank_));
-    dt_proj->weight.uniform_(-bound, bound);
-    dt_proj->bias.copy_(initial_dt_bias(heads.H, o));
+    dt_weight.uniform_(-bound, bound);
   }
 
   // The step before its bias (H), b (N), c (N).
@@ -49,7 +51,7 @@ class SelectiveStateSpace : public Mixer {
     const Rows rows = arithmetic_of(x);
     const auto wide = project(x.flatten(2).to(rows.options), weight(x_proj->weight, rows), {});
     const auto parts = wide.split_with_sizes({rank_, 2 * options_.d_state}, 2);
-    const auto raw = project(parts[0], weight(dt_proj->weight, rows), {});
+    const auto raw = project(parts[0], weight(dt_weight, rows), {});
     return torch::cat({raw, parts[1]}, 2).to(projected.scalar_type());
   }
 
@@ -85,7 +87,7 @@ class SelectiveStateSpace : public Mixer {
                                    parts[1],
                                    parts[2],
                                    of_channels(skip_weight(rows), 0),
-                                   of_channels(weight(dt_proj->bias, rows), 0),
+                                   of_channels(weight(dt_bias, rows), 0),
                                    options_.dt_limit_low,
                                    options_.dt_limit_high};
     return selective_scan(x.to(type).flatten(1), scan, sequences, options_.tile)
@@ -95,7 +97,7 @@ class SelectiveStateSpace : public Mixer {
 
  private:
   torch::Tensor step(const torch::Tensor& raw, const Rows& rows) const {
-    const auto dt = torch::softplus(raw + weight(dt_proj->bias, rows));
+    const auto dt = torch::softplus(raw + weight(dt_bias, rows));
     const bool limited = options_.dt_limit_low > 0 || std::isfinite(options_.dt_limit_high);
     return limited ? dt.clamp(options_.dt_limit_low, options_.dt_limit_high) : dt;
   }
@@ -105,9 +107,9 @@ class SelectiveStateSpace : public Mixer {
   }
 
   int64_t rank_;
-  Projection x_proj{nullptr};   // (d_inner -> rank + 2 N), no bias
-  Projection dt_proj{nullptr};  // (rank -> H)
-  torch::Tensor A_log, D;       // (H, N), (H); D is undefined without a skip
+  Projection x_proj{nullptr};        // (d_inner -> rank + 2 N), no bias
+  torch::Tensor dt_weight, dt_bias;  // (H, rank), (H)
+  torch::Tensor A_log, D;            // (H, N), (H); D is undefined without a skip
 };
 
 HYDRAMIX_REGISTER_MIXER("s6", SelectiveStateSpace, .matrix_class = "Semiseparable, selective",

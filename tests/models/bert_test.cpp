@@ -52,6 +52,21 @@ TEST(Bert, TruncatedNormalWeightsStayWithinTwoDeviations) {
   }
 }
 
+TEST(Bert, AModelKeepsTheInitialStepsOfItsMixer) {
+  torch::manual_seed(8);
+  for (const auto* mixer : {"semiseparable", "s6"}) {
+    auto options = test::tiny_bert(mixer);
+    const BertForMaskedLM model(options);
+    const auto& mixer_options = options.block.mixer_options;
+    for (const auto& item : model->named_parameters()) {
+      if (!item.key().ends_with("dt_bias") && !item.key().ends_with("dt_proj.bias")) continue;
+      const auto dt = torch::softplus(item.value());
+      EXPECT_GE(dt.min().item<double>(), 0.99 * mixer_options.dt_min) << item.key();
+      EXPECT_LE(dt.max().item<double>(), 1.01 * mixer_options.dt_max) << item.key();
+    }
+  }
+}
+
 TEST(Bert, PaddingChangesNoLogit) {
   // The published model's logits move by 3 % when 8 padding tokens are added.
   torch::manual_seed(2);

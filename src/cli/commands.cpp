@@ -17,6 +17,7 @@ std::vector<Command> all_commands() {
       train_images_command(),
       classify_command(),
       show_augmentations_command(),
+      train_recall_command(),
       curves_command(),
       tokenize_command(),
       tokenizer_command(),

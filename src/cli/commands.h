@@ -29,6 +29,7 @@ Command reproduce_command();
 Command tokenize_command();
 Command tokenizer_command();
 Command train_images_command();
+Command train_recall_command();
 Command verify_command();
 
 std::vector<Command> all_commands();

@@ -205,4 +205,11 @@ void CheckpointFolder::wait() {
   if (writing_.valid()) writing_.get();
 }
 
+void remove_checkpoints(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    std::filesystem::remove(entry.path(), ignored);
+  std::filesystem::remove(folder, ignored);
+}
+
 }  // namespace hydramix

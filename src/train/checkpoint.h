@@ -67,4 +67,7 @@ class CheckpointFolder {
   std::future<void> writing_;
 };
 
+// Removes the checkpoints of a complete run, as far as the file system allows.
+void remove_checkpoints(const std::filesystem::path& folder);
+
 }  // namespace hydramix

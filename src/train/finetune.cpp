@@ -86,13 +86,6 @@ std::vector<double> gathered(const std::vector<double>& share, Communicator& com
   return {all.data_ptr<double>(), all.data_ptr<double>() + all.numel()};
 }
 
-void remove_checkpoints(const fs::path& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
-    fs::remove(entry.path(), ignored);
-  fs::remove(folder, ignored);
-}
-
 // The result of a run that is complete.
 Json read_result(const fs::path& path) {
   auto result = try_parse_json(read_file(path, kResultFile));

@@ -74,8 +74,9 @@ ChartDrawing arrange(const std::vector<ChartPanel>& panels, const ChartOptions& 
       for (const auto& [low, high] : line.range) ys.insert({low, high});
     }
   HYDRAMIX_CHECK(!xs.empty(), "chart: there is no point to draw. Measure something first.");
-  d.x = options.log_x ? logarithmic_axis_at(xs, kPlotWidth)
-                      : linear_axis(*xs.begin(), *xs.rbegin(), kPlotWidth);
+  d.x = !options.log_x          ? linear_axis(*xs.begin(), *xs.rbegin(), kPlotWidth)
+        : options.round_x_ticks ? logarithmic_axis(*xs.begin(), *xs.rbegin(), kPlotWidth)
+                                : logarithmic_axis_at(xs, kPlotWidth);
   const double lowest = *ys.begin(), highest = *ys.rbegin();
   d.y = options.log_y ? logarithmic_axis(lowest, highest, kLogHeight)
                       : linear_axis(options.from_zero ? std::min(0.0, lowest) : lowest, highest,

@@ -33,7 +33,7 @@ class SelectiveStateSpace : public Mixer {
                          " is above dt_limit_high = ", o.dt_limit_high, ".");
     x_proj = register_module("x_proj",
                              Projection(heads.channels(), rank_ + 2 * o.d_state, /*bias=*/false));
-    // No linear module: a model that initializes those anew must keep the published steps.
+    // No linear module: a model draws those again, and the published steps must stay.
     auto dt_proj = register_module("dt_proj", std::make_shared<torch::nn::Module>());
     dt_weight = dt_proj->register_parameter("weight", torch::empty({heads.H, rank_}));
     dt_bias = dt_proj->register_parameter("bias", initial_dt_bias(heads.H, o));

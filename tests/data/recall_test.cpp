@@ -16,7 +16,7 @@ struct RecallCase {
   int64_t length, pairs, vocab;
 };
 
-// What the header states, read back from the tokens alone.
+// The definition in the header, checked on the tokens alone.
 void expect_definition(const RecallCase& c, const RecallExample& example) {
   ASSERT_EQ(std::ssize(example.tokens), c.length);
   ASSERT_EQ(std::ssize(example.positions), c.pairs);

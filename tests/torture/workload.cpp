@@ -31,6 +31,11 @@ const std::string kShards = kPretrain +
                             "--data.vocab @/vocab.txt ";
 const std::string kFinetune =
     "finetune --device cpu --task RTE --recipe tiny --epochs 1 --batch 8 --max-length 24 ";
+const std::string kRecall =
+    "train-recall --device cpu --model.vocab 20 --model.layers 1 --model.block.d-model 16 "
+    "--model.block.headdim 8 --model.block.mixer-options.d-state 4 --recall.length 8 "
+    "--recall.pairs 2 --recall.evaluated 4 --train.batch 4 --train.micro-batch 4 "
+    "--train.log-every 1 --train.evaluate-every 2 --train.checkpoint-every 1 --train.steps 4 ";
 
 // Removes what differs between equal runs: fields of time, the name of the folder, and the checksum
 // of a JSON file, in which both are.
@@ -115,6 +120,10 @@ const std::vector<Workload>& workloads() {
        {"data", "vocab.txt"},
        words(kShards + "--out @/new"),
        {"new/model", "new/metrics.jsonl"}},
+      {"train-recall",
+       {},
+       words(kRecall + "--out @/new"),
+       {"new/result.json", "new/metrics.jsonl"}},
       {"finetune",
        {"run", "glue"},
        words(kFinetune + "--model @/run --data @/glue --out @/new"),

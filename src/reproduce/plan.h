@@ -23,6 +23,7 @@ namespace hydramix {
 
 struct ReproducePlan {
   std::vector<const PaperTable*> tables;
+  bool recall = false;  // also associative recall (recall_stages.h)
   Scale scale = Scale::kTiny;
   DataFolders data;
   int64_t seeds = 0;  // of every table; 0: seeds_of()

@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "base/formatted.h"
 #include "hydramix/error.h"
+#include "reproduce/recall_stages.h"
 
 namespace hydramix {
 namespace {
@@ -57,7 +58,7 @@ bool ReportRow::best(std::size_t column, const std::vector<ReportRow>& rows, boo
 }
 
 Report make_report(const ReproducePlan& plan, const std::string& version) {
-  Report report{plan, version, read_results(plan), {}, {}};
+  Report report{plan, version, read_results(plan), {}, {}, finished_recall(plan)};
   for (const auto* table : plan.tables) {
     ReportTable shown{table, seeds_of(plan, *table), shown_columns(plan, *table), {}};
     for (const auto& row : table->rows) {
@@ -106,6 +107,7 @@ std::string comparison_text(const Comparison& comparison) {
 }
 
 std::string scale_text(const ReproducePlan& plan) {
+  if (plan.tables.empty()) return "Scale " + scale_name(plan.scale) + ".";
   switch (plan.scale) {
     case Scale::kTiny:
       return "Scale tiny: models of two to four layers and 64 channels learn the built-in "
@@ -154,6 +156,7 @@ std::string report_markdown(const Report& report) {
     }
     out += "```\n";
   }
+  if (report.plan.recall) out += "\n" + recall_markdown(report.recall);
   return out + "\nhydramix " + report.version + "\n";
 }
 
@@ -171,7 +174,7 @@ std::string report_csv(const Report& report) {
                                                cell.ours.deviation, cell.ours.count)
                                    : ",,0\n";
       }
-  return out;
+  return out + recall_csv(report.recall);
 }
 
 Json report_json(const Report& report) {
@@ -216,6 +219,7 @@ Json report_json(const Report& report) {
     }
     out["tables"].push_back(one);
   }
+  if (report.plan.recall) out["recall"] = recall_json(report.recall);
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reproduce/findings.h"
+#include "reproduce/recall_results.h"
 
 namespace hydramix {
 
@@ -39,6 +40,7 @@ struct Report {
   AllResults results;
   std::vector<ReportTable> tables;
   std::vector<Finding> findings;
+  std::vector<RecallPoint> recall;
 };
 
 Report make_report(const ReproducePlan& plan, const std::string& version);

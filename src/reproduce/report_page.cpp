@@ -325,6 +325,7 @@ std::string report_html(const Report& report) {
          "</p>\n<nav><a href=\"#findings\">Findings</a>";
   for (const auto& table : report.tables)
     out += "<a href=\"#" + table.table->name + "\">" + xml_escaped(table.table->title) + "</a>";
+  if (report.plan.recall) out += "<a href=\"#recall\">Recall</a>";
   out +=
       "</nav>\n<h2 id=\"findings\">Findings</h2>\n<p class=\"muted\">Rows are compared seed by "
       "seed, since models of one seed see the same data in the same order. <b>yes</b>: the 95 % "
@@ -343,6 +344,7 @@ std::string report_html(const Report& report) {
     out += table.table->name == "mixers" ? losses_plot(report, table) : curves_chart(report, table);
     out += matrices_html(report, table) + runs_html(report, table);
   }
+  if (report.plan.recall) out += recall_html(report.recall);
   return out + "<p class=\"muted\">hydramix " + xml_escaped(report.version) +
          ". Equal commands give equal models on equal machines.</p>\n" + kPageEnd;
 }

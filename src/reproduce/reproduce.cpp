@@ -8,6 +8,7 @@
 #include "base/json_reader.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
+#include "reproduce/recall_stages.h"
 #include "reproduce/report.h"
 #include "train/run_folder.h"
 
@@ -30,6 +31,7 @@ void check_scale_of_folder(const fs::path& out, const std::string& scale) {
 std::vector<const PaperTable*> chosen_tables(const std::vector<std::string>& names) {
   std::vector<const PaperTable*> tables;
   for (const auto& name : names) {
+    if (name == kRecallTable) continue;
     const auto* table = &paper_table(name);
     HYDRAMIX_CHECK_USAGE(std::find(tables.begin(), tables.end(), table) == tables.end(),
                          "reproduce: ", table->name, " is named twice.");
@@ -64,6 +66,9 @@ ReproducePlan plan_reproduction(const ReproduceOptions& options) {
   ReproducePlan plan;
   plan.scale = scale_of(options.scale);
   plan.tables = chosen_tables(options.tables);
+  const auto recall = std::count(options.tables.begin(), options.tables.end(), kRecallTable);
+  HYDRAMIX_CHECK_USAGE(recall <= 1, "reproduce: ", kRecallTable, " is named twice.");
+  plan.recall = options.tables.empty() || recall > 0;
   plan.seeds = options.seeds;
   plan.out = options.out;
   HYDRAMIX_CHECK_USAGE(!fs::exists(plan.out) || fs::is_directory(plan.out), "--out: ", options.out,
@@ -77,8 +82,8 @@ ReproducePlan plan_reproduction(const ReproduceOptions& options) {
   }
   plan.data = find_data_folders(options.data);
   HYDRAMIX_CHECK_USAGE(
-      !plan.data.text.train.empty(), "reproduce: ", plan.tables.front()->name, " at scale ",
-      options.scale,
+      plan.tables.empty() || !plan.data.text.train.empty(),
+      "reproduce: ", plan.tables.front()->name, " at scale ", options.scale,
       " needs text. Give --data DIR with DIR/train and DIR/validation, which hydramix tokenize "
       "makes, and DIR/vocab.txt.");
   return plan;
@@ -90,11 +95,14 @@ ReproduceOutcome reproduce(const ReproduceOptions& options, const fs::path& prog
   const RunFolder lock(plan.out);
   check_scale_of_folder(plan.out, options.scale);
   write_file(plan.out / "reproduce.json", Json{{"scale", options.scale}}.dump(2) + "\n");
-  if (plan.scale == Scale::kTiny) plan.data = built_in_data((plan.out / "data" / "glue").string());
+  if (plan.scale == Scale::kTiny && !plan.tables.empty())
+    plan.data = built_in_data((plan.out / "data" / "glue").string());
   const auto slots = choose_slots(options, plan.scale);
-  const auto stages = make_stages(plan, {program, version, slots.threads, slots.gpus});
+  const ChildSettings settings{program, version, slots.threads, slots.gpus};
+  auto stages = make_stages(plan, settings);
+  for (auto& stage : recall_stages(plan, settings)) stages.push_back(std::move(stage));
   check_kept_results(stages);
-  if (events.message && plan.data.glue_tasks.empty())
+  if (events.message && plan.data.glue_tasks.empty() && !plan.tables.empty())
     events.message("no data of GLUE: its columns stay empty");
   ReproduceOutcome outcome;
   outcome.runs = run_stages(stages, slots.count, events);

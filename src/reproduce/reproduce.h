@@ -19,7 +19,8 @@ struct ReproduceOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("tables", self.tables, Positional{},
-      "table2 (or 2), table3, table4, mixers; by default all that the scale and the data allow");
+      "table2 (or 2), table3, table4, mixers, recall; by default all that the scale and the data "
+      "allow");
     v("scale", self.scale, Required{},
       "tiny: small models, built-in data, minutes on two cores; small: one GPU and real text; "
       "paper: the full recipes");

@@ -190,6 +190,7 @@ const PaperTable& paper_table(const std::string& name) {
     if (table.name == name || table.name == "table" + name) return table;
     known.push_back(table.name);
   }
+  known.push_back(kRecallTable);
   throw UsageError(concat("reproduce: there is no table '", name,
                           "'; expected some of: ", join(known), ".", did_you_mean(name, known)));
 }

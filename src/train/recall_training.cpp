@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "hydramix/error.h"
-#include "models/bert_parts.h"
+#include "models/encoder_parts.h"
 #include "ops/host_copy.h"
 
 namespace hydramix {

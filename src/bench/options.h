@@ -7,7 +7,7 @@
 
 namespace hydramix::bench {
 
-// In the order in which they run; "long" and "gpu" only on request.
+// In the order in which they run; "long", "gpu" and "images" only on request.
 inline const std::vector<std::string> kSuites{"product", "block",  "scan",
                                               "conv",    "mixers", "model"};
 
@@ -39,8 +39,9 @@ struct Options {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("suite", self.suite,
-      Choices{"all", "product", "block", "scan", "conv", "mixers", "model", "long", "gpu"},
-      "suite to measure; all: every suite but long and gpu");
+      Choices{"all", "product", "block", "scan", "conv", "mixers", "model", "long", "gpu",
+              "images"},
+      "suite to measure; all: every suite but long, gpu and images (the loader of images)");
     v("only", self.only, "only steps whose name contains this, such as '128 x 128'");
     v("json", self.json, "file for the measurements, one JSON object per line");
     v("scaling", self.scaling, "with --suite mixers: time over length, its slope, and a chart");

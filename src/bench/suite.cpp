@@ -39,6 +39,7 @@ std::vector<Step> suite_steps(const std::string& suite, const Options& options) 
   if (suite == "mixers") return mixers_suite(options);
   if (suite == "model") return model_suite(options);
   if (suite == "gpu") return gpu_suite(options);
+  if (suite == "images") return images_suite(options);
   return long_suite(options);
 }
 

@@ -44,6 +44,7 @@ std::vector<Step> mixers_suite(const Options& options);
 std::vector<Step> model_suite(const Options& options);
 std::vector<Step> long_suite(const Options& options);
 std::vector<Step> gpu_suite(const Options& options);
+std::vector<Step> images_suite(const Options& options);
 
 // ---- shared by suites ----
 

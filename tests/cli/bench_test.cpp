@@ -178,5 +178,15 @@ TEST(Bench, UsageErrorsExitWithTwo) {
   EXPECT_EQ(run("bench" + kTiny + "--suite conv --json /no/such/folder/b.jsonl").code, 1);
 }
 
+TEST(Bench, ImagesPerSecond) {
+  const auto all = measured("--suite images");
+  expect_sane(all, "images");
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0]["name"], "decode");
+  for (const auto& m : all)
+    EXPECT_NEAR(m["images_per_s"].get<double>() * m["ms"].get<double>(),
+                1e3 * m["batch"].get<double>(), 1e-6);
+}
+
 }  // namespace
 }  // namespace hydramix

@@ -58,7 +58,8 @@ clang_targets() {
     echo all
   else
     echo "LibTorch is left out: clang cannot read its headers" >&2
-    echo hydramix_base hydramix_text hydramix_kernels {base,config,data,glue,language,tasks,text,view}_tests
+    echo hydramix_base hydramix_images hydramix_text hydramix_kernels \
+      {base,config,data,glue,images,language,tasks,text,view}_tests
   fi
 }
 
@@ -84,7 +85,7 @@ check_asan() {
 
 check_tsan() {
   cmake --preset tsan && cmake --build --preset tsan -j "$jobs" &&
-    ctest --preset tsan -j "$jobs" -L '^(base|data|dist|ops|text|train)$'
+    ctest --preset tsan -j "$jobs" -L '^(base|data|dist|images|ops|text|train)$'
 }
 
 check_clang() {

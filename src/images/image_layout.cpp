@@ -95,7 +95,7 @@ bool find_idx(const fs::path& folder, ImageLayout& layout) {
 
 // The class folders of a training set.
 std::vector<std::string> checked_classes(const fs::path& folder) {
-  const auto classes = class_folders(folder);
+  auto classes = class_folders(folder);
   HYDRAMIX_CHECK(!classes.empty(), folder.string(),
                  ": has no folders, expected one per class with JPEG or PNG files in it.");
   HYDRAMIX_CHECK(classes.size() > 1, folder.string(), ": has only one class, ", classes.front(),
@@ -106,8 +106,11 @@ std::vector<std::string> checked_classes(const fs::path& folder) {
 bool holds_folders(const fs::path& folder) {
   const auto names = class_folders(folder);
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return std::any_of(fs::directory_iterator(folder / name), fs::directory_iterator(),
-                       [](const auto& entry) { return names_image(entry.path()); });
+    std::error_code problem;  // a folder that cannot be listed is named when it is opened
+    for (fs::directory_iterator entry(folder / name, problem), end; !problem && entry != end;
+         entry.increment(problem))
+      if (names_image(entry->path())) return true;
+    return false;
   });
 }
 
@@ -136,14 +139,25 @@ std::unique_ptr<ImageCollection> open_cifar10(const std::vector<fs::path>& files
   return packed_collection(std::move(images), layout.path.string(), layout.classes);
 }
 
-std::unique_ptr<ImageCollection> open_idx(const std::vector<fs::path>& pair) {
-  // Digits, or the ten kinds of Fashion-MNIST. EMNIST has up to 62 classes.
-  auto images = parse_idx(unpacked(pair[0]), pair[0].string(), unpacked(pair[1]), pair[1].string());
-  const int classes =
-      std::max<int>(10, 1 + *std::max_element(images.labels.begin(), images.labels.end()));
+// Digits, or the ten kinds of Fashion-MNIST. EMNIST has up to 62 classes. Both splits decide, so
+// that they agree.
+std::vector<std::string> idx_classes(const ImageLayout& layout) {
+  constexpr std::size_t kHeader = 8;
+  std::size_t count = 10;
+  for (const auto* pair : {&layout.train, &layout.validation}) {
+    const std::string labels = unpacked(pair->at(1));
+    for (std::size_t i = kHeader; i < labels.size(); ++i)
+      count = std::max(count, std::size_t{static_cast<unsigned char>(labels[i])} + 1);
+  }
   std::vector<std::string> names;
-  for (int i = 0; i < classes; ++i) names.push_back(std::to_string(i));
-  return packed_collection(std::move(images), pair[0].string(), std::move(names));
+  for (std::size_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+std::unique_ptr<ImageCollection> open_idx(const std::vector<fs::path>& pair,
+                                          const ImageLayout& layout) {
+  auto images = parse_idx(unpacked(pair[0]), pair[0].string(), unpacked(pair[1]), pair[1].string());
+  return packed_collection(std::move(images), pair[0].string(), idx_classes(layout));
 }
 
 }  // namespace
@@ -155,7 +169,7 @@ std::unique_ptr<ImageCollection> ImageLayout::open(ImageSplit split) const {
                  ": has train/ but none of val/, validation/ and test/. Add a folder for "
                  "validation, with a folder per class.");
   if (kind == Kind::kFolders) return image_folder(files.front(), classes);
-  return kind == Kind::kCifar10 ? open_cifar10(files, *this) : open_idx(files);
+  return kind == Kind::kCifar10 ? open_cifar10(files, *this) : open_idx(files, *this);
 }
 
 ImageLayout find_image_layout(const fs::path& path, const DrawnOptions& drawn,
@@ -164,8 +178,10 @@ ImageLayout find_image_layout(const fs::path& path, const DrawnOptions& drawn,
   layout.path = path;
   layout.drawn = drawn;
   if (path == "drawn") return layout;
-  HYDRAMIX_CHECK(fs::exists(path), path.string(),
-                 ": does not exist. Name a folder of images, or 'drawn' for the built-in set.");
+  std::error_code problem;
+  HYDRAMIX_CHECK(fs::exists(path, problem), path.string(),
+                 ": does not exist, or may not be looked at. Name a folder of images, or 'drawn' "
+                 "for the built-in set.");
   if (fs::is_regular_file(path)) {
     layout.kind = ImageLayout::Kind::kCifar10;
     layout.train = {path};

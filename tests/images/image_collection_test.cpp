@@ -245,6 +245,10 @@ TEST(Mnist, ReadsIdxFiles) {
   EXPECT_EQ(image.width, 4);
   for (int c = 0; c < 3; ++c) EXPECT_EQ(image.pixel(1, 2)[c], 10 * (12 + 4 + 2));
   EXPECT_EQ(open_images(folder.path(), ImageSplit::kValidation)->label(0), 9);
+  // A label above 9 in either split adds classes to both.
+  put_gzip(folder / "t10k-labels-idx1-ubyte.gz", big_endian({2049, 1}) + "\x0b");
+  EXPECT_EQ(open_images(folder.path(), ImageSplit::kTrain)->classes().size(), 12u);
+  EXPECT_EQ(open_images(folder.path(), ImageSplit::kValidation)->classes().size(), 12u);
 }
 
 TEST(Mnist, RefusesDamagedFiles) {

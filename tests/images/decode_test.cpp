@@ -296,9 +296,11 @@ TEST(Decode, ReadsTheFuzzersCorpus) {
     ++pictures;
     const std::string bytes = read_file(entry.path());
     const Image whole = decode_image(encoded(bytes), name);
-    const ImageBox box{2, 3, 4, 5};
+    const ImageSize third{whole.height / 3, whole.width / 3};
+    const auto rows = static_cast<double>(third.height), columns = static_cast<double>(third.width);
+    const ImageBox box{rows, columns, rows, columns};
     const ImagePart part = decode_part(encoded(bytes), name, [&](const ImageSize&) {
-      return WantedPart{box, {4, 5}};
+      return WantedPart{box, third};
     });
     EXPECT_EQ(pixels_of(part).rgb, pixels_of({whole, box}).rgb) << name;
   }

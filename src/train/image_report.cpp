@@ -79,7 +79,8 @@ void write_image_report(const std::filesystem::path& folder,
   write_file(folder / "classes.tsv", class_table(classes, counts, average));
   write_file(folder / "confusion.tsv", confusion_table(classes, counts));
   const auto n = static_cast<int64_t>(classes.size());
-  MatrixPicture picture{"confusion",
+  MatrixPicture picture{formatted("confusion: top-1 %.2f %% of %.0f images",
+                                  100 * counts.top1 / std::max(counts.images, 1.0), counts.images),
                         "rows: the class; columns: the answer, as a share of the class",
                         n,
                         n,

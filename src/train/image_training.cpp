@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <span>
 
 #include "hydramix/error.h"
 
@@ -17,13 +16,13 @@ ImageCounts counts_of(const std::vector<double>& sums) {
   return {sums.at(0), sums.at(1), sums.at(2), sums.at(3), {sums.begin() + 4, sums.end()}};
 }
 
+// The values as a tensor (n), in pinned memory for a GPU, so that the copy to it does not wait for
+// work launched before.
 template <class T>
-torch::Tensor copied(const std::vector<T>& values, torch::ScalarType type) {
-  return torch::from_blob(const_cast<T*>(values.data()), {std::ssize(values)}, type).clone();
-}
-
-// In pinned memory for a GPU, so that the copy does not wait for work launched before.
-torch::Tensor host_tensor(torch::Tensor t, torch::Device device) {
+torch::Tensor host_tensor(std::vector<T> values, torch::ScalarType type, torch::Device device) {
+  const auto owner = std::make_shared<std::vector<T>>(std::move(values));
+  const auto t = torch::from_blob(
+      owner->data(), {std::ssize(*owner)}, [owner](void*) {}, type);
   return device.is_cuda() ? t.pin_memory() : t;
 }
 
@@ -50,7 +49,7 @@ torch::Tensor mixed(const torch::Tensor& pixels, const BatchMix& mix) {
 // A batch on the host, ready to be uploaded.
 struct ImageTraining::Prepared {
   torch::Tensor pixels;   // (B, 3, size, size), not yet mixed
-  torch::Tensor targets;  // (B, classes) float64
+  torch::Tensor targets;  // (B, classes)
   torch::Tensor numbers;  // (B) int64: image numbers
   BatchMix mix;
 };
@@ -69,19 +68,21 @@ ImageTraining::ImageTraining(ImageModel model, ImageTrainingSettings settings)
 }
 
 ImageTraining::Prepared ImageTraining::prepare(Slice slice) const {
-  const auto images = settings_.training(slice.first, slice.count);
+  const auto& device = settings_.device;
+  // Pinned memory belongs to a device, and this may be another thread.
+  c10::OptionalDeviceGuard guard;
+  if (device.is_cuda()) guard.reset_device(device);
+  auto images = settings_.training(slice.first, slice.count);
   // A batch is mixed in one way, and a micro-batch is a part of one batch.
   const auto mix = draw_mix(settings_.augment, static_cast<uint64_t>(settings_.seed),
                             slice.first / settings_.batch);
   const int64_t size = model_->options().size, classes = model_->options().classes;
-  const auto targets = mixed_targets(mix, images.labels, classes, settings_.augment.smoothing);
+  auto targets = mixed_targets(mix, images.labels, classes, settings_.augment.smoothing);
   std::vector<int64_t> numbers(static_cast<std::size_t>(slice.count));
   std::iota(numbers.begin(), numbers.end(), slice.first);
-  const auto& device = settings_.device;
-  return {
-      host_tensor(copied(images.pixels, torch::kFloat32).view({-1, 3, size, size}), device),
-      host_tensor(copied(targets, torch::kFloat32).view({-1, classes}).to(torch::kFloat64), device),
-      host_tensor(copied(numbers, torch::kInt64), device), mix};
+  return {host_tensor(std::move(images.pixels), torch::kFloat32, device).view({-1, 3, size, size}),
+          host_tensor(std::move(targets), torch::kFloat32, device).view({-1, classes}),
+          host_tensor(std::move(numbers), torch::kInt64, device), mix};
 }
 
 // The batch, prefetched during the previous one, or made now.
@@ -139,18 +140,19 @@ std::vector<double> ImageTraining::evaluate(int64_t rank, int64_t ranks) {
   // Ranks share out batches, not images, so that a batch is the same on any number of ranks.
   const int64_t step = settings_.micro_batch;
   for (int64_t first = rank * step; first < settings_.validation_images; first += ranks * step) {
-    const auto images =
-        settings_.validation(first, std::min(step, settings_.validation_images - first));
-    const auto pixels = host_tensor(
-        copied(images.pixels, torch::kFloat32).view({-1, 3, size, size}), settings_.device);
-    const auto all = model_->forward(uploaded(pixels)).to(torch::kFloat64).cpu();
+    auto images = settings_.validation(first, std::min(step, settings_.validation_images - first));
+    const auto pixels = host_tensor(std::move(images.pixels), torch::kFloat32, settings_.device);
+    const auto scores = model_->forward(uploaded(pixels).view({-1, 3, size, size}))
+                            .to(torch::kFloat64)
+                            .log_softmax(1)
+                            .cpu()
+                            .contiguous();                            // (B, classes)
+    const auto best = std::get<1>(scores.topk(top, 1)).contiguous();  // (B, top)
     for (std::size_t i = 0; i < images.labels.size(); ++i) {
-      const int64_t label = images.labels[i];
+      const int64_t label = images.labels[i], row = static_cast<int64_t>(i);
       if (label < 0) continue;  // damaged
-      const auto logits = all[static_cast<int64_t>(i)];
-      const auto best = std::get<1>(logits.topk(top)).contiguous();
-      const auto* answers = best.data_ptr<int64_t>();
-      sums[0] += (logits.logsumexp(0) - logits[label]).item<double>();
+      const auto* answers = best.data_ptr<int64_t>() + row * top;
+      sums[0] -= scores.data_ptr<double>()[row * classes + label];
       sums[1] += 1;
       sums[2] += answers[0] == label ? 1 : 0;
       sums[3] += std::find(answers, answers + top, label) != answers + top ? 1 : 0;

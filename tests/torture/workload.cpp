@@ -37,6 +37,13 @@ const std::string kRecall =
     "--recall.pairs 2 --recall.evaluated 4 --train.batch 4 --train.micro-batch 4 "
     "--train.log-every 1 --train.evaluate-every 2 --train.checkpoint-every 1 --train.steps 4 ";
 
+const std::string kTrainImages =
+    "train-images --device cpu --model.size 16 --model.patch 8 --model.layers 1 "
+    "--model.block.d-model 16 --model.block.headdim 8 --model.block.mixer-options.d-state 4 "
+    "--augment.size 16 --data.drawn.side 16 --data.drawn.train 16 --data.drawn.validation 10 "
+    "--data.workers 2 --train.epochs 1 --train.warmup-epochs 0 --train.batch 4 "
+    "--train.micro-batch 4 --train.log-every 1 --train.checkpoint-every 1 ";
+
 // Removes what differs between equal runs: fields of time, the name of the folder, and the checksum
 // of a JSON file, in which both are.
 std::string comparable(std::string text, const fs::path& folder) {
@@ -124,6 +131,14 @@ const std::vector<Workload>& workloads() {
        {},
        words(kRecall + "--out @/new"),
        {"new/result.json", "new/metrics.jsonl"}},
+      {"train-images",
+       {},
+       words(kTrainImages + "--out @/new"),
+       {"new/model", "new/average", "new/metrics.jsonl", "new/confusion.tsv"}},
+      {"classify",
+       {"image_model", "picture.png"},
+       words("classify @/image_model @/picture.png --out @/new.txt"),
+       {"new.txt"}},
       {"finetune",
        {"run", "glue"},
        words(kFinetune + "--model @/run --data @/glue --out @/new"),
@@ -167,6 +182,9 @@ void make_fixtures(Server& server, const fs::path& folder) {
   fs::copy(folder / "glue/RTE/dev.tsv", folder / "dev.tsv");
   run(kFinetune + "--model run --data glue --out classifier");
   run("convert model weights.pt");
+  run(kTrainImages + "--out image_run");
+  copy_fixture(folder / "image_run/model", folder / "image_model");
+  run("matrix hydra --length 16 --out picture.png");
 }
 
 void prepare(const Workload& workload, const fs::path& fixtures, const fs::path& folder) {

@@ -18,9 +18,10 @@ class PngReader {
     const int begun = png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size());
     check(begun != 0);
     const ImageSize full = size();
-    HYDRAMIX_CHECK(full.height <= kMaxImagePixels / full.width, path_, ": a PNG of ", full.height,
-                   " x ", full.width, " pixels; at most ", kMaxImagePixels,
-                   " pixels are read. Shrink the picture.");
+    const bool small = full.height <= kMaxImagePixels / full.width;
+    if (!small) png_image_free(&image_);  // the destructor does not run if the constructor throws
+    HYDRAMIX_CHECK(small, path_, ": a PNG of ", full.height, " x ", full.width, " pixels; at most ",
+                   kMaxImagePixels, " pixels are read. Shrink the picture.");
   }
   ~PngReader() { png_image_free(&image_); }
   PngReader(const PngReader&) = delete;

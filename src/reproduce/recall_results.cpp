@@ -172,8 +172,10 @@ std::string recall_state_chart(const std::vector<RecallPoint>& points) {
     if (point.state > 0)
       add_to_line(line, static_cast<double>(point.state), point);
     else if (!states.empty())
-      for (const int64_t end : {*states.begin(), *states.rbegin()})
+      for (const int64_t end : {*states.begin(), *states.rbegin()}) {
         add_to_line(line, static_cast<double>(end), point);
+        line.dashed = point.mixer == "attention";  // where both have the same accuracy, both show
+      }
   });
   return chart(panels, {.title = "Associative recall over the state size",
                         .x_label = "state size or rank",
@@ -184,13 +186,18 @@ std::string recall_state_chart(const std::vector<RecallPoint>& points) {
 }
 
 std::string recall_flops_chart(const std::vector<RecallPoint>& points) {
+  double least = kInfinity, most = 0;
   const auto panels = recall_panels(points, [&](ChartLine& line, const RecallPoint& point) {
-    add_to_line(line, point.flops_per_token / 1e3, point);
+    const double thousands = point.flops_per_token / 1e3;
+    least = std::min(least, thousands);
+    most = std::max(most, thousands);
+    add_to_line(line, thousands, point);
   });
+  constexpr double kManyTimes = 5;  // below it a logarithmic axis has too few round numbers
   return chart(panels, {.title = "Associative recall over operations",
                         .x_label = "thousand operations per token, forward",
                         .y_label = "% of queries",
-                        .log_x = true,
+                        .log_x = most > kManyTimes * least,
                         .round_x_ticks = true,
                         .colours = recall_labels(),
                         .hover = true});
@@ -211,7 +218,8 @@ std::string recall_markdown(const std::vector<RecallPoint>& points) {
   return text;
 }
 
-std::string recall_html(const std::vector<RecallPoint>& points) {
+std::string recall_html(const std::vector<RecallPoint>& points,
+                        const std::vector<std::string>& commands) {
   std::string text =
       std::string("<h2 id=\"recall\">") + kTitle + "</h2>\n<p>" + xml_escaped(kAbout) + "</p>\n";
   if (points.empty()) return text + "<p>No run is finished.</p>\n";
@@ -228,8 +236,12 @@ std::string recall_html(const std::vector<RecallPoint>& points) {
     }
     text += "</tbody>\n</table></div>\n";
   }
-  return text + "<div class=\"charts\">\n<figure>" + recall_state_chart(points) +
-         "</figure>\n<figure>" + recall_flops_chart(points) + "</figure>\n</div>\n";
+  text += "<div class=\"charts\">\n<figure>" + recall_state_chart(points) + "</figure>\n<figure>" +
+          recall_flops_chart(points) +
+          "</figure>\n</div>\n<details><summary>Commands, one run "
+          "each, seed 1</summary>\n";
+  for (const auto& command : commands) text += "<pre>" + xml_escaped(command) + "</pre>\n";
+  return text + "</details>\n";
 }
 
 std::string recall_csv(const std::vector<RecallPoint>& points) {

@@ -34,9 +34,10 @@ std::string recall_state_chart(const std::vector<RecallPoint>& points);
 std::string recall_flops_chart(const std::vector<RecallPoint>& points);
 
 // Sections of the report: a table of mixers by state sizes for each length, with the operations
-// for a token in brackets; in HTML also the charts.
+// for a token in brackets; in HTML also the charts and the commands.
 std::string recall_markdown(const std::vector<RecallPoint>& points);
-std::string recall_html(const std::vector<RecallPoint>& points);
+std::string recall_html(const std::vector<RecallPoint>& points,
+                        const std::vector<std::string>& commands);
 // Lines of the report's CSV: table,row,label,mark,column,paper,mean,deviation,seeds.
 std::string recall_csv(const std::vector<RecallPoint>& points);
 nlohmann::ordered_json recall_json(const std::vector<RecallPoint>& points);

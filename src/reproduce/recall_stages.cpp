@@ -98,8 +98,11 @@ std::vector<RecallPoint> finished_recall(const ReproducePlan& plan) {
   return recall_points(results);
 }
 
-std::string recall_command(const ReproducePlan& plan, const RecallCell& cell) {
-  return train_recall_command_line(placed_cell(plan, cell));
+std::vector<std::string> recall_commands(const ReproducePlan& plan) {
+  std::vector<std::string> commands;
+  for (const auto& cell : recall_cells(plan.scale, 1))
+    commands.push_back(train_recall_command_line(placed_cell(plan, cell)));
+  return commands;
 }
 
 }  // namespace hydramix

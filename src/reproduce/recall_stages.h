@@ -17,7 +17,7 @@ std::vector<Stage> recall_stages(const ReproducePlan& plan, const ChildSettings&
 // The results of the finished stages.
 std::vector<RecallPoint> finished_recall(const ReproducePlan& plan);
 
-// A run, as a person would type it.
-std::string recall_command(const ReproducePlan& plan, const RecallCell& cell);
+// The runs of seed 1, as a person would type them.
+std::vector<std::string> recall_commands(const ReproducePlan& plan);
 
 }  // namespace hydramix

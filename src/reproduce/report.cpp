@@ -126,9 +126,11 @@ std::string scale_text(const ReproducePlan& plan) {
 
 std::string report_markdown(const Report& report) {
   std::string out = "# The paper's tables, scale " + scale_name(report.plan.scale) + "\n\n" +
-                    scale_text(report.plan) +
-                    "\n\nOurs: mean ± standard deviation over the seeds. In brackets: the paper's "
-                    "number.\n\n## Findings\n\n";
+                    scale_text(report.plan) + "\n";
+  if (!report.tables.empty())
+    out +=
+        "\nOurs: mean ± standard deviation over the seeds. In brackets: the paper's number.\n\n"
+        "## Findings\n\n";
   for (const auto& finding : report.findings) {
     out += formatted("- **%s**: %s (paper: %s)\n", answer_text(finding.answer), finding.statement,
                      finding.paper);

@@ -9,6 +9,7 @@
 #include "base/formatted.h"
 #include "hydramix/error.h"
 #include "reproduce/learned_matrices.h"
+#include "reproduce/recall_stages.h"
 #include "reproduce/report.h"
 #include "view/chart.h"
 #include "view/dot_plot.h"
@@ -322,16 +323,19 @@ std::string runs_html(const Report& report, const ReportTable& table) {
 std::string report_html(const Report& report) {
   std::string out = kPageHead;
   out += "<h1>Hydra's tables, reproduced</h1>\n<p>" + xml_escaped(scale_text(report.plan)) +
-         "</p>\n<nav><a href=\"#findings\">Findings</a>";
+         "</p>\n<nav>";
+  if (!report.tables.empty()) out += "<a href=\"#findings\">Findings</a>";
   for (const auto& table : report.tables)
     out += "<a href=\"#" + table.table->name + "\">" + xml_escaped(table.table->title) + "</a>";
   if (report.plan.recall) out += "<a href=\"#recall\">Recall</a>";
-  out +=
-      "</nav>\n<h2 id=\"findings\">Findings</h2>\n<p class=\"muted\">Rows are compared seed by "
-      "seed, since models of one seed see the same data in the same order. <b>yes</b>: the 95 % "
-      "interval of the mean difference (Student's t) lies on the paper's side of zero. "
-      "<b>no</b>: on the other side. <b>not separated</b>: it contains zero.</p>\n" +
-      answer_counts(report) + findings_list(report);
+  out += "</nav>\n";
+  if (!report.tables.empty())
+    out +=
+        "<h2 id=\"findings\">Findings</h2>\n<p class=\"muted\">Rows are compared seed by "
+        "seed, since models of one seed see the same data in the same order. <b>yes</b>: the 95 % "
+        "interval of the mean difference (Student's t) lies on the paper's side of zero. "
+        "<b>no</b>: on the other side. <b>not separated</b>: it contains zero.</p>\n" +
+        answer_counts(report) + findings_list(report);
   for (const auto& table : report.tables) {
     out += "<h2 id=\"" + table.table->name + "\">" + xml_escaped(table.table->title) +
            "</h2>\n<p>" + xml_escaped(table.table->about) +
@@ -344,7 +348,7 @@ std::string report_html(const Report& report) {
     out += table.table->name == "mixers" ? losses_plot(report, table) : curves_chart(report, table);
     out += matrices_html(report, table) + runs_html(report, table);
   }
-  if (report.plan.recall) out += recall_html(report.recall);
+  if (report.plan.recall) out += recall_html(report.recall, recall_commands(report.plan));
   return out + "<p class=\"muted\">hydramix " + xml_escaped(report.version) +
          ". Equal commands give equal models on equal machines.</p>\n" + kPageEnd;
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reproduce/recall_grid.h"
+#include "reproduce/recall_stages.h"
 
 #include <cstdio>
 #include <set>
 
+#include "base/atomic_file.h"
 #include "config/recipe_texts.h"
 #include "data/recall.h"
 #include "hydramix/error.h"
-#include "reproduce/recall_results.h"
+#include "reproduce/report.h"
+#include "reproduce/reproduce.h"
 #include "support/expect.h"
 
 namespace hydramix {
@@ -138,6 +140,69 @@ TEST(RecallResultsTest, ChartsHaveAPanelForEachLengthAndALineForEachMixer) {
       << svg;
   EXPECT_LT(x0, x1);
   EXPECT_EQ(y0, y1);
+}
+
+class RecallPlanTest : public ::testing::Test {
+ protected:
+  ReproducePlan plan(const std::string& scale) {
+    ReproduceOptions options;
+    options.tables = {"recall"};
+    options.scale = scale;
+    options.out = folder_.path().string();
+    return plan_reproduction(options);
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(RecallPlanTest, NeedsNoDataAndHasAStageForEveryCell) {
+  for (const auto* scale : {"tiny", "small"}) {
+    const auto own = plan(scale);
+    EXPECT_TRUE(own.tables.empty());
+    EXPECT_TRUE(make_stages(own, {}).empty());
+    std::set<std::filesystem::path> results;
+    std::set<std::string> recipes;
+    for (const auto& stage : recall_stages(own, {})) {
+      results.insert(stage.result);
+      recipes.insert(stage.recipe);
+      EXPECT_EQ(stage.progress(), 0);
+    }
+    EXPECT_EQ(results.size(), recall_cells(own.scale, 1).size());
+    EXPECT_EQ(recipes.size(), results.size()) << "two cells have the same recipe";
+  }
+  ReproduceOptions options;
+  options.out = folder_.path().string();
+  EXPECT_TRUE(plan_reproduction(options).recall) << "by default all tables are made";
+  options.tables = {"table3"};
+  const auto without = plan_reproduction(options);
+  EXPECT_TRUE(recall_stages(without, {}).empty());
+  options.tables = {"recall", "recall"};
+  EXPECT_THROW_WITH(plan_reproduction(options), UsageError, "recall is named twice");
+  options.tables = {"recal"};
+  EXPECT_THROW_WITH(plan_reproduction(options), UsageError, "recall");
+}
+
+TEST_F(RecallPlanTest, TheReportHasTheFinishedCells) {
+  const auto own = plan("tiny");
+  EXPECT_NE(report_html(make_report(own, "9.8.7")).find("No run is finished."), std::string::npos);
+  const auto stages = recall_stages(own, {});
+  for (const std::size_t i : {0u, 5u}) {
+    std::filesystem::create_directories(stages[i].result.parent_path());
+    write_file(stages[i].result, result_of(0.5, 2e5).dump());
+  }
+  ASSERT_EQ(finished_recall(own).size(), 2u);
+  const auto report = make_report(own, "9.8.7");
+  const auto page = report_html(report);
+  for (const char* part : {"<h2 id=\"recall\">", "href=\"#recall\"", "50.0 (200k)",
+                           "Associative recall over operations",
+                           "<pre>hydramix train-recall recipes/recall/tiny.yaml"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  EXPECT_EQ(page.find("Findings"), std::string::npos) << "of no table";
+  EXPECT_NE(report_markdown(report).find("50.0 (200k)"), std::string::npos);
+  EXPECT_NE(report_csv(report).find("\nrecall,hydra,"), std::string::npos);
+  EXPECT_EQ(report_json(report)["recall"].size(), 2u);
+
+  write_file(stages[0].result, "{\"pairs\": 8}");
+  EXPECT_THROW_WITH(finished_recall(own), Error, "has no number 'parameters'");
 }
 
 }  // namespace

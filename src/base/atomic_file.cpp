@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 
+#include "base/list_folder.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
@@ -56,12 +57,11 @@ void sweep_once(const std::filesystem::path& folder) {
     if (!swept.insert(folder).second) return;
   }
   std::error_code failed;
-  for (std::filesystem::directory_iterator entry(folder, failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    if (!is_temporary_name(entry->path().filename().string())) continue;
-    const int descriptor = open(entry->path().c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  for (const auto& path : list_folder(folder, failed)) {
+    if (!is_temporary_name(path.filename().string())) continue;
+    const int descriptor = open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     if (descriptor < 0) continue;
-    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) unlink(entry->path().c_str());
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
     close(descriptor);
   }
 }

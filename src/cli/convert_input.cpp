@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/atomic_file.h"
+#include "base/list_folder.h"
 #include "base/read_file.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
@@ -58,9 +59,9 @@ void add_files_beside(ConvertInput& input, const fs::path& folder) {
       if (!input.config.empty()) throw;
       input.other_files.push_back(tokenizer);  // of another kind than ours: kept as it is
     }
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.is_regular_file() && !is_model_file(entry.path().filename().string()))
-      input.other_files.push_back(entry.path());
+  for (const auto& path : list_folder(folder))
+    if (fs::is_regular_file(path) && !is_model_file(path.filename().string()))
+      input.other_files.push_back(path);
   std::sort(input.other_files.begin(), input.other_files.end());
 }
 

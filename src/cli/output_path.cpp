@@ -2,6 +2,7 @@
 #include "cli/output_path.h"
 
 #include "base/atomic_file.h"
+#include "base/list_folder.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
@@ -22,8 +23,7 @@ std::vector<std::filesystem::path> model_files(const std::filesystem::path& fold
     for (const char* name : {"config.json", "data.json", "model.safetensors", "tokenizer.json"})
       files.push_back(part / name);
   std::error_code ignored;  // only runs have checkpoints
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "checkpoints", ignored))
-    files.push_back(entry.path());
+  for (const auto& path : list_folder(folder / "checkpoints", ignored)) files.push_back(path);
   return files;
 }
 

@@ -8,6 +8,7 @@
 #include "base/formatted.h"
 #include "base/json_checksum.h"
 #include "base/json_reader.h"
+#include "base/list_folder.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "data/shard_index.h"
@@ -169,12 +170,9 @@ void collect_files(const fs::path& path, std::vector<fs::path>& files) {
     files.push_back(path);
     return;
   }
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(path))
-    if (!is_passed_over(entry.path()) && !(entry.is_symlink() && entry.is_directory()))
-      entries.push_back(entry.path());
-  std::sort(entries.begin(), entries.end());
-  for (const auto& entry : entries) collect_files(entry, files);
+  for (const auto& entry : list_folder(path))
+    if (!is_passed_over(entry) && !(fs::is_symlink(entry) && fs::is_directory(entry)))
+      collect_files(entry, files);
 }
 
 // The shards that the index names and the folder lacks.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/list_folder.h"
 #include "hydramix/error.h"
 
 namespace hydramix {
@@ -42,17 +43,13 @@ bool is_data_set(const fs::path& folder, const fs::path& out) {
 
 // Links to folders are not followed: they can lead in circles.
 void collect(const fs::path& folder, const fs::path& out, std::vector<fs::path>& paths) {
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    if (is_hidden(entry->path())) continue;
-    if (entry->is_directory() && !entry->is_symlink() && !is_data_set(entry->path(), out))
-      collect(entry->path(), out, paths);
+  for (const auto& path : list_folder(folder)) {
+    if (is_hidden(path)) continue;
+    if (fs::is_directory(path) && !fs::is_symlink(path) && !is_data_set(path, out))
+      collect(path, out, paths);
     else
-      paths.push_back(entry->path());
+      paths.push_back(path);
   }
-  HYDRAMIX_CHECK(!failed, folder.string(), ": the folder cannot be read: ", failed.message(),
-                 ". Check its permissions.");
 }
 
 void add_folder(const fs::path& folder, const fs::path& out, InputFiles& found) {

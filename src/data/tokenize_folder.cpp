@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/json_checksum.h"
 #include "base/json_reader.h"
+#include "base/list_folder.h"
 #include "base/quotes.h"
 #include "data/json_value.h"
 
@@ -38,8 +39,8 @@ bool is_temporary_name(const std::string& name) {
 template <class Predicate>
 std::vector<fs::path> files_named(const fs::path& folder, Predicate is_wanted) {
   std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (is_wanted(entry.path().filename().string())) found.push_back(entry.path());
+  for (const auto& path : list_folder(folder))
+    if (is_wanted(path.filename().string())) found.push_back(path);
   return found;
 }
 

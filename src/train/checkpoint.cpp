@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/formatted.h"
+#include "base/list_folder.h"
 #include "hydramix/error.h"
 #include "hydramix/tensor_file.h"
 
@@ -130,9 +131,9 @@ void CheckpointFolder::prepare() const {
   std::error_code failure;
   std::filesystem::create_directories(folder_, failure);
   HYDRAMIX_CHECK(!failure, folder_.string(), ": cannot make this folder: ", failure.message(), ".");
-  for (const auto& entry : std::filesystem::directory_iterator(folder_))
-    if (entry.path().filename().string().find(".safetensors.tmp.") != std::string::npos)
-      ::unlink(entry.path().c_str());
+  for (const auto& path : list_folder(folder_))
+    if (path.filename().string().find(".safetensors.tmp.") != std::string::npos)
+      ::unlink(path.c_str());
 }
 
 CheckpointFolder::~CheckpointFolder() {
@@ -142,9 +143,9 @@ CheckpointFolder::~CheckpointFolder() {
 std::vector<std::filesystem::path> CheckpointFolder::files() const {
   std::vector<std::filesystem::path> found;
   if (!std::filesystem::is_directory(folder_)) return found;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    const auto name = entry.path().filename().string();
-    if (name.starts_with("step-") && name.ends_with(".safetensors")) found.push_back(entry.path());
+  for (const auto& path : list_folder(folder_)) {
+    const auto name = path.filename().string();
+    if (name.starts_with("step-") && name.ends_with(".safetensors")) found.push_back(path);
   }
   std::sort(found.rbegin(), found.rend());  // all names have the same number of digits
   return found;
@@ -207,8 +208,7 @@ void CheckpointFolder::wait() {
 
 void remove_checkpoints(const std::filesystem::path& folder) {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-    std::filesystem::remove(entry.path(), ignored);
+  for (const auto& path : list_folder(folder, ignored)) std::filesystem::remove(path, ignored);
   std::filesystem::remove(folder, ignored);
 }
 

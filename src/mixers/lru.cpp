@@ -14,12 +14,13 @@
 // four outputs are Re and Im of both, and Re(C h) is a linear function of them. The skip D u is
 // left to the residual around the block. gamma = exp(gamma_log) starts as sqrt(1 - |lambda|^2).
 //
-// Cost O(L): the recurrence itself on the CPU. On a GPU cos(theta (i - j)) and sin(theta (i - j))
-// are inner products of two numbers that depend on i with two that depend on j, so that both
-// matrices are scans with state size 2 and constant decay.
+// Cost O(L): the recurrence itself where it has a kernel. Elsewhere (float64 on a GPU)
+// cos(theta (i - j)) and sin(theta (i - j)) are inner products of two numbers that depend on i with
+// two that depend on j, so that both matrices are scans with state size 2 and constant decay.
 #include <cmath>
 
 #include "hydramix/registry.h"
+#include "ops/backend.h"
 #include "ops/complex_scan.h"
 #include "ops/scan.h"
 
@@ -56,7 +57,8 @@ class LinearRecurrentUnit : public Mixer {
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor&,
                                const Sequences& sequences) const override {
     const Rows rows = arithmetic_of(x.unsqueeze(0));
-    return x.is_cpu() ? by_recurrence(x, rows, sequences) : by_scans(x, rows, sequences);
+    return backend_of(x) == Backend::kLibTorch ? by_scans(x, rows, sequences)
+                                               : by_recurrence(x, rows, sequences);
   }
 
  private:
@@ -67,8 +69,10 @@ class LinearRecurrentUnit : public Mixer {
     };
     const auto size = log_decay(rows).exp(), angle = theta(rows);
     const auto gamma = log_gamma(rows).exp().to(rows.options).unsqueeze(1);
-    return complex_scan((x.to(rows.options) * gamma).flatten(1), of_channels(size * angle.cos()),
-                        of_channels(size * angle.sin()), sequences)
+    auto input = (x.to(rows.options) * gamma).flatten(1);
+    if (x.is_cuda()) input = input.to(x.scalar_type());  // bfloat16 has a kernel there
+    return complex_scan(input, of_channels(size * angle.cos()), of_channels(size * angle.sin()),
+                        sequences)
         .view({x.size(0), 2 * heads_.H, heads_.P})
         .to(x.scalar_type());
   }

@@ -4,6 +4,7 @@
 #include "hydramix/error.h"
 #include "ops/adamw.h"
 #include "ops/backend.h"
+#include "ops/complex_scan.h"
 #include "ops/depthwise_conv.h"
 #include "ops/device_time.h"
 #include "ops/embedding.h"
@@ -73,6 +74,15 @@ bool selective_scan_fits(const Tensor&, int64_t) { missing(); }
 Tensor selective_scan_forward(const SelectiveScanCall&, const Tensor&, bool) { missing(); }
 SelectiveScanParams selective_scan_backward(const SelectiveScanCall&, const Tensor&, const Tensor&,
                                             const Tensor&) {
+  missing();
+}
+
+void complex_scan_forward(const Tensor&, const Tensor&, const Tensor&, const Sequences&,
+                          const Tensor&) {
+  missing();
+}
+std::vector<Tensor> complex_scan_backward(const Tensor&, const Tensor&, const Sequences&,
+                                          const Tensor&, const Tensor&) {
   missing();
 }
 

@@ -97,7 +97,7 @@ TEST(ComplexScanParts, ErrorsNameTheTensor) {
   EXPECT_THROW_WITH(complex_scan(c.x[0], c.re, c.im, c.sequences), Error,
                     "complex scan: x must be (n, C)");
   EXPECT_THROW_WITH(complex_scan(c.x, c.re, c.im.to(torch::kFloat32), c.sequences), Error,
-                    "im must be float64 of shape [3] on the CPU; got Float of shape [3]");
+                    "im must be float64 of shape [3] on cpu; got Float of shape [3] on cpu");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "ops/attention.h"
+#include "ops/complex_scan.h"
 #include "ops/depthwise_conv.h"
 #include "ops/embedding.h"
 #include "ops/linear_cross_entropy.h"
@@ -31,6 +32,7 @@ constexpr auto kBf16 = torch::kBFloat16;
 constexpr auto kFloat = torch::kFloat32;
 
 class GpuConvolution : public test::OnGpu {};
+class GpuComplexScan : public test::OnGpu {};
 class GpuNorm : public test::OnGpu {};
 class GpuProjection : public test::OnGpu {};
 class GpuCrossEntropy : public test::OnGpu {};
@@ -92,6 +94,51 @@ TEST_F(GpuConvolution, AwkwardChannels) {
 TEST_F(GpuConvolution, ColumnsOfWiderTensors) {
   for (const auto memory : {Memory::kColumns, Memory::kMisaligned})
     expect_exact_in_both(convolution({{131, 40}, 96, 7, 64}), "columns", memory);
+}
+
+// The complex recurrence
+
+Operation complex_recurrence(const std::vector<int64_t>& lengths, int64_t C) {
+  torch::manual_seed(9);
+  const auto offsets = offsets_of(lengths);
+  const auto size = torch::rand({C}, torch::kFloat64).sqrt();
+  const auto angle = 2 * M_PI * torch::rand({C}, torch::kFloat64);
+  Operation op;
+  op.inputs = {{"x", normal({offsets.back(), C})},
+               {"re", size * angle.cos(), false},
+               {"im", size * angle.sin(), false}};
+  op.run = [offsets](const Tensors& in) {
+    return complex_scan(in[0], in[1].to(torch::kFloat64), in[2].to(torch::kFloat64),
+                        Sequences(offsets));
+  };
+  op.naive = [offsets](const Tensors& in) {
+    const auto re = in[1].to(in[0].scalar_type()), im = in[2].to(in[0].scalar_type());
+    Tensors y;
+    for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+      auto h_re = torch::zeros_like(re), h_im = h_re;
+      for (int64_t t = offsets[s]; t < offsets[s + 1]; ++t) {
+        const auto next = re * h_re - im * h_im + in[0][t];
+        h_im = re * h_im + im * h_re;
+        h_re = next;
+        y.push_back(torch::stack({h_re, h_im}));
+      }
+    }
+    return torch::stack(y);
+  };
+  return op;
+}
+
+TEST_F(GpuComplexScan, AwkwardLengthsAndChannels) {
+  for (const int64_t L : {1, 2, 5, 64, 65, 130})
+    expect_exact_in_both(complex_recurrence({L}, 66), described({L}));
+  for (const int64_t C : {1, 2, 7, 64, 129, 258})
+    expect_exact_in_both(complex_recurrence({40, 1, 0, 70}, C), described({C}));
+  expect_exact(complex_recurrence({5000, 3000}, 70), kFloat, "long sequences");
+}
+
+TEST_F(GpuComplexScan, ColumnsOfWiderTensors) {
+  for (const auto memory : {Memory::kColumns, Memory::kMisaligned})
+    expect_exact_in_both(complex_recurrence({60, 41}, 96), "columns", memory);
 }
 
 // Norms

@@ -48,7 +48,7 @@ std::string pretrain_digest(const RowRecipe& recipe) {
 std::vector<std::string> glue_words(const ReproducePlan& plan, const std::string& row,
                                     int64_t seed) {
   const auto folder = row_folder(plan, row, seed);
-  const bool paper = plan.scale == Scale::kPaper;
+  const bool paper = plan.scale == Scale::kAsPublished;
   std::vector<std::string> words{"glue",
                                  "--model",
                                  (folder / "pretrain").string(),
@@ -143,7 +143,7 @@ Json glue_result(const fs::path& folder, int64_t seed, const ChildSettings& sett
 double glue_progress(const ReproducePlan& plan, const fs::path& folder) {
   double done = 0, all = 0;
   for (const auto& task : plan.data.glue_tasks) {
-    const int64_t runs = plan.scale == Scale::kPaper ? 5 : 1;
+    const int64_t runs = plan.scale == Scale::kAsPublished ? 5 : 1;
     all += static_cast<double>(runs);
     if (!fs::is_directory(folder / task)) continue;
     for (const auto& run : fs::directory_iterator(folder / task))
@@ -218,7 +218,7 @@ std::vector<RowSeeds> rows_of(const ReproducePlan& plan) {
 
 int64_t seeds_of(const ReproducePlan& plan, const PaperTable& table) {
   if (plan.seeds > 0) return plan.seeds;
-  if (plan.scale == Scale::kPaper || table.name == "mixers") return 1;
+  if (plan.scale == Scale::kAsPublished || table.name == "mixers") return 1;
   return 3;
 }
 

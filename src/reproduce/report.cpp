@@ -118,7 +118,7 @@ std::string scale_text(const ReproducePlan& plan) {
              plan.data.text.train +
              ". The paper's models are seven times larger and read C4: compare the order of rows, "
              "not the numbers.";
-    case Scale::kPaper:
+    case Scale::kAsPublished:
       break;
   }
   return "Scale paper: the full recipes on " + plan.data.text.train + ".";

@@ -229,7 +229,7 @@ std::string curves_chart(const Report& report, const ReportTable& table) {
   options.from_zero = false;
   options.hover = true;
   std::string out = "<div class=\"charts\">\n<figure>";
-  if (report.plan.scale == Scale::kPaper) {
+  if (report.plan.scale == Scale::kAsPublished) {
     options.title = "Validation loss over steps; dashed: published";
     ours.lines.insert(ours.lines.end(), paper.lines.begin(), paper.lines.end());
     paper.lines.clear();

@@ -142,7 +142,7 @@ std::string mixer_of(const std::string& row) { return paper_options(row).model.b
 RowRecipe recipe_of(const std::string& row, Scale scale, const RowData& data, int64_t seed) {
   RowRecipe recipe;
   const auto paper = paper_options(row);
-  if (scale == Scale::kPaper) {
+  if (scale == Scale::kAsPublished) {
     recipe.base = base_of(row);
     recipe.options = paper;
   } else {

@@ -14,7 +14,7 @@
 
 namespace hydramix {
 
-enum class Scale { kTiny, kSmall, kPaper };
+enum class Scale { kTiny, kSmall, kAsPublished };
 
 // "tiny", "small", "paper"
 const std::vector<std::string>& scale_names();

@@ -31,13 +31,13 @@ struct ChartOptions {
   std::string title = {}, x_label = {}, y_label = {};
   std::string background_label = {};  // of the lines in the background
   bool log_x = false, log_y = false;
+  bool round_x_ticks = false;  // on a logarithmic x axis; otherwise its ticks are at the points
   // The names of lines by colour, so that charts of the same things have the same colours. Others
   // follow.
   std::vector<std::string> colours = {};
-  bool round_x_ticks = false;  // on a logarithmic x axis; otherwise its ticks are at the points
-  bool from_zero = true;       // begin a linear y axis at zero
-  bool guides = false;         // grey lines that grow with x and x^2; needs logarithmic axes
-  bool hover = false;          // a browser shows the values of the point under the mouse
+  bool from_zero = true;  // begin a linear y axis at zero
+  bool guides = false;    // grey lines that grow with x and x^2; needs logarithmic axes
+  bool hover = false;     // a browser shows the values of the point under the mouse
 };
 
 // "<svg ...>...</svg>". Throws when there is nothing to draw, a point is not finite, or a

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 TEST(RecallGridTest, EveryRunIsARecipeWithItsChanges) {
-  for (const auto scale : {Scale::kTiny, Scale::kSmall, Scale::kPaper}) {
+  for (const auto scale : {Scale::kTiny, Scale::kSmall, Scale::kAsPublished}) {
     std::set<std::string> names;
     for (const auto& cell : recall_cells(scale, 2)) {
       EXPECT_TRUE(names.insert(recall_cell_name(cell)).second) << recall_cell_name(cell);
@@ -49,7 +49,7 @@ TEST(RecallGridTest, EveryRunIsARecipeWithItsChanges) {
 TEST(RecallGridTest, ThePaperScaleIsTheWholeGrid) {
   std::set<int64_t> states, lengths;
   std::set<std::string> mixers;
-  const auto cells = recall_cells(Scale::kPaper, 1);
+  const auto cells = recall_cells(Scale::kAsPublished, 1);
   for (const auto& cell : cells) {
     mixers.insert(cell.mixer);
     lengths.insert(cell.length);

@@ -47,7 +47,7 @@ TEST(PaperTables, ParametersAreThoseOfTheRecipes) {
   for (const auto& name : {"table3", "table4"})
     for (const auto& row : paper_table(name).rows) {
       if (row.name.empty() || row.name == "table4/m2") continue;  // M2's filters take seconds
-      const auto recipe = recipe_of(row.name, Scale::kPaper, {}, 1);
+      const auto recipe = recipe_of(row.name, Scale::kAsPublished, {}, 1);
       const double millions = static_cast<double>(parameter_count(recipe.options.model)) / 1e6;
       // The paper says 115 M of the 24-layer Hydra, which counts 115.9 M.
       const double expected = row.published.at("parameters");
@@ -87,7 +87,7 @@ TEST(PaperTables, UnknownNamesAreRefusedWithASuggestion) {
 // The printed command, its file and its assignments, gives the options that are trained.
 TEST(RowRecipes, AreTheirBaseAndTheirChanges) {
   for (const auto& row : trained_rows())
-    for (const auto scale : {Scale::kTiny, Scale::kSmall, Scale::kPaper}) {
+    for (const auto scale : {Scale::kTiny, Scale::kSmall, Scale::kAsPublished}) {
       const auto recipe = recipe_of(row, scale, {}, 3);
       PretrainOptions options;
       parse_yaml(options, recipe_texts().at(recipe.base), recipe.base);

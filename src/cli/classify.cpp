@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "base/formatted.h"
 #include "base/interrupt.h"
+#include "base/list_folder.h"
 #include "cli/commands.h"
 #include "cli/output_path.h"
 #include "hydramix/error.h"
@@ -50,6 +51,17 @@ struct ClassifyOptions {
 
 namespace fs = std::filesystem;
 
+// The images of a folder and of those in it, in the order of their paths. Links to folders are not
+// followed: they may lead back.
+void add_images(const fs::path& folder, std::vector<fs::path>& found) {
+  for (const auto& entry : list_folder(folder)) {
+    if (fs::is_directory(entry) && !fs::is_symlink(entry))
+      add_images(entry, found);
+    else if (names_image(entry) && fs::is_regular_file(entry))
+      found.push_back(entry);
+  }
+}
+
 // The files of an argument; those of a folder in the order of their paths.
 std::vector<fs::path> image_files(const std::vector<std::string>& given) {
   std::vector<fs::path> files;
@@ -61,11 +73,9 @@ std::vector<fs::path> image_files(const std::vector<std::string>& given) {
       continue;
     }
     std::vector<fs::path> found;
-    for (const auto& entry : fs::recursive_directory_iterator(path))
-      if (entry.is_regular_file() && names_image(entry.path())) found.push_back(entry.path());
+    add_images(path, found);
     HYDRAMIX_CHECK(!found.empty(), path.string(),
                    ": holds no images; expected files that end in .jpg, .jpeg or .png.");
-    std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;

@@ -6,6 +6,7 @@
 
 #include "base/fnv.h"
 #include "base/formatted.h"
+#include "base/list_folder.h"
 #include "base/quotes.h"
 #include "base/read_file.h"
 #include "base/spelling.h"
@@ -17,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::directory_iterator listing(const fs::path& folder) {
+std::vector<fs::path> listing(const fs::path& folder) {
   std::error_code problem;
-  fs::directory_iterator entries(folder, problem);
+  auto entries = list_folder(folder, problem);
   HYDRAMIX_CHECK(!problem, folder.string(), ": cannot be listed: ", problem.message(),
                  ". Check the path and its permissions.");
   return entries;
@@ -35,10 +36,9 @@ std::vector<std::string> image_files(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : listing(folder)) {
     std::error_code problem;  // a link that leads nowhere is no image
-    if (!is_hidden(entry.path()) && names_image(entry.path()) && entry.is_regular_file(problem))
-      names.push_back(entry.path().filename().string());
+    if (!is_hidden(entry) && names_image(entry) && fs::is_regular_file(entry, problem))
+      names.push_back(entry.filename().string());
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 
@@ -115,10 +115,9 @@ std::vector<std::string> class_folders(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : listing(folder)) {
     std::error_code problem;
-    if (!is_hidden(entry.path()) && entry.is_directory(problem))
-      names.push_back(entry.path().filename().string());
+    if (!is_hidden(entry) && fs::is_directory(entry, problem))
+      names.push_back(entry.filename().string());
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/list_folder.h"
 #include "base/read_file.h"
 #include "data/byte_stream.h"
 #include "hydramix/error.h"
@@ -107,10 +108,8 @@ bool holds_folders(const fs::path& folder) {
   const auto names = class_folders(folder);
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     std::error_code problem;  // a folder that cannot be listed is named when it is opened
-    for (fs::directory_iterator entry(folder / name, problem), end; !problem && entry != end;
-         entry.increment(problem))
-      if (names_image(entry->path())) return true;
-    return false;
+    const auto entries = list_folder(folder / name, problem);
+    return std::any_of(entries.begin(), entries.end(), names_image);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "base/list_folder.h"
 #include "data/shard_index.h"
 #include "glue/sentence_task.h"
 #include "hydramix/error.h"
@@ -73,11 +74,8 @@ DataFolders find_data_folders(const std::vector<std::string>& folders) {
     HYDRAMIX_CHECK_USAGE(fs::is_directory(name), "--data: '", name, "' is no folder.");
     bool known = add_folder(data, name);
     if (!known) {
-      std::vector<fs::path> inside;
-      for (const auto& entry : fs::directory_iterator(name))
-        if (entry.is_directory()) inside.push_back(entry.path());
-      std::sort(inside.begin(), inside.end());
-      for (const auto& folder : inside) known = add_folder(data, folder) || known;
+      for (const auto& entry : list_folder(name))
+        if (fs::is_directory(entry)) known = add_folder(data, entry) || known;
     }
     HYDRAMIX_CHECK_USAGE(
         known, "--data: '", name,

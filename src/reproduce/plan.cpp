@@ -9,6 +9,7 @@
 #include "base/fnv.h"
 #include "base/formatted.h"
 #include "base/json_reader.h"
+#include "base/list_folder.h"
 #include "base/spelling.h"
 #include "config/recipe_texts.h"
 #include "glue/sentence_task.h"
@@ -146,8 +147,8 @@ double glue_progress(const ReproducePlan& plan, const fs::path& folder) {
     const int64_t runs = plan.scale == Scale::kAsPublished ? 5 : 1;
     all += static_cast<double>(runs);
     if (!fs::is_directory(folder / task)) continue;
-    for (const auto& run : fs::directory_iterator(folder / task))
-      if (fs::exists(run.path() / "result.json")) ++done;
+    for (const auto& run : list_folder(folder / task))
+      if (fs::exists(run / "result.json")) ++done;
   }
   return all > 0 ? done / all : 1;
 }

@@ -47,6 +47,20 @@ std::vector<std::string> tasks_in(const fs::path& folder) {
   return tasks;
 }
 
+bool has_folders(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
+  const auto entries = list_folder(folder);
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const fs::path& entry) { return fs::is_directory(entry); });
+}
+
+bool has_images(const fs::path& folder) {
+  for (const char* name :
+       {"data_batch_1.bin", "train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"})
+    if (fs::is_regular_file(folder / name)) return true;
+  return has_folders(folder / "train") && has_folders(folder / "val");
+}
+
 // Adds what the folder is; false if it is none of the kinds.
 bool add_folder(DataFolders& data, const fs::path& folder) {
   bool known = false;
@@ -61,6 +75,12 @@ bool add_folder(DataFolders& data, const fs::path& folder) {
                          " hold tasks of GLUE. Give one of them.");
     data.glue = folder.string();
     data.glue_tasks = tasks;
+    known = true;
+  }
+  if (has_images(folder)) {
+    HYDRAMIX_CHECK_USAGE(data.images.empty(), "--data: both ", data.images, " and ",
+                         folder.string(), " hold images. Give one of them.");
+    data.images = folder.string();
     known = true;
   }
   return known;
@@ -80,8 +100,9 @@ DataFolders find_data_folders(const std::vector<std::string>& folders) {
     HYDRAMIX_CHECK_USAGE(
         known, "--data: '", name,
         "' holds no data of a known kind. Expected in it, or in a folder in it: train/ and "
-        "validation/ with token shards (hydramix tokenize) beside vocab.txt or tokenizer.json; or "
-        "the tasks of GLUE (CoLA/train.tsv, CoLA/dev.tsv, ...).");
+        "validation/ with token shards (hydramix tokenize) beside vocab.txt or tokenizer.json; "
+        "the tasks of GLUE (CoLA/train.tsv, CoLA/dev.tsv, ...); or images: train/ and val/ with a "
+        "folder for each class, CIFAR-10's data_batch_1.bin, MNIST's train-images-idx3-ubyte.");
   }
   return data;
 }

@@ -2,9 +2,12 @@
 // The data of `hydramix reproduce --data DIR...`: each DIR, or a folder in it, is recognised by its
 // contents.
 //
-//   text  train/ and validation/ (or valid/) with token shards (hydramix tokenize), and beside them
-//         vocab.txt or tokenizer.json
-//   GLUE  folders of the tasks with their official files: CoLA/train.tsv
+//   text    train/ and validation/ (or valid/) with token shards (hydramix tokenize), and beside
+//   them
+//           vocab.txt or tokenizer.json
+//   GLUE    folders of the tasks with their official files: CoLA/train.tsv
+//   images  train/ and val/ with a folder for each class, or the files of CIFAR-10 (binary) or
+//   MNIST
 #pragma once
 
 #include <string>
@@ -18,6 +21,7 @@ struct DataFolders {
   RowData text;                         // empty paths where there is none
   std::string glue;                     // a folder; empty where there is none
   std::vector<std::string> glue_tasks;  // of the paper's eight, those whose files are complete
+  std::string images;                   // a folder; empty where there is none
 };
 
 // Throws UsageError for a folder that does not exist or is none of these kinds, and for two of one

@@ -15,6 +15,7 @@
 #include "glue/sentence_task.h"
 #include "hydramix/error.h"
 #include "reproduce/child_process.h"
+#include "reproduce/image_rows.h"
 #include "train/metrics.h"
 
 namespace hydramix {
@@ -228,6 +229,7 @@ fs::path row_folder(const ReproducePlan& plan, const std::string& row, int64_t s
 }
 
 RowCommands row_commands(const ReproducePlan& plan, const std::string& row, int64_t seed) {
+  if (is_image_row(row)) return {image_command_line(plan, row, seed), ""};
   RowCommands commands{pretrain_command_line(placed_recipe(plan, row, seed)), ""};
   for (const auto& seeds : rows_of(plan))
     if (seeds.row == row && seeds.glue > 0)
@@ -254,6 +256,10 @@ std::vector<Stage> make_stages(const ReproducePlan& plan, const ChildSettings& s
   for (int64_t seed = 1; seed <= most; ++seed)
     for (const auto& row : rows) {
       if (seed > row.pretrain) continue;
+      if (is_image_row(row.row)) {
+        stages.push_back(image_stage(plan, settings, row.row, seed));
+        continue;
+      }
       stages.push_back(pretrain_stage(plan, settings, row.row, seed));
       if (seed > row.glue) continue;
       const auto before = stages.size() - 1;

@@ -37,7 +37,7 @@ std::filesystem::path row_folder(const ReproducePlan& plan, const std::string& r
 
 // Runs of a row, as a person would type them.
 struct RowCommands {
-  std::string pretrain, glue;  // glue is empty where no table shows it
+  std::string train, glue;  // glue is empty where no table shows it
 };
 RowCommands row_commands(const ReproducePlan& plan, const std::string& row, int64_t seed);
 

@@ -111,8 +111,8 @@ std::string scale_text(const ReproducePlan& plan) {
   switch (plan.scale) {
     case Scale::kTiny:
       return "Scale tiny: models of two to four layers and 64 channels learn the built-in "
-             "language and its eight GLUE tasks. The paper's models are a thousand times larger "
-             "and read C4: compare the order of rows, not the numbers.";
+             "language, its eight GLUE tasks and drawn images. The paper's models are a "
+             "thousand times larger, on real data: compare the order of rows, not the numbers.";
     case Scale::kSmall:
       return "Scale small: models of six to twelve layers and 256 channels read " +
              plan.data.text.train +
@@ -153,7 +153,7 @@ std::string report_markdown(const Report& report) {
     }
     out += "\n\n```\n";
     for (const auto& row : table.rows) {
-      if (!row.commands.pretrain.empty()) out += row.commands.pretrain + "\n";
+      if (!row.commands.train.empty()) out += row.commands.train + "\n";
       if (!row.commands.glue.empty()) out += row.commands.glue + "\n";
     }
     out += "```\n";
@@ -215,7 +215,7 @@ Json report_json(const Report& report) {
         for (const auto& [seed, points] : found->second.curves)
           line["curves"][std::to_string(seed)] = points;
       }
-      if (!row.commands.pretrain.empty()) line["commands"]["pretrain"] = row.commands.pretrain;
+      if (!row.commands.train.empty()) line["commands"]["train"] = row.commands.train;
       if (!row.commands.glue.empty()) line["commands"]["glue"] = row.commands.glue;
       one["rows"].push_back(line);
     }

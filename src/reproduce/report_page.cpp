@@ -304,7 +304,7 @@ std::string runs_html(const Report& report, const ReportTable& table) {
         "<td>%s</td></tr>\n",
         xml_escaped(row_title(row)), own.parameters, own.steps,
         std::ssize(own.of("loss", table.seeds)), own.tokens_per_second, xml_escaped(versions));
-    commands += "<pre>" + xml_escaped(row.commands.pretrain);
+    commands += "<pre>" + xml_escaped(row.commands.train);
     if (!row.commands.glue.empty()) commands += "\n" + xml_escaped(row.commands.glue);
     commands += "</pre>\n";
   }

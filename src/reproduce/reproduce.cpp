@@ -42,6 +42,17 @@ std::vector<const PaperTable*> chosen_tables(const std::vector<std::string>& nam
   return tables;
 }
 
+bool has_data(const DataFolders& data, const PaperTable& table) {
+  return table.of_images() ? !data.images.empty() : !data.text.train.empty();
+}
+
+constexpr const char* kTextNeeded =
+    "For text give --data DIR with DIR/train and DIR/validation, which hydramix tokenize makes, "
+    "and DIR/vocab.txt.";
+constexpr const char* kImagesNeeded =
+    "For images give --data DIR with DIR/train and DIR/val, a folder for each class in both, or "
+    "the files of CIFAR-10 or MNIST.";
+
 // Cores, or GPUs, are shared evenly.
 struct Slots {
   int64_t count = 1, threads = 1, gpus = 0;
@@ -81,11 +92,15 @@ ReproducePlan plan_reproduction(const ReproduceOptions& options) {
     return plan;
   }
   plan.data = find_data_folders(options.data);
-  HYDRAMIX_CHECK_USAGE(
-      plan.tables.empty() || !plan.data.text.train.empty(),
-      "reproduce: ", plan.tables.front()->name, " at scale ", options.scale,
-      " needs text. Give --data DIR with DIR/train and DIR/validation, which hydramix tokenize "
-      "makes, and DIR/vocab.txt.");
+  if (options.tables.empty())  // those that the data allows
+    std::erase_if(plan.tables,
+                  [&](const PaperTable* table) { return !has_data(plan.data, *table); });
+  HYDRAMIX_CHECK_USAGE(!plan.tables.empty() || !options.tables.empty(), "reproduce: the scale ",
+                       options.scale, " needs data. ", kTextNeeded, " ", kImagesNeeded);
+  for (const auto* table : plan.tables)
+    HYDRAMIX_CHECK_USAGE(has_data(plan.data, *table), "reproduce: ", table->name, " at scale ",
+                         options.scale, " needs ", table->of_images() ? "images. " : "text. ",
+                         table->of_images() ? kImagesNeeded : kTextNeeded);
   return plan;
 }
 

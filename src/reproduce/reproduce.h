@@ -19,13 +19,14 @@ struct ReproduceOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("tables", self.tables, Positional{},
-      "table2 (or 2), table3, table4, mixers, recall; by default all that the scale and the data "
-      "allow");
+      "table2 (or 2), table3, table4, table5, mixers, recall; by default all that the data "
+      "allows");
     v("scale", self.scale, Required{},
       "tiny: small models, built-in data, minutes on two cores; small: one GPU and real text; "
       "paper: the full recipes");
     v("data", self.data,
-      "folders of real data, for small and paper: token shards with their vocabulary, GLUE");
+      "folders of real data, for small and paper: token shards with their vocabulary, GLUE, "
+      "images");
     v("seeds", self.seeds, Range{0, 1000},
       "seeds 1, 2, ... of every row; 0: three, one of the table of all mixers and at paper scale");
     v("jobs", self.jobs, Range{0, 1024},

@@ -12,12 +12,14 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-void add_pretraining(RowResults& row, int64_t seed, const Json& result) {
+void add_training(RowResults& row, int64_t seed, const Json& result) {
   row.parameters = result.at("parameters");
   row.steps = result.at("steps");
   row.numbers["parameters"][seed] = static_cast<double>(row.parameters) / 1e6;
-  for (const char* key : {"loss", "accuracy", "tokens_per_second"})
-    row.numbers[key][seed] = result.at(key);
+  for (const char* key :
+       {"loss", "accuracy", "top1", "top1_ema", "top5", "top5_ema", "tokens_per_second"})
+    if (result.contains(key)) row.numbers[key][seed] = result.at(key);
+  row.curves[seed].clear();
   for (const auto& point : result.at("curve"))
     row.curves[seed].emplace_back(point.at(0).get<double>(), point.at(1).get<double>());
 }
@@ -46,10 +48,10 @@ AllResults read_results(const ReproducePlan& plan) {
       auto& own = results[row.name];
       for (int64_t seed = 1; seed <= seeds_of(plan, *table); ++seed) {
         const auto folder = row_folder(plan, row.name, seed);
-        if (fs::exists(folder / "pretrain.json")) {
-          const auto result = read_json(folder / "pretrain.json", kResultFile);
-          own.curves[seed].clear();
-          add_pretraining(own, seed, result);
+        for (const char* name : {"pretrain.json", "images.json"}) {
+          if (!fs::exists(folder / name)) continue;
+          const auto result = read_json(folder / name, kResultFile);
+          add_training(own, seed, result);
           add_version(own, result);
         }
         if (!fs::exists(folder / "glue.json")) continue;

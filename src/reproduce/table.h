@@ -36,9 +36,10 @@ struct PaperTable {
   std::vector<TableRow> rows;
 
   bool has_column(const std::string& key) const;
+  bool of_images() const { return has_column("top1"); }
 };
 
-// table2, table3, table4, mixers.
+// table2, table3, table4, table5, mixers.
 const std::vector<PaperTable>& paper_tables();
 // Finds a table by "table3" or "3". The UsageError for an unknown name suggests the nearest one.
 const PaperTable& paper_table(const std::string& name);

@@ -71,6 +71,18 @@ TEST_F(FindingsOfTable, ThePapersNumbersHaveItsFindings) {
   }
 }
 
+TEST_F(FindingsOfTable, AccuraciesAreBetterWhenTheyAreHigher) {
+  plan_.tables = {&paper_table("table5")};
+  for (const auto& row : plan_.tables.front()->rows)
+    for (const std::string column : {"top1", "top1_ema"})
+      for (int64_t seed = 1; seed <= 3; ++seed)
+        results_[row.name].numbers[column][seed] = row.published.at(column);
+  EXPECT_EQ(answer("Hydra beats Mamba on images"), Answer::kYes);
+  EXPECT_EQ(answer("Hydra has the highest top-1 accuracy of averaged"), Answer::kYes);
+  for (int64_t seed = 1; seed <= 3; ++seed) results_["table5/vit-b"].numbers["top1"][seed] = 90;
+  EXPECT_EQ(answer("Hydra has the highest top-1 accuracy"), Answer::kNo);
+}
+
 TEST_F(FindingsOfTable, AFamilyThatDisagreesIsNoWhileAllTogetherAreYes) {
   set_paper_losses("table2");
   set_losses("table2/cauchy_dd", 2.5);  // its twin has 2.25

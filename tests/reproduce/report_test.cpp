@@ -132,7 +132,12 @@ TEST_F(PlanTest, RefusesContradictionsBeforeAnythingIsTrained) {
   tiny.data = {"somewhere"};
   EXPECT_THROW_WITH(plan_reproduction(tiny), UsageError, "built-in data");
   EXPECT_THROW_WITH(plan_reproduction(options("huge")), UsageError, "tiny, small, paper");
-  EXPECT_THROW_WITH(plan_reproduction(options("small")), UsageError, "needs text");
+  EXPECT_THROW_WITH(plan_reproduction(options("small")), UsageError, "needs data");
+  auto text = options("small");
+  text.tables = {"table3"};
+  EXPECT_THROW_WITH(plan_reproduction(text), UsageError, "table3 at scale small needs text");
+  text.tables = {"table5"};
+  EXPECT_THROW_WITH(plan_reproduction(text), UsageError, "table5 at scale small needs images");
   auto twice = options("tiny");
   twice.tables = {"table3", "3"};
   EXPECT_THROW_WITH(plan_reproduction(twice), UsageError, "named twice");

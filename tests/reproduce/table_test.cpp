@@ -7,17 +7,19 @@
 
 #include "config/recipe_texts.h"
 #include "hydramix/error.h"
+#include "reproduce/image_rows.h"
 #include "reproduce/row_recipe.h"
 #include "support/expect.h"
 
 namespace hydramix {
 namespace {
 
+// Rows that learn text.
 std::set<std::string> trained_rows() {
   std::set<std::string> rows;
   for (const auto& table : paper_tables())
     for (const auto& row : table.rows)
-      if (!row.name.empty()) rows.insert(row.name);
+      if (!row.name.empty() && !table.of_images()) rows.insert(row.name);
   return rows;
 }
 
@@ -80,7 +82,7 @@ TEST(PaperTables, TheFigureEndsWhereTheTableDoes) {
 TEST(PaperTables, UnknownNamesAreRefusedWithASuggestion) {
   EXPECT_EQ(paper_table("2").name, "table2");
   EXPECT_THROW_WITH(paper_table("tabel3"), UsageError, "Did you mean 'table3'?");
-  EXPECT_THROW_WITH(paper_table("9"), UsageError, "table2, table3, table4, mixers");
+  EXPECT_THROW_WITH(paper_table("9"), UsageError, "table2, table3, table4, table5, mixers");
   EXPECT_THROW_WITH(scale_of("tinny"), UsageError, "Did you mean 'tiny'?");
 }
 
@@ -123,6 +125,15 @@ TEST(RowRecipes, OfTable3AtSmallScaleAreTheFilesOfThatName) {
     };
     EXPECT_EQ(size(row), size(file)) << name;
   }
+}
+
+TEST(RowRecipes, OfTable5AreFilesOfEveryScale) {
+  for (const auto& row : paper_table("table5").rows)
+    for (const auto scale : {Scale::kTiny, Scale::kSmall, Scale::kAsPublished})
+      EXPECT_TRUE(recipe_texts().contains(image_recipe_of(row.name, scale)))
+          << image_recipe_of(row.name, scale);
+  EXPECT_EQ(image_recipe_of("table5/vit-b", Scale::kSmall), "images/small-vit");
+  EXPECT_EQ(image_recipe_of("table5/hydra-vit-b", Scale::kTiny), "images/tiny");
 }
 
 TEST(RowRecipes, OfATableHaveSimilarSizesAtTinyScale) {

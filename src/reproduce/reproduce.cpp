@@ -62,7 +62,7 @@ Slots choose_slots(const ReproduceOptions& options, Scale scale) {
   Slots slots;
   slots.gpus = torch::cuda::is_available() ? static_cast<int64_t>(torch::cuda::device_count()) : 0;
   const int64_t cores = core_count();
-  // Two tiny models with one thread each train faster than one after the other with two.
+  // Models this small have little work for a second thread.
   const int64_t usual = slots.gpus > 0 ? slots.gpus * (scale == Scale::kAsPublished ? 1 : 4)
                         : scale == Scale::kTiny ? cores
                                                 : 1;

@@ -91,4 +91,26 @@ inline double relative_error(const std::vector<double>& a, const std::vector<dou
   return size > 0 ? std::sqrt(difference / size) : std::sqrt(difference);
 }
 
+// The first C columns of a matrix with `extra` more, which are NaN; and back.
+template <typename S>
+std::vector<S> beside(const std::vector<double>& values, int64_t C, int64_t extra) {
+  std::vector<S> wider;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    wider.push_back(S(static_cast<float>(values[i])));
+    if (static_cast<int64_t>(i % C) == C - 1) wider.insert(wider.end(), extra, S(NAN));
+  }
+  return wider;
+}
+template <typename S>
+std::vector<double> without(const std::vector<S>& wider, int64_t C, int64_t extra) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < wider.size(); ++i) {
+    if (static_cast<int64_t>(i % (C + extra)) < C)
+      values.push_back(wide(wider[i]));
+    else  // DeviceBuffer filled it with NaN.
+      EXPECT_TRUE(std::isnan(wide(wider[i]))) << "column of others was written";
+  }
+  return values;
+}
+
 }  // namespace hydramix::cuda

@@ -102,28 +102,6 @@ Outputs expected(const Case& c, const Inputs& in) {
   return out;
 }
 
-// The first C columns of a matrix with `extra` more, which are NaN.
-template <typename S>
-std::vector<S> beside(const Values& values, int64_t C, int64_t extra) {
-  std::vector<S> wider;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    wider.push_back(S(static_cast<float>(values[i])));
-    if (static_cast<int64_t>(i % C) == C - 1) wider.insert(wider.end(), extra, S(NAN));
-  }
-  return wider;
-}
-template <typename S>
-Values without(const std::vector<S>& wider, int64_t C, int64_t extra) {
-  Values values;
-  for (std::size_t i = 0; i < wider.size(); ++i) {
-    if (static_cast<int64_t>(i % (C + extra)) < C)
-      values.push_back(wide(wider[i]));
-    else  // DeviceBuffer filled it with NaN.
-      EXPECT_TRUE(std::isnan(wide(wider[i]))) << "column of others was written";
-  }
-  return values;
-}
-
 template <typename S>
 void run_scan(const Case& c, const Inputs& in, Outputs& out) {
   const auto s = shape_of(c);

@@ -126,29 +126,6 @@ Outputs expected(const Case& c, const Inputs& in) {
   return out;
 }
 
-// The first C columns of a matrix with `extra` more, which are NaN.
-template <typename S>
-std::vector<S> beside(const Values& values, int64_t C, int64_t extra) {
-  std::vector<S> wide;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    wide.push_back(S(static_cast<float>(values[i])));
-    if (static_cast<int64_t>(i % C) == C - 1) wide.insert(wide.end(), extra, S(NAN));
-  }
-  return wide;
-}
-template <typename S>
-Values without(const std::vector<S>& wide, int64_t C, int64_t extra) {
-  Values values;
-  for (std::size_t i = 0; i < wide.size(); ++i) {
-    const bool is_ours = static_cast<int64_t>(i % (C + extra)) < C;
-    if (is_ours) values.push_back(hydramix::cuda::wide(wide[i]));
-    // DeviceBuffer filled the others with NaN.
-    else
-      EXPECT_TRUE(std::isnan(hydramix::cuda::wide(wide[i]))) << "column of others was written";
-  }
-  return values;
-}
-
 template <typename S>
 void run_scan(const Case& c, const Inputs& in, Outputs& out) {
   const auto s = shape_of(c);

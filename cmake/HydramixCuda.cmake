@@ -65,10 +65,10 @@ target_include_directories(hydramix_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR}/s
 target_link_libraries(hydramix_cuda_kernels PUBLIC CUDA::cudart)
 
 # Time the passes of scans; built only when they are named.
-foreach(tool scan_passes head_passes)
+foreach(tool scan_passes head_passes selective_passes)
   add_executable(${tool} EXCLUDE_FROM_ALL tools/${tool}.cu)
   set_target_properties(${tool} PROPERTIES CUDA_ARCHITECTURES "${HYDRAMIX_CUDA_ARCHITECTURES}" CUDA_STANDARD 17
                         CUDA_EXTENSIONS OFF)
-  target_include_directories(${tool} PRIVATE src)
+  target_include_directories(${tool} PRIVATE ${PROJECT_SOURCE_DIR} src)
   target_link_libraries(${tool} PRIVATE hydramix_cuda_kernels)
 endforeach()

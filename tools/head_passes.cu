@@ -18,6 +18,7 @@
 
 #include "kernels/cuda/head_scan.h"
 #include "kernels/cuda/token_tiles.h"
+#include "tools/device_array.h"
 
 namespace hydramix::cuda {
 namespace {
@@ -25,24 +26,6 @@ namespace {
 using Bfloat16 = __nv_bfloat16;
 constexpr int64_t kHeads = 24, kWidth = 64, kRow = kHeads * kWidth;
 constexpr int kWarmUp = 3, kRounds = 15;
-
-void check(cudaError_t status) {
-  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
-}
-
-template <class T>
-struct DeviceArray {
-  explicit DeviceArray(int64_t count) : size(count) {
-    check(cudaMalloc(&data, count * sizeof(T)));
-    check(cudaMemset(data, 0, count * sizeof(T)));
-  }
-  ~DeviceArray() { cudaFree(data); }
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-
-  T* data = nullptr;
-  int64_t size;
-};
 
 // Uniform numbers between -1 and 1.
 __global__ void fill(Bfloat16* values, int64_t count, uint32_t seed) {

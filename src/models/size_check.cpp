@@ -7,13 +7,24 @@
 #include "hydramix/registry.h"
 
 namespace hydramix {
+namespace {
+
+// Columns of in_proj and rows of out_proj for each channel: at least x and the output, and the
+// gates of the style (models/block.cpp).
+double projections_per_channel(const std::string& style) {
+  if (style == "bare") return 0;
+  return style == "plain" ? 2 : style == "gated" ? 4 : 3;
+}
+
+}  // namespace
 
 void check_size(const BlockOptions& block, double rows, double layers, double held,
                 const std::string& origin) {
   const Heads heads = block.heads();
   const auto& m = block.mixer_options;
   const auto d_model = static_cast<double>(block.d_model), P = static_cast<double>(m.max_length);
-  double least = d_model * (rows + layers * 3 * static_cast<double>(heads.channels()));
+  double least = d_model * (rows + layers * projections_per_channel(block.style) *
+                                       static_cast<double>(heads.channels()));
   if (block.mixer == "dense") least += layers * static_cast<double>(heads.H) * P * P;
   if (block.mixer == "linformer") least += 2 * layers * P * static_cast<double>(m.projected_length);
   if (block.mixer == "mlp_mixer_nonlinear")

@@ -64,6 +64,8 @@ std::vector<std::string> glue_words(const ReproducePlan& plan, const std::string
                                  paper ? "5" : "1",  // "the average of five runs"
                                  "--seed",
                                  std::to_string(seed)};
+  if (const auto longest = glue_max_length(plan.scale); longest > 0)
+    words.insert(words.end(), {"--max-length", std::to_string(longest)});
   if (!has_all_tasks(plan.data)) {
     words.insert(words.end(), {"--tasks", join(plan.data.glue_tasks, ",")});
     if (plan.data.glue_tasks.front() != "MNLI")

@@ -26,7 +26,7 @@ struct Reduction {
   int64_t longest;          // tokens of a sequence
 };
 
-const Reduction kTinyModels{"tiny", 64, 6, 3, 16, 16, 16, 32, 64};
+const Reduction kTinyModels{"tiny", 64, 6, 3, 16, 8, 8, 32, 64};
 const Reduction kSmallModels{"small/hydra", 256, 2, 3, 64, 64, 16, 128, 128};
 constexpr double kPaperWidth = 768;
 constexpr int64_t kPaperLongest = 128;  // tokens of a sequence in Table 2
@@ -189,6 +189,8 @@ std::string glue_recipe_of(const std::string& row, Scale scale) {
     return "train_bert";
   return "hydra";
 }
+
+int64_t glue_max_length(Scale scale) { return scale == Scale::kTiny ? kTinyModels.longest : 0; }
 
 std::string pretrain_command_line(const RowRecipe& recipe) {
   std::string line = "hydramix pretrain recipes/" + recipe.base + ".yaml";

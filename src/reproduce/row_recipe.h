@@ -38,6 +38,8 @@ RowRecipe recipe_of(const std::string& row, Scale scale, const RowData& data, in
 
 // The recipe of fine-tuning on GLUE that belongs to the row.
 std::string glue_recipe_of(const std::string& row, Scale scale);
+// The longest text of GLUE, in tokens, that models of the scale read; 0: as the recipe says.
+int64_t glue_max_length(Scale scale);
 
 // The mixer of a row.
 std::string mixer_of(const std::string& row);

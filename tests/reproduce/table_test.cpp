@@ -7,6 +7,7 @@
 
 #include "config/recipe_texts.h"
 #include "hydramix/error.h"
+#include "models/size_check.h"
 #include "reproduce/image_rows.h"
 #include "reproduce/row_recipe.h"
 #include "support/expect.h"
@@ -108,6 +109,19 @@ TEST(RowRecipes, DifferOnlyInTheModelAtTinyAndSmallScale) {
       for (const char* part : {"train", "data"})
         EXPECT_EQ(options[part].dump(), expected[part].dump()) << row;
       EXPECT_EQ(options["model"]["vocab"], expected["model"]["vocab"]);
+    }
+  }
+}
+
+// Fine-tuning opens the folder of the pretrained model, which compares its weights with its sizes,
+// and reads texts that are no longer than the model is made for.
+TEST(RowRecipes, GiveModelsThatFineTuningOpens) {
+  for (const auto& row : trained_rows()) {
+    const auto model = recipe_of(row, Scale::kTiny, {}, 1).options.model;
+    EXPECT_NO_THROW(check_size(model, static_cast<double>(parameter_count(model)), row));
+    EXPECT_LE(glue_max_length(Scale::kTiny), model.block.mixer_options.max_length) << row;
+    if (model.positions > 0) {
+      EXPECT_LE(glue_max_length(Scale::kTiny), model.positions) << row;
     }
   }
 }

@@ -42,10 +42,11 @@ std::vector<fs::path> file_named(const fs::path& folder, const std::vector<std::
 
 // Where only one of the splits is found. False if there is none.
 bool use_for_both(ImageLayout& layout) {
+  if (layout.train.empty() && layout.validation.empty()) return false;
   layout.one_split = layout.train.empty() || layout.validation.empty();
   if (layout.train.empty()) layout.train = layout.validation;
   if (layout.validation.empty()) layout.validation = layout.train;
-  return !layout.train.empty();
+  return true;
 }
 
 std::vector<std::string> cifar10_classes(const fs::path& folder) {

@@ -84,6 +84,10 @@ TEST(ImageFolder, ReadsAFolderPerClass) {
   EXPECT_EQ(validation->label(1), 2);
   EXPECT_EQ(validation->load(1).rgb[0], 50);
 
+  ImageDataOptions options;
+  options.path = folder.path().string();
+  EXPECT_EQ(open_image_splits(options).validation->size(), 2);
+
   const std::string before = train->fingerprint();
   EXPECT_EQ(before, open_images(folder.path(), ImageSplit::kTrain)->fingerprint());
   EXPECT_NE(before, validation->fingerprint());

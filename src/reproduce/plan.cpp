@@ -137,10 +137,9 @@ Json glue_result(const fs::path& folder, int64_t seed, const ChildSettings& sett
   Json result{{"kind", "glue"}, {"version", settings.version}, {"seed", seed}};
   for (const auto& [name, task] : results.at("tasks").items())
     result["scores"][sentence_task(name).heading] = 100 * task.at("mean").get<double>();
-  if (!results.at("average").is_null())
-    result["scores"]["glue"] = 100 * results.at("average").get<double>();
-  else
-    result["scores"]["glue_some"] = mean_score(result["scores"]);
+  const bool all = result["scores"].size() == glue_headings().size();
+  const double mean = mean_score(result["scores"]);
+  result["scores"][all ? "glue" : "glue_some"] = mean;
   return result;
 }
 

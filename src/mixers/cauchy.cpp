@@ -76,7 +76,9 @@ std::array<Interval, 2> ends(const Nodes& n, const torch::Tensor& skip) {
 
 torch::Tensor apply_cauchy(Nodes n, const torch::Tensor& x, const Rows& rows,
                            const MixerOptions& options) {
-  const auto dense = [&] { return dense_apply(cauchy(n, options), x); };
+  const auto dense = [&] {
+    return dense_apply(with_identity(cauchy_matrix(n.a, n.b) * cauchy_scale(options)), x);
+  };
   const auto& rule = reciprocal_rule(x);
   if (rows.L < kPlacesPerRank * rule.rank(1, 1)) return dense();
   torch::Tensor padding;  // (S, 1, L, 1)

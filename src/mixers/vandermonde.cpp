@@ -20,11 +20,13 @@
 namespace hydramix {
 namespace {
 
-// Below kCrossover, building the matrix is as fast on a CPU (measured with d = 16, P = 64). On a
-// GPU the non-uniform FFT is some hundred launches whatever the length.
-bool by_nonuniform_fft(const torch::Tensor& x) {
-  constexpr int64_t kCrossover = 16, kGpuCrossover = 256;
-  return x.size(1) >= (x.is_cpu() ? kCrossover : kGpuCrossover);
+// Below the crossover, building the matrix is as fast on a CPU (measured with d = 16, P = 64). A
+// matrix that all sequences share is built once. On a GPU the non-uniform FFT is some hundred
+// launches whatever the length.
+bool by_nonuniform_fft(const torch::Tensor& x, bool shared_matrix = false) {
+  constexpr int64_t kCrossover = 16, kSharedCrossover = 64, kGpuCrossover = 256;
+  const int64_t on_cpu = shared_matrix ? kSharedCrossover : kCrossover;
+  return x.size(1) >= (x.is_cpu() ? on_cpu : kGpuCrossover);
 }
 
 double vandermonde_scale(const MixerOptions& o) {
@@ -78,7 +80,7 @@ class VandermondeDi : public Mixer {
 
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor& params,
                         const Rows& rows) const override {
-    if (!by_nonuniform_fft(x)) return Mixer::product(x, params, rows);
+    if (!by_nonuniform_fft(x, /*shared_matrix=*/true)) return Mixer::product(x, params, rows);
     const auto sum = cosine_product(angles(q_bias, rows), x) +
                      cosine_product_transposed(angles(k_bias, rows), x);
     return vandermonde_scale(options_) * sum + x;

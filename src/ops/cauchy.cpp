@@ -57,6 +57,59 @@ void pass(const torch::Tensor& a, const torch::Tensor& minus_t, const torch::Ten
   });
 }
 
+void refuse_second_derivative() {
+  HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
+                 "cauchy: a second derivative was asked for (create_graph); the fast product has "
+                 "first derivatives only. Differentiate materialize(params, L) @ x instead.");
+}
+
+// Calls task(begin, count, piece, terms) with the terms 1 / (a_id + b_jd) (count, n, L, d) of some
+// rows of some heads. piece(t) are those rows of t.
+template <typename Task>
+void for_terms(const torch::Tensor& a, const torch::Tensor& b, const Task& task) {
+  const int64_t L = a.size(1), d = a.size(2), T = std::min(L, piece_length(L * d, a));
+  for_heads(a.size(0), a.device(), [&](int64_t begin, int64_t count) {
+    const auto columns = b.narrow(0, begin, count).unsqueeze(1);
+    for (int64_t place = 0; place < L; place += T) {
+      const int64_t n = std::min(T, L - place);
+      const auto piece = [&](const torch::Tensor& t) {
+        return t.narrow(0, begin, count).narrow(1, place, n);
+      };
+      auto terms = (piece(a).unsqueeze(2) + columns).reciprocal_();
+      task(begin, count, piece, terms);
+    }
+  });
+}
+
+class CauchyMatrix : public torch::autograd::Function<CauchyMatrix> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& a,
+                               const torch::Tensor& b) {
+    const auto M = torch::empty({a.size(0), a.size(1), b.size(1)}, a.options());
+    for_terms(a, b, [&](int64_t, int64_t, const auto& piece, const torch::Tensor& terms) {
+      auto rows = piece(M);
+      at::sum_out(rows, terms, {3});
+    });
+    context->save_for_backward({a, b});
+    return M;
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list gradients) {
+    refuse_second_derivative();
+    const auto saved = context->get_saved_variables();
+    const auto &a = saved[0], &b = saved[1];
+    const auto dM = gradients[0].contiguous();
+    const auto da = torch::empty_like(a), db = torch::zeros_like(b);
+    for_terms(a, b, [&](int64_t begin, int64_t count, const auto& piece, torch::Tensor& terms) {
+      terms.mul_(terms).mul_(piece(dM).unsqueeze(3)).neg_();
+      auto rows = piece(da);
+      at::sum_out(rows, terms, {2});
+      db.narrow(0, begin, count).add_(terms.sum(1));
+    });
+    return {da, db};
+  }
+};
+
 class CauchyProduct : public torch::autograd::Function<CauchyProduct> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& a,
@@ -73,9 +126,7 @@ class CauchyProduct : public torch::autograd::Function<CauchyProduct> {
 
   // With s = w E_b^T x and u = w E_a^T dy:  dx = E_b u, and the slopes of both a and b.
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
-    HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
-                   "cauchy: a second derivative was asked for (create_graph); the fast product has "
-                   "first derivatives only. Differentiate materialize(params, L) @ x instead.");
+    refuse_second_derivative();
     const auto saved = context->get_saved_variables();
     const auto &a = saved[0], &b = saved[1], &x = saved[2], &minus_t = saved[3], &w = saved[4],
                &s = saved[5];
@@ -92,6 +143,11 @@ class CauchyProduct : public torch::autograd::Function<CauchyProduct> {
 };
 
 }  // namespace
+
+torch::Tensor cauchy_matrix(const torch::Tensor& a, const torch::Tensor& b) {
+  const auto M = CauchyMatrix::apply(a.flatten(0, 1).contiguous(), b.flatten(0, 1).contiguous());
+  return M.view({a.size(0), a.size(1), a.size(2), b.size(2)});
+}
 
 torch::Tensor cauchy_product(const torch::Tensor& a, const torch::Tensor& b, const torch::Tensor& x,
                              const Exponentials& sum) {

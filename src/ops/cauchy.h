@@ -16,6 +16,10 @@
 
 namespace hydramix {
 
+// The matrix sum_d 1 / (a_id + b_jd) itself, in O(L^2 d), without keeping its terms for the
+// gradient. a, b (S or 1, H, L, d) -> (S or 1, H, L, L).
+torch::Tensor cauchy_matrix(const torch::Tensor& a, const torch::Tensor& b);
+
 // a, b (S or 1, H, L, d), every a_id + b_jd in the interval of `sum`; x (S, L, H, P) -> the same.
 torch::Tensor cauchy_product(const torch::Tensor& a, const torch::Tensor& b, const torch::Tensor& x,
                              const Exponentials& sum);

@@ -26,7 +26,7 @@ struct Reduction {
   int64_t longest;          // tokens of a sequence
 };
 
-const Reduction kTinyModels{"tiny", 64, 6, 3, 16, 8, 8, 32, 64};
+const Reduction kTinyModels{"tiny", 64, 6, 3, 16, 16, 16, 32, 64};
 const Reduction kSmallModels{"small/hydra", 256, 2, 3, 64, 64, 16, 128, 128};
 constexpr double kPaperWidth = 768;
 constexpr int64_t kPaperLongest = 128;  // tokens of a sequence in Table 2

@@ -123,5 +123,29 @@ TEST(CauchyProduct, SecondDerivativesAreRefused) {
                     "Differentiate materialize(params, L) @ x instead");
 }
 
+// Sums of up to 200 terms of both signs.
+TEST(CauchyMatrix, IsItsDefinitionWithItsGradients) {
+  torch::manual_seed(5);
+  for (const bool shared : {false, true})
+    for (const int64_t L : {1, 7, 200}) {  // 200: several pieces
+      const auto what = "L = " + std::to_string(L) + (shared ? ", shared" : "");
+      auto c = random_nodes({.L = L, .d = 3, .shared = shared}, torch::kFloat64);
+      ASSERT_EQ(L > piece_length(L * 3, c.a), L == 200);
+      for (auto* t : {&c.a, &c.b})
+        *t = t->transpose(2, 3).contiguous().transpose(2, 3).requires_grad_();
+      const auto M = cauchy_matrix(c.a, c.b), expected = matrix(c.a, c.b);
+      expect_close(M, expected, 1e-14, what);
+      const auto dM = torch::randn_like(expected);
+      const auto g = torch::autograd::grad({M}, {c.a, c.b}, {dM});
+      const auto exact = torch::autograd::grad({expected}, {c.a, c.b}, {dM});
+      for (std::size_t i = 0; i < 2; ++i)
+        expect_close(g[i], exact[i], 1e-13, what + ", gradient " + std::to_string(i));
+    }
+  auto c = random_nodes({}, torch::kFloat64);
+  const auto sum = cauchy_matrix(c.a.requires_grad_(), c.b).sum();
+  EXPECT_THROW_WITH(torch::autograd::grad({sum}, {c.a}, {}, true, /*create_graph=*/true), Error,
+                    "Differentiate materialize(params, L) @ x instead");
+}
+
 }  // namespace
 }  // namespace hydramix

@@ -78,7 +78,9 @@ TEST_P(SelectiveScan, EqualsTheRecurrence) {
     for (const int64_t tile : {1, 16, 64})
       expect_equals_selective_recurrence(random_selective({37}, C, 3), tile,
                                          concat("C ", C, ", tile ", tile));
-  expect_equals_selective_recurrence(random_selective({33}, 5, 1), 64, "one state");
+  // States below, at and above a block.
+  for (const int64_t N : {1, 2, 5})
+    expect_equals_selective_recurrence(random_selective({33}, 5, N), 64, concat(N, " states"));
 }
 
 TEST_P(SelectiveScan, SequencesAreSeparate) {
@@ -90,6 +92,22 @@ TEST_P(SelectiveScan, Float32IsCloseToFloat64) {
        narrow = random_selective({300}, 40, 16, torch::kFloat32);
   wide.require_gradients(), narrow.require_gradients();
   const auto exact = wide.run(64), single = narrow.run(64);
+  EXPECT_LT(test::relative_error(single, exact), 2e-6);
+  const auto a = narrow.gradients(single), b = wide.gradients(exact);
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_LT(test::relative_error(a[i], b[i]), 5e-6) << i;
+}
+
+// exp(dt A) is below the smallest float32 at every other token, where the state starts anew.
+TEST_P(SelectiveScan, LongStepsForgetTheState) {
+  const auto lengthen = [](SelectiveCase& c) {
+    c.dt.index({torch::indexing::Slice(0, torch::indexing::None, 2)}).add_(2e4);
+    c.A.clamp_max_(-0.1);
+  };
+  auto wide = random_selective({40}, 20, 4),
+       narrow = random_selective({40}, 20, 4, torch::kFloat32);
+  lengthen(wide), lengthen(narrow);
+  wide.require_gradients(), narrow.require_gradients();
+  const auto exact = wide.reference(), single = narrow.run(64);
   EXPECT_LT(test::relative_error(single, exact), 2e-6);
   const auto a = narrow.gradients(single), b = wide.gradients(exact);
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_LT(test::relative_error(a[i], b[i]), 5e-6) << i;

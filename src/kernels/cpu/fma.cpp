@@ -7,7 +7,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/fma.cpp"
 #include <hwy/foreach_target.h>
 
-#include <hwy/highway.h>
+#include "kernels/cpu/decay-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
@@ -30,6 +30,22 @@ double FusedMultiplyAdds(int64_t rounds) {
   return 2.0 * kChains * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(d));
 }
 
+double Exponentials(int64_t rounds) {
+  constexpr int kChains = 12;
+  const hn::ScalableTag<float> d;
+  hn::Vec<decltype(d)> step[kChains];
+  for (int i = 0; i < kChains; ++i) step[i] = hn::Set(d, 0.1f * static_cast<float>(i));
+  const auto rate = hn::Set(d, -1.0f);
+  for (int64_t round = 0; round < rounds; ++round) {
+    HWY_UNROLL(12)
+    for (int i = 0; i < kChains; ++i) step[i] = Decay(d, step[i], rate);
+  }
+  for (int i = 1; i < kChains; ++i) step[0] = hn::Add(step[0], step[i]);
+  volatile float used = hn::GetLane(step[0]);
+  static_cast<void>(used);
+  return kChains * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(d));
+}
+
 }  // namespace hydramix::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -40,6 +56,9 @@ HWY_EXPORT(FusedMultiplyAdds);
 double fused_multiply_adds(int64_t rounds) {
   return HWY_DYNAMIC_DISPATCH(FusedMultiplyAdds)(rounds);
 }
+
+HWY_EXPORT(Exponentials);
+double exponentials(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(Exponentials)(rounds); }
 
 }  // namespace hydramix::kernels
 #endif  // HWY_ONCE

@@ -9,4 +9,8 @@ namespace hydramix::kernels {
 // the upper bound of the rate of any product. Returns the number of floating-point operations.
 double fused_multiply_adds(int64_t rounds);
 
+// Likewise the exponentials of the selective scan (decay-inl.h), with their arguments: a product
+// each. Returns the number of exponentials.
+double exponentials(int64_t rounds);
+
 }  // namespace hydramix::kernels

@@ -9,6 +9,8 @@
 
 #include <cstring>
 
+#include <hwy/cache_control.h>
+#include "kernels/cpu/decay-inl.h"
 #include "kernels/cpu/rows-inl.h"
 #include "kernels/cpu/workspace.h"
 
@@ -20,49 +22,33 @@ struct SelectiveLanes {
   int64_t channel, count;
 };
 
-// 2^v for v <= 0. In float32 to 2e-7, zero below -126: about 13 operations, of which Highway's
-// Exp() has twice as many. v plus a large number has the nearest integer n in its last bits, where
-// a shift makes it the exponent of 2^n.
-template <class D, typename T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> PowerOfTwo(D d, hn::Vec<D> v) {
-  if constexpr (sizeof(T) == 8) {
-    return hn::Exp(d, hn::Mul(v, hn::Set(d, 0.69314718055994530942)));
-  } else {
-    const hn::RebindToUnsigned<D> bits;
-    const auto large = hn::Set(d, 12582912.0f + 127.0f);  // 3 2^22, and the bias of exponents
-    const auto shifted = hn::Add(v, large);
-    const auto r = hn::Sub(v, hn::Sub(shifted, large));  // in [-1/2, 1/2]
-    auto p = hn::Set(d, 1.5403530e-4f);                  // ln(2)^k / k!: the rest is below 1.3e-7
-    for (const float c :
-         {1.3333558e-3f, 9.6181291e-3f, 5.5504109e-2f, 2.4022651e-1f, 6.9314718e-1f, 1.0f})
-      p = hn::MulAdd(p, r, hn::Set(d, c));
-    const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits, shifted)));
-    return hn::IfThenElseZero(hn::Ge(v, hn::Set(d, -126.0f)), hn::Mul(p, power));
-  }
-}
-
 template <typename T>
 HWY_INLINE const T* TokenRow(const StridedRows<const T>& rows, int64_t t) {
   return rows.data + t * rows.stride;
 }
 
-// One vector of channels over the places [begin, begin + rows). h (N, lanes) is the state before
-// and after.
+// One vector of channels over the places [begin, begin + rows) of a sequence that ends at `end`. h
+// (N, lanes) is the state before and after.
 template <typename T>
 HWY_NOINLINE void SelectiveWalk(const SelectiveForward<T>& p, int64_t begin, int64_t rows,
-                                SelectiveLanes lanes_of, T* HWY_RESTRICT h) {
+                                int64_t end, SelectiveLanes lanes_of, T* HWY_RESTRICT h) {
+  constexpr int64_t kAhead = 8;  // tokens, about as long as a line takes to come from memory
   const hn::ScalableTag<T> d;
   const int64_t lanes = hn::Lanes(d), N = p.shape.N, C = p.shape.padded(), at = lanes_of.channel;
   const T* HWY_RESTRICT A = p.in.A + at;
   const auto skip = hn::Load(d, p.in.D + at);
   for (int64_t t = begin; t < begin + rows; ++t) {
+    const int64_t soon = HWY_MIN(t + kAhead, end - 1);
+    hwy::Prefetch(TokenRow(p.in.x, soon) + at);
+    hwy::Prefetch(TokenRow(p.in.dt, soon) + at);
+    hwy::Prefetch(p.y.data + soon * p.y.stride + at);
     const auto x = LoadN(d, TokenRow(p.in.x, t) + at, lanes_of.count);
     const auto dt = LoadN(d, TokenRow(p.in.dt, t) + at, lanes_of.count);
     const T *HWY_RESTRICT b = TokenRow(p.in.b, t), *HWY_RESTRICT c = TokenRow(p.in.c, t);
     const auto dx = hn::Mul(dt, x);
     auto y = hn::Mul(skip, x);
     for (int64_t n = 0; n < N; ++n) {
-      const auto decay = PowerOfTwo(d, hn::Mul(dt, hn::Load(d, A + n * C)));
+      const auto decay = Decay(d, dt, hn::Load(d, A + n * C));
       const auto state =
           hn::MulAdd(decay, hn::Load(d, h + n * lanes), hn::Mul(dx, hn::Set(d, b[n])));
       hn::Store(state, d, h + n * lanes);
@@ -74,144 +60,245 @@ HWY_NOINLINE void SelectiveWalk(const SelectiveForward<T>& p, int64_t begin, int
 
 template <typename T>
 void SelectiveForwardTask(const SelectiveForward<T>& p, const SelectiveRange& range, int64_t task) {
+  constexpr int64_t kTask = SelectiveShape::kTask;
   const SelectiveShape& s = p.shape;
   const hn::ScalableTag<T> d;
-  const int64_t lanes = hn::Lanes(d), first = task * SelectiveShape::kTask;
-  const int64_t end = HWY_MIN(first + SelectiveShape::kTask, s.C);
-  const auto memory = make_workspace<T>(SelectiveShape::kTask * s.N);
-  std::memset(memory.get(), 0, sizeof(T) * static_cast<size_t>(SelectiveShape::kTask * s.N));
+  const int64_t lanes = hn::Lanes(d), first = task * kTask, end = HWY_MIN(first + kTask, s.C);
+  const auto memory = make_workspace<T>(kTask * s.N);
+  std::memset(memory.get(), 0, sizeof(T) * static_cast<size_t>(kTask * s.N));
   int64_t k = range.first_chunk;
   for (int64_t begin = range.begin; begin < range.end; begin += s.tile, ++k)
-    for (int64_t at = first; at < end; at += lanes) {
+    for (int64_t at = first; at < first + kTask; at += lanes) {
       T* h = memory.get() + (at - first) * s.N;  // (N, lanes)
       if (p.states != nullptr)
         for (int64_t n = 0; n < s.N; ++n)
-          hn::Store(hn::Load(d, h + n * lanes), d, p.states + (k * s.N + n) * s.padded() + at);
-      SelectiveWalk(p, begin, HWY_MIN(s.tile, range.end - begin), {at, HWY_MIN(lanes, s.C - at)},
-                    h);
+          hn::Store(hn::Load(d, h + n * lanes), d,
+                    p.states + ((k * s.tasks() + task) * s.N + n) * kTask + at - first);
+      if (at < end)
+        SelectiveWalk(p, begin, HWY_MIN(s.tile, range.end - begin), range.end,
+                      {at, HWY_MIN(lanes, s.C - at)}, h);
     }
 }
 
-// Scratch memory of a backward task. Rows have one vector per place of a chunk.
+// The backward pass works on blocks of V vectors of channels and S states. V S independent chains
+// of operations hide the latency of each. Sums over states stay in registers for S states, those
+// over channels for V vectors. Four chains and what they share take 30 registers.
+constexpr int kBlockVectors = 2, kBlockStates = HWY_TARGET <= HWY_AVX3 ? 2 : 1;
+
+// What is kept of a token, each a vector of channels; dx is dt x.
+enum SelectiveField { kDt, kDx, kDy, kDdx, kDdt, kFields };
+
+// Scratch memory of a backward task. What is used together lies together: arrays of their own, with
+// sizes that are powers of two, would share a few sets of the L1 cache.
 template <typename T>
 struct SelectiveScratch {
-  T *dt, *dy, *dx;  // (vectors, tile, lanes); dx is dt x
-  T *ddx, *ddt;     // likewise: their gradients
-  T *h, *decay;     // (2, tile + 1, lanes), (2, tile, lanes): of one state and two vectors
-  T *db, *dc;       // (tile, lanes): of one state, summed over the vectors
-  T *b, *c;         // (N, tile)
-  T *dh, *dA;       // (N, channels): run on from chunk to chunk
-  T* dD;            // (channels), likewise
+  T* tokens;   // (blocks, tile, kFields, V, lanes)
+  T* kept;     // (tile, 2, V, S, lanes): the decays, and the states before them
+  T* sums;     // (tile, 2, S, lanes): db and dc, summed over vectors
+  T* A;        // (N, channels)
+  T *dh, *dA;  // likewise; run on from chunk to chunk
+  T* dD;       // (channels), likewise
 };
 
-// State n of V vectors of channels, over a chunk: the states forwards, their gradients backwards.
-// `before` are the states that enter, (channels) or null; at is the first channel of the task.
-template <int V, typename T>
-HWY_INLINE void SelectiveState(const SelectiveBackward<T>& p, int64_t rows, int64_t n, int64_t at,
-                               const T* before, int64_t vector, const SelectiveScratch<T>& work) {
+// A block of a chunk.
+template <typename T>
+struct SelectiveBlock {
+  int64_t begin, rows;                // tokens of the chunk
+  int64_t first, vector;              // first channel of the task; vector in it
+  int64_t n;                          // first state
+  const T* before;                    // (N, channels): the states that enter the chunk; or null
+  const StridedRows<const T>* ahead;  // two, to prefetch a line of each with every token
+};
+
+// The states of a block forwards, then their gradients backwards. The first states of a channel
+// load its tokens, the last ones store its gradients, so that arithmetic hides the time of both.
+template <int S, bool kFirst, bool kLast, typename T>
+HWY_NOINLINE void SelectiveStates(const SelectiveBackward<T>& p, const SelectiveBlock<T>& block,
+                                  const SelectiveScratch<T>& work) {
+  constexpr int V = kBlockVectors;
   const hn::ScalableTag<T> d;
   using Vector = hn::Vec<decltype(d)>;
-  const int64_t lanes = hn::Lanes(d), tile = p.shape.tile;
-  Vector rate[V], state[V], g[V], drate[V];
-  const T *HWY_RESTRICT b = work.b + n * tile, *HWY_RESTRICT c = work.c + n * tile;
-  const int64_t channel = vector * lanes, sums = n * SelectiveShape::kTask + channel;
-  HWY_UNROLL(8)
-  for (int i = 0; i < V; ++i) {
-    rate[i] = hn::Load(d, p.in.A + n * p.shape.padded() + at + channel + i * lanes);
-    state[i] = before == nullptr ? hn::Zero(d) : hn::Load(d, before + channel + i * lanes);
-    g[i] = hn::Load(d, work.dh + sums + i * lanes);
-    drate[i] = hn::Load(d, work.dA + sums + i * lanes);
-    hn::Store(state[i], d, work.h + i * (tile + 1) * lanes);
+  const int64_t lanes = hn::Lanes(d), channel = block.vector * lanes, rows = block.rows;
+  const int64_t at = block.first + channel, n = block.n;
+  const int64_t token_size = kFields * V * lanes, kept_size = 2 * V * S * lanes;
+  const int64_t sums_size = 2 * S * lanes;
+  // The entries of a row that vector i has.
+  const auto of_row = [&](const auto& tokens, int64_t t, int i) {
+    return tokens.data + (block.begin + t) * tokens.stride + at + i * lanes;
+  };
+  const auto count = [&](int i) { return p.shape.C - at - i * lanes; };
+  T* HWY_RESTRICT token = work.tokens + block.vector / V * p.shape.tile * token_size;
+  T *HWY_RESTRICT kept = work.kept, *HWY_RESTRICT sums = work.sums;
+  const T *HWY_RESTRICT b = TokenRow(p.in.b, block.begin) + n,
+                        *HWY_RESTRICT c = TokenRow(p.in.c, block.begin) + n;
+  Vector rate[V][S], state[V][S], g[V][S], drate[V][S];
+  HWY_UNROLL(2)
+  for (int i = 0; i < V; ++i) HWY_UNROLL(2)
+  for (int j = 0; j < S; ++j) {
+    const int64_t place = (n + j) * SelectiveShape::kTask + channel + i * lanes;
+    rate[i][j] = hn::Load(d, work.A + place);
+    state[i][j] = block.before == nullptr ? hn::Zero(d) : hn::Load(d, block.before + place);
+    g[i][j] = hn::Load(d, work.dh + place);
+    drate[i][j] = hn::Load(d, work.dA + place);
   }
   for (int64_t t = 0; t < rows; ++t) {
-    const auto key = hn::Set(d, b[t]);
-    HWY_UNROLL(8)
+    HWY_UNROLL(2)
     for (int i = 0; i < V; ++i) {
-      const int64_t row = ((vector + i) * tile + t) * lanes;
-      const auto decay = PowerOfTwo(d, hn::Mul(hn::Load(d, work.dt + row), rate[i]));
-      state[i] = hn::MulAdd(decay, state[i], hn::Mul(hn::Load(d, work.dx + row), key));
-      hn::Store(decay, d, work.decay + (i * tile + t) * lanes);
-      hn::Store(state[i], d, work.h + (i * (tile + 1) + t + 1) * lanes);
+      const auto field = [&](int f) { return token + (f * V + i) * lanes; };
+      if constexpr (kFirst) {
+        const auto loaded = LoadN(d, of_row(p.in.dt, t, i), count(i));
+        hn::Store(loaded, d, field(kDt));
+        hn::Store(hn::Mul(loaded, LoadN(d, of_row(p.in.x, t, i), count(i))), d, field(kDx));
+      }
+      const auto dt = hn::Load(d, field(kDt)), dx = hn::Load(d, field(kDx));
+      HWY_UNROLL(2)
+      for (int j = 0; j < S; ++j) {
+        const auto decay = Decay(d, dt, rate[i][j]);
+        hn::Store(decay, d, kept + (i * S + j) * lanes);
+        hn::Store(state[i][j], d, kept + ((V + i) * S + j) * lanes);
+        state[i][j] = hn::MulAdd(decay, state[i][j], hn::Mul(dx, hn::Set(d, b[j])));
+      }
     }
+    hwy::Prefetch(block.ahead[0].data + t * block.ahead[0].stride);
+    hwy::Prefetch(block.ahead[1].data + t * block.ahead[1].stride);
+    token += token_size, kept += kept_size, b += p.in.b.stride;
   }
+  c += rows * p.in.c.stride, sums += rows * sums_size;
   for (int64_t t = rows - 1; t >= 0; --t) {
-    const auto key = hn::Set(d, b[t]), query = hn::Set(d, c[t]);
-    auto db = hn::Load(d, work.db + t * lanes), dc = hn::Load(d, work.dc + t * lanes);
-    HWY_UNROLL(8)
+    token -= token_size, kept -= kept_size, sums -= sums_size;
+    b -= p.in.b.stride, c -= p.in.c.stride;
+    Vector key[S], query[S], db[S], dc[S];
+    HWY_UNROLL(2)
+    for (int j = 0; j < S; ++j) {
+      key[j] = hn::Set(d, b[j]), query[j] = hn::Set(d, c[j]);
+      db[j] = block.vector == 0 ? hn::Zero(d) : hn::Load(d, sums + j * lanes);
+      dc[j] = block.vector == 0 ? hn::Zero(d) : hn::Load(d, sums + (S + j) * lanes);
+    }
+    HWY_UNROLL(2)
     for (int i = 0; i < V; ++i) {
-      const int64_t row = ((vector + i) * tile + t) * lanes;
-      const auto dy = hn::Load(d, work.dy + row);
-      g[i] = hn::MulAdd(query, dy, g[i]);
-      dc = hn::MulAdd(dy, state[i], dc);
-      db = hn::MulAdd(g[i], hn::Load(d, work.dx + row), db);
-      hn::Store(hn::MulAdd(g[i], key, hn::Load(d, work.ddx + row)), d, work.ddx + row);
-      g[i] = hn::Mul(g[i], hn::Load(d, work.decay + (i * tile + t) * lanes));
-      state[i] = hn::Load(d, work.h + (i * (tile + 1) + t) * lanes);
-      const auto through = hn::Mul(g[i], state[i]);
-      hn::Store(hn::MulAdd(through, rate[i], hn::Load(d, work.ddt + row)), d, work.ddt + row);
-      drate[i] = hn::MulAdd(through, hn::Load(d, work.dt + row), drate[i]);
+      const auto field = [&](int f) { return token + (f * V + i) * lanes; };
+      const auto dt = hn::Load(d, field(kDt)), dx = hn::Load(d, field(kDx));
+      Vector dy, ddx, ddt;
+      if constexpr (kFirst) {
+        dy = LoadN(d, of_row(p.dy, t, i), count(i));
+        hn::Store(dy, d, field(kDy));
+        ddx = ddt = hn::Zero(d);
+      } else {
+        dy = hn::Load(d, field(kDy));
+        ddx = hn::Load(d, field(kDdx)), ddt = hn::Load(d, field(kDdt));
+      }
+      HWY_UNROLL(2)
+      for (int j = 0; j < S; ++j) {
+        g[i][j] = hn::MulAdd(query[j], dy, g[i][j]);
+        dc[j] = hn::MulAdd(dy, state[i][j], dc[j]);
+        db[j] = hn::MulAdd(g[i][j], dx, db[j]);
+        ddx = hn::MulAdd(g[i][j], key[j], ddx);
+        g[i][j] = hn::Mul(g[i][j], hn::Load(d, kept + (i * S + j) * lanes));
+        state[i][j] = hn::Load(d, kept + ((V + i) * S + j) * lanes);
+        const auto through = hn::Mul(g[i][j], state[i][j]);
+        ddt = hn::MulAdd(through, rate[i][j], ddt);
+        drate[i][j] = hn::MulAdd(through, dt, drate[i][j]);
+      }
+      if constexpr (kLast) {
+        const auto unit = hn::Set(d, static_cast<T>(0.69314718055994530942));  // of A: log(2)
+        const auto x = LoadN(d, of_row(p.in.x, t, i), count(i));
+        const auto skipped = hn::Mul(hn::Load(d, p.in.D + at + i * lanes), dy);
+        StoreN(hn::MulAdd(ddx, dt, skipped), d, of_row(p.dx, t, i), count(i));
+        StoreN(hn::MulAdd(ddx, x, hn::Mul(unit, ddt)), d, of_row(p.ddt, t, i), count(i));
+        T* dD = work.dD + channel + i * lanes;
+        hn::Store(hn::MulAdd(dy, x, hn::Load(d, dD)), d, dD);
+      } else {
+        hn::Store(ddx, d, field(kDdx));
+        hn::Store(ddt, d, field(kDdt));
+      }
     }
-    hn::Store(db, d, work.db + t * lanes);
-    hn::Store(dc, d, work.dc + t * lanes);
+    HWY_UNROLL(2)
+    for (int j = 0; j < S; ++j) {
+      hn::Store(db[j], d, sums + j * lanes);
+      hn::Store(dc[j], d, sums + (S + j) * lanes);
+    }
   }
-  HWY_UNROLL(8)
-  for (int i = 0; i < V; ++i) {
-    hn::Store(g[i], d, work.dh + sums + i * lanes);
-    hn::Store(drate[i], d, work.dA + sums + i * lanes);
+  HWY_UNROLL(2)
+  for (int i = 0; i < V; ++i) HWY_UNROLL(2)
+  for (int j = 0; j < S; ++j) {
+    const int64_t place = (n + j) * SelectiveShape::kTask + channel + i * lanes;
+    hn::Store(g[i][j], d, work.dh + place);
+    hn::Store(drate[i][j], d, work.dA + place);
   }
 }
 
-// The tokens of a chunk: b and c transposed, dt, dy and dt x vector by vector; and dD.
-template <typename T>
-HWY_NOINLINE void SelectiveLoad(const SelectiveBackward<T>& p, int64_t begin, int64_t rows,
-                                int64_t first, int64_t vectors, const SelectiveScratch<T>& work) {
+#if HWY_TARGET <= HWY_AVX3
+// The sums of the lanes of four vectors, by half of the instructions of four single sums.
+template <class D>
+HWY_INLINE hn::Vec128<float> SumsOfLanes(D d, hn::Vec<D> v0, hn::Vec<D> v1, hn::Vec<D> v2,
+                                         hn::Vec<D> v3) {
+  const hn::Repartition<double, D> pairs;
+  const hn::Half<D> half;
+  const hn::Half<decltype(half)> quarter;
+  const auto of_two = [&](hn::Vec<D> a, hn::Vec<D> b) {
+    return hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  };
+  const auto v01 = of_two(v0, v1), v23 = of_two(v2, v3);
+  const auto v = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, v01, v23)),
+                         hn::BitCast(d, hn::InterleaveUpper(pairs, v01, v23)));
+  const auto h = hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v));
+  return hn::Add(hn::LowerHalf(quarter, h), hn::UpperHalf(quarter, h));
+}
+#endif
+
+// db and dc of S states of a chunk: sums over the lanes.
+template <int S, typename T>
+HWY_INLINE void SelectiveStoreSums(const SelectiveBackward<T>& p, const SelectiveBlock<T>& block,
+                                   int64_t task, const SelectiveScratch<T>& work) {
   const hn::ScalableTag<T> d;
-  const int64_t lanes = hn::Lanes(d), tile = p.shape.tile, N = p.shape.N;
-  for (int64_t t = 0; t < rows; ++t)
-    for (int64_t n = 0; n < N; ++n) {
-      work.b[n * tile + t] = TokenRow(p.in.b, begin + t)[n];
-      work.c[n * tile + t] = TokenRow(p.in.c, begin + t)[n];
+  const int64_t lanes = hn::Lanes(d), N = p.shape.N, rows = block.rows;
+  const int64_t to = (task * p.n + block.begin) * N + block.n;
+  T *HWY_RESTRICT db = p.db + to, *HWY_RESTRICT dc = p.dc + to;
+  const T* HWY_RESTRICT sums = work.sums;
+  for (int64_t t = 0; t < rows; ++t, sums += 2 * S * lanes, db += N, dc += N) {
+#if HWY_TARGET <= HWY_AVX3
+    if constexpr (sizeof(T) == 4 && S == 2) {
+      const hn::CappedTag<T, 2> two;
+      const auto four = SumsOfLanes(d, hn::Load(d, sums), hn::Load(d, sums + lanes),
+                                    hn::Load(d, sums + 2 * lanes), hn::Load(d, sums + 3 * lanes));
+      hn::StoreU(hn::LowerHalf(two, four), two, db);
+      hn::StoreU(hn::UpperHalf(two, four), two, dc);
+      continue;
     }
-  for (int64_t v = 0; v < vectors; ++v) {
-    const int64_t at = first + v * lanes, count = HWY_MIN(lanes, p.shape.C - at);
-    auto dskip = hn::Load(d, work.dD + v * lanes);
-    for (int64_t t = 0; t < rows; ++t) {
-      const int64_t row = (v * tile + t) * lanes;
-      const auto x = LoadN(d, TokenRow(p.in.x, begin + t) + at, count);
-      const auto dt = LoadN(d, TokenRow(p.in.dt, begin + t) + at, count);
-      const auto dy = LoadN(d, TokenRow(p.dy, begin + t) + at, count);
-      hn::Store(dt, d, work.dt + row);
-      hn::Store(dy, d, work.dy + row);
-      hn::Store(hn::Mul(dt, x), d, work.dx + row);
-      hn::Store(hn::Zero(d), d, work.ddx + row);
-      hn::Store(hn::Zero(d), d, work.ddt + row);
-      dskip = hn::MulAdd(dy, x, dskip);
+#endif
+    for (int64_t j = 0; j < S; ++j) {
+      db[j] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums + j * lanes)));
+      dc[j] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums + (S + j) * lanes)));
     }
-    hn::Store(dskip, d, work.dD + v * lanes);
   }
 }
 
-// dx and ddt of a chunk.
+// Lines of memory that a chunk needs soon, as columns with a line for every token. Rows of tokens
+// are far apart: the hardware does not prefetch them.
 template <typename T>
-HWY_NOINLINE void SelectiveStore(const SelectiveBackward<T>& p, int64_t begin, int64_t rows,
-                                 int64_t first, int64_t vectors, const SelectiveScratch<T>& work) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = hn::Lanes(d), tile = p.shape.tile;
-  const auto unit = hn::Set(d, static_cast<T>(0.69314718055994530942));  // of A: log(2)
-  for (int64_t v = 0; v < vectors; ++v) {
-    const int64_t at = first + v * lanes, count = HWY_MIN(lanes, p.shape.C - at);
-    const auto skip = hn::Load(d, p.in.D + at);
-    for (int64_t t = 0; t < rows; ++t) {
-      const int64_t row = (v * tile + t) * lanes, token = begin + t;
-      const auto x = LoadN(d, TokenRow(p.in.x, token) + at, count);
-      const auto ddx = hn::Load(d, work.ddx + row);
-      StoreN(hn::MulAdd(ddx, hn::Load(d, work.dt + row), hn::Mul(skip, hn::Load(d, work.dy + row))),
-             d, p.dx.data + token * p.dx.stride + at, count);
-      StoreN(hn::MulAdd(ddx, x, hn::Mul(unit, hn::Load(d, work.ddt + row))), d,
-             p.ddt.data + token * p.ddt.stride + at, count);
+class SelectiveAhead {
+ public:
+  explicit SelectiveAhead(const T* cached) : lines_{{cached, 0}, {cached, 0}} {}
+  // Columns of `width` entries at `data`, whose rows are `stride` entries apart.
+  void Want(const T* data, int64_t stride, int64_t width, int64_t step = kLine) {
+    for (int64_t column = 0; column < width && count_ < kMost; column += step, ++count_) {
+      lines_[count_ + 2] = lines_[count_];
+      lines_[count_] = {data + column, stride};
     }
   }
-}
+  // Two columns; after the last ones, memory that is in the cache.
+  const StridedRows<const T>* Next() {
+    const auto* next = lines_ + HWY_MIN(next_, count_);
+    next_ += 2;
+    return next;
+  }
+  static constexpr int64_t kLine = 64 / sizeof(T);
+
+ private:
+  static constexpr int64_t kMost = 64;
+  StridedRows<const T> lines_[kMost + 2];
+  int64_t count_ = 0, next_ = 0;
+};
 
 template <typename T>
 void SelectiveBackwardTask(const SelectiveBackward<T>& p, const SelectiveRange& range,
@@ -219,10 +306,11 @@ void SelectiveBackwardTask(const SelectiveBackward<T>& p, const SelectiveRange& 
   const SelectiveShape& s = p.shape;
   const hn::ScalableTag<T> d;
   constexpr int64_t kTask = SelectiveShape::kTask;
+  constexpr int V = kBlockVectors, S = kBlockStates;
   const int64_t lanes = hn::Lanes(d), N = s.N, first = task * kTask;
-  const int64_t vectors = (HWY_MIN(kTask, s.C - first) + lanes - 1) / lanes;
-  const int64_t row = s.tile * lanes, padded = (N * s.tile + 15) / 16 * 16;
-  const int64_t size = 5 * s.tile * kTask + 6 * row + 2 * lanes + 2 * padded + (2 * N + 1) * kTask;
+  const int64_t channels = HWY_MIN(kTask, s.C - first);
+  const int64_t blocks = (channels + V * lanes - 1) / (V * lanes), row = s.tile * lanes;
+  const int64_t size = (blocks * kFields * V + 2 * V * S + 2 * S) * row + (3 * N + 1) * kTask;
   const auto memory = make_workspace<T>(size);
   std::memset(memory.get(), 0, sizeof(T) * static_cast<size_t>(size));
   T* from = memory.get();
@@ -232,32 +320,62 @@ void SelectiveBackwardTask(const SelectiveBackward<T>& p, const SelectiveRange& 
     return piece;
   };
   SelectiveScratch<T> work;
-  work.dt = take(s.tile * kTask), work.dy = take(s.tile * kTask), work.dx = take(s.tile * kTask);
-  work.ddx = take(s.tile * kTask), work.ddt = take(s.tile * kTask);
-  work.h = take(2 * (row + lanes)), work.decay = take(2 * row);
-  work.db = take(row), work.dc = take(row);
-  work.b = take(padded), work.c = take(padded);
-  work.dh = take(N * kTask), work.dA = take(N * kTask), work.dD = take(kTask);
+  work.tokens = take(blocks * kFields * V * row);
+  work.kept = take(2 * V * S * row), work.sums = take(2 * S * row);
+  work.A = take(N * kTask), work.dh = take(N * kTask), work.dA = take(N * kTask);
+  work.dD = take(kTask);
+  for (int64_t n = 0; n < N; ++n)
+    std::memcpy(work.A + n * kTask, p.in.A + n * s.padded() + first, sizeof(T) * kTask);
 
   const int64_t count = (range.end - range.begin + s.tile - 1) / s.tile;
   for (int64_t i = count - 1; i >= 0; --i) {
     const int64_t begin = range.begin + i * s.tile, k = range.first_chunk + i;
-    const int64_t rows = HWY_MIN(s.tile, range.end - begin);
-    SelectiveLoad(p, begin, rows, first, vectors, work);
-    for (int64_t n = 0; n < N; ++n) {
-      const T* before = i == 0 ? nullptr : p.states + (k * N + n) * s.padded() + first;
-      std::memset(work.db, 0, sizeof(T) * static_cast<size_t>(row));
-      std::memset(work.dc, 0, sizeof(T) * static_cast<size_t>(row));
-      int64_t v = 0;
-      for (; v + 2 <= vectors; v += 2) SelectiveState<2>(p, rows, n, first, before, v, work);
-      for (; v < vectors; ++v) SelectiveState<1>(p, rows, n, first, before, v, work);
-      for (int64_t t = 0; t < rows; ++t) {
-        const int64_t to = (task * p.n + begin + t) * N + n;
-        p.db[to] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, work.db + t * lanes)));
-        p.dc[to] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, work.dc + t * lanes)));
-      }
+    const auto entering = [&](int64_t chunk) {
+      return p.states + (chunk * s.tasks() + task) * N * kTask;
+    };
+    SelectiveAhead<T> ahead(work.tokens);
+    if (i > 0) {
+      // Of the chunk before, which follows.
+      const int64_t next = begin - s.tile, sums = (task * p.n + next) * N;
+      constexpr int64_t kLine = SelectiveAhead<T>::kLine;
+      if (i > 1) ahead.Want(entering(k - 1), kLine, N * kTask, kLine * s.tile);
+      ahead.Want(TokenRow(p.in.b, next), p.in.b.stride, N);
+      ahead.Want(TokenRow(p.in.c, next), p.in.c.stride, N);
+      ahead.Want(p.db + sums, N, N), ahead.Want(p.dc + sums, N, N);
+      ahead.Want(TokenRow(p.dy, next) + first, p.dy.stride, channels);
     }
-    SelectiveStore(p, begin, rows, first, vectors, work);
+    ahead.Want(p.dx.data + begin * p.dx.stride + first, p.dx.stride, channels);
+    ahead.Want(p.ddt.data + begin * p.ddt.stride + first, p.ddt.stride, channels);
+    if (i > 0) {
+      ahead.Want(TokenRow(p.in.x, begin - s.tile) + first, p.in.x.stride, channels);
+      ahead.Want(TokenRow(p.in.dt, begin - s.tile) + first, p.in.dt.stride, channels);
+    }
+
+    SelectiveBlock<T> block{.begin = begin,
+                            .rows = HWY_MIN(s.tile, range.end - begin),
+                            .first = first,
+                            .vector = 0,
+                            .n = 0,
+                            .before = i == 0 ? nullptr : entering(k),
+                            .ahead = nullptr};
+    const auto states = [&]<int Count>() {
+      const bool is_last = block.n + Count == N;
+      for (block.vector = 0; block.vector < blocks * V; block.vector += V) {
+        block.ahead = ahead.Next();
+        if (block.n == 0 && is_last)
+          SelectiveStates<Count, true, true>(p, block, work);
+        else if (block.n == 0)
+          SelectiveStates<Count, true, false>(p, block, work);
+        else if (is_last)
+          SelectiveStates<Count, false, true>(p, block, work);
+        else
+          SelectiveStates<Count, false, false>(p, block, work);
+      }
+      SelectiveStoreSums<Count>(p, block, task, work);
+      block.n += Count;
+    };
+    while (block.n + S <= N) states.template operator()<S>();
+    while (block.n < N) states.template operator()<1>();
   }
   for (int64_t c = 0; c < kTask; c += lanes) {
     for (int64_t n = 0; n < N; ++n)

@@ -39,7 +39,8 @@ struct SelectiveForward {
   SelectiveShape shape;
   SelectiveInputs<T> in;
   StridedRows<T> y;     // (n, C)
-  T* states = nullptr;  // (chunks, N, padded C): the state that enters each chunk; or null
+  // (chunks, tasks, N, kTask): the state that enters each chunk; or null.
+  T* states = nullptr;
 };
 
 template <typename T>

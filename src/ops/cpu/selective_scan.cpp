@@ -20,8 +20,8 @@ struct SelectiveChunkRanges {
   bool several = false;  // chunks in some sequence
 
   explicit SelectiveChunkRanges(const SelectiveScanCall& call) {
-    // The states and gradients of a chunk of this length stay in the L2 cache.
-    constexpr int64_t kLongest = 32;
+    // What the backward pass keeps of a chunk of this length stays in the L1 cache.
+    constexpr int64_t kLongest = 12;
     const int64_t tile = std::min(call.tile, kLongest);
     shape = {call.x.size(1), call.params.A.size(1), tile};
     const auto& offsets = call.sequences.offsets();
@@ -83,7 +83,7 @@ Tensor selective_scan_forward(const SelectiveScanCall& call, const Tensor& y, bo
   const SelectiveWeights weights(call, s);
   Tensor states;
   if (gradients && chunks.several)
-    states = torch::empty({chunks.count, s.N, s.padded()}, call.x.options());
+    states = torch::empty({chunks.count, s.tasks(), s.N, s.kTask}, call.x.options());
   dispatch_selective(call.x, [&](auto tag) {
     using T = decltype(tag);
     const kernels::SelectiveForward<T> p{s, selective_inputs<T>(call, weights), rows_of<T>(y),

@@ -12,47 +12,21 @@
 
 #include "base/crc32c.h"
 #include "hydramix/error.h"
+#include "io/protobuf.h"
 
 namespace hydramix {
 namespace {
+
+using protobuf::bytes_field;
+using protobuf::double_field;
+using protobuf::float_field;
+using protobuf::integer_field;
+using protobuf::little_endian;
 
 constexpr std::size_t kBuffer = 1 << 16;  // written when full, or at flush()
 
 // A CRC of data that itself holds CRCs is weak: records store it rotated and shifted.
 uint32_t masked_crc(std::string_view data) { return std::rotr(crc32c(data), 15) + 0xa282ead8u; }
-
-template <class Integer>
-std::string little_endian(Integer value) {
-  std::string bytes;
-  for (std::size_t i = 0; i < sizeof value; ++i)
-    bytes += static_cast<char>(static_cast<unsigned char>(value >> (8 * i)));
-  return bytes;
-}
-
-// Protocol buffers: a key (field number and kind), then the value.
-enum Wire : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
-std::string varint(uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7f) | 0x80);
-  bytes += static_cast<char>(value);
-  return bytes;
-}
-
-std::string key(uint32_t field, Wire wire) { return varint(field << 3 | wire); }
-
-std::string integer_field(uint32_t field, int64_t value) {
-  return key(field, kVarint) + varint(static_cast<uint64_t>(value));
-}
-std::string double_field(uint32_t field, double value) {
-  return key(field, kFixed64) + little_endian(std::bit_cast<uint64_t>(value));
-}
-std::string float_field(uint32_t field, float value) {
-  return key(field, kFixed32) + little_endian(std::bit_cast<uint32_t>(value));
-}
-std::string bytes_field(uint32_t field, std::string_view bytes) {
-  return key(field, kBytes) + varint(bytes.size()).append(bytes);
-}
 
 // Event: wall_time = 1, step = 2, and one of file_version = 3, summary = 5, session_log = 7.
 std::string event(double wall_time, int64_t step, const std::string& what) {

@@ -23,6 +23,7 @@ std::vector<Command> all_commands() {
       tokenizer_command(),
       make_data_command(),
       convert_command(),
+      export_onnx_command(),
       verify_command(),
       info_command(),
       matrix_command(),

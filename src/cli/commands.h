@@ -16,6 +16,7 @@ Command curves_command();
 Command demo_command();
 Command embed_command();
 Command evaluate_command();
+Command export_onnx_command();
 Command fill_mask_command();
 Command finetune_command();
 Command glue_command();

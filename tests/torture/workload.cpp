@@ -109,6 +109,7 @@ const std::vector<Workload>& workloads() {
        {"weights.pt"},
        words("convert @/weights.pt @/new --overwrite"),
        {"new"}},
+      {"export-onnx", {"model"}, words("export-onnx @/model @/new.onnx"), {"new.onnx"}},
       {"matrix",
        {"model"},
        {"matrix", "--model", "@/model", "--text", "anna likes the map .", "--out", "@/new.svg"},

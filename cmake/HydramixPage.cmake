@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiles the files of the page in, so that the server needs no folder at run time.
+# Sets HYDRAMIX_PAGE_SOURCE, which is written again when a file changes or a new one appears.
+set(page_folder ${PROJECT_SOURCE_DIR}/src/serve/page)
+file(GLOB page_files CONFIGURE_DEPENDS RELATIVE ${page_folder} ${page_folder}/*)
+set(page_type_html "text/html; charset=utf-8")
+set(page_type_css "text/css; charset=utf-8")
+set(page_type_js "text/javascript; charset=utf-8")
+set(page_type_svg "image/svg+xml")
+set(HYDRAMIX_PAGE_FILES "")
+foreach(file IN LISTS page_files)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page_folder}/${file})
+  string(REGEX REPLACE ".*\\." "" ending ${file})
+  if(NOT DEFINED page_type_${ending})
+    message(FATAL_ERROR "src/serve/page/${file}: cmake/HydramixPage.cmake knows no content type for .${ending}")
+  endif()
+  file(READ ${page_folder}/${file} text)
+  file(SHA256 ${page_folder}/${file} digest)
+  set(path /${file})
+  if(file STREQUAL index.html)
+    set(path /)
+  endif()
+  string(APPEND HYDRAMIX_PAGE_FILES
+         "      {\"${path}\", {R\"page(${text})page\", \"${page_type_${ending}}\", \"${digest}\"}},\n")
+endforeach()
+set(HYDRAMIX_PAGE_SOURCE ${PROJECT_BINARY_DIR}/generated/page_files.cpp)
+configure_file(${PROJECT_SOURCE_DIR}/src/serve/page_files.cpp.in ${HYDRAMIX_PAGE_SOURCE} @ONLY)

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fine-tuned model's answer for a text or a pair: probabilities of labels, a score, or tags.
+import {latest, post} from './api.js';
+import {byId, element, whenPaused} from './dom.js';
+import {fillModels, modelNamed, notice} from './models.js';
+import {percent} from './numbers.js';
+
+const example = 'the poem was good , and laura was happy .';
+
+function labels(answer) {
+  return element(
+    'ol',
+    {class: 'candidates'},
+    answer.map(({label, score}, k) =>
+      element(
+        'li',
+        {},
+        element(
+          'div',
+          {class: `candidate${k === 0 ? ' best' : ''}`},
+          element('span', {class: 'fill', style: {width: `${100 * score}%`}}),
+          element('span', {class: 'word'}, label),
+          element('span', {class: 'share'}, percent(score)),
+        ),
+      ),
+    ),
+  );
+}
+
+function tags(answer) {
+  return element(
+    'p',
+    {class: 'tags'},
+    answer.map(({word, label, score}) =>
+      element(
+        'span',
+        {
+          title: percent(score),
+        },
+        element('span', {class: 'token'}, word),
+        element('span', {class: 'kind'}, label === 'O' ? '' : label),
+      ),
+    ),
+  );
+}
+
+export function classifyView() {
+  const field = byId('classify-text'),
+    second = byId('classify-second');
+  const select = byId('classify-model'),
+    message = byId('classify-notice');
+  const ask = latest((signal, inputs) =>
+    post('predict', {model: select.value, inputs, truncate: true}, signal),
+  );
+
+  async function load() {
+    const model = modelNamed(select.value),
+      text = field.value.trim(),
+      other = second.value.trim();
+    byId('classify-pair').hidden = !model.pairs;
+    byId('classify-answer').replaceChildren();
+    if (text === '' || (model.pairs && other === ''))
+      return notice(
+        message,
+        model.pairs ? 'This model judges pairs: write two texts.' : 'Write a text.',
+      );
+    try {
+      const answer = await ask(model.pairs ? [text, other] : text);
+      if (!answer) return undefined;
+      notice(message, null);
+      const draw =
+        model.kind === 'tokens'
+          ? tags
+          : model.kind === 'score' || model.kind === 'pairs'
+            ? ([{score}]) => element('p', {class: 'score'}, score.toFixed(4))
+            : labels;
+      byId('classify-answer').replaceChildren(draw(answer));
+    } catch (error) {
+      notice(message, error.message, true);
+    }
+    return undefined;
+  }
+
+  if (fillModels(select, '/predict') === 0) {
+    field.disabled = true;
+    select.disabled = true;
+    notice(
+      message,
+      'No served model classifies. hydramix finetune makes one; serve its folder: ' +
+        'hydramix serve runs/demo/hydra-SST-2',
+    );
+    return {};
+  }
+  field.value = example;
+  for (const box of [field, second]) box.addEventListener('input', whenPaused(load, 300));
+  select.addEventListener('change', load);
+  return {show: load};
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrix explorer: the matrices of one model, or of two side by side, for a typed sentence.
+import {byId, whenPaused} from './dom.js';
+import {MatrixStage} from './matrix_stage.js';
+import {fillModels, notice} from './models.js';
+
+const example = 'before [MASK] left , anna was sad .';
+
+export function matrixView() {
+  const field = byId('matrix-text'),
+    message = byId('matrix-notice');
+  const selects = [byId('matrix-model'), byId('matrix-second')];
+  const fail = error => notice(message, error.message, true);
+  const stages = [];
+  for (const other of [1, 0])
+    stages.push(
+      new MatrixStage({
+        onCell: (row, column) => stages[other].follow(row, column),
+        onError: fail,
+      }),
+    );
+
+  async function load() {
+    const two = selects[1].value !== '',
+      text = field.value.trim();
+    byId('matrix-lead').classList.toggle('two', two);
+    byId('matrix-stages').replaceChildren(...stages.slice(0, two ? 2 : 1).map(stage => stage.box));
+    if (text === '') return notice(message, 'Write a sentence, and its matrices appear here.');
+    byId('matrix-lead').classList.add('busy');
+    try {
+      await stages[0].load(selects[0].value, text);
+      if (two) {
+        await stages[1].load(selects[1].value, text);
+        if (stages[0].picture.cell) stages[1].follow(...stages[0].picture.cell);
+      }
+      notice(message, null);
+    } catch (error) {
+      fail(error);
+    } finally {
+      byId('matrix-lead').classList.remove('busy');
+    }
+  }
+
+  if (fillModels(selects[0], '/matrix') === 0) {
+    notice(message, 'No served model has matrices to show.');
+    byId('matrix-stages').hidden = true;
+    return {};
+  }
+  fillModels(selects[1], '/matrix', 'nothing');
+  field.value = example;
+  field.addEventListener('input', whenPaused(load, 350));
+  for (const select of selects) select.addEventListener('change', load);
+  return {show: () => stages[0].answer ?? load()};
+}

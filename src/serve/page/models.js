@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's models, and the fields that choose one.
+import {get} from './api.js';
+import {element} from './dom.js';
+
+let served = null;
+
+// The answer of /info.
+export const info = () => served;
+
+export async function loadInfo() {
+  served = await get('info');
+  return served;
+}
+
+export const answering = route => served.models.filter(model => model.routes.includes(route));
+export const modelNamed = name => served.models.find(model => model.name === name);
+
+// "hydra (hydra, 2 layers)"
+export const summary = model =>
+  `${model.mixer}, ${model.layers} ${model.layers === 1 ? 'layer' : 'layers'}`;
+
+// Fills a <select> with the models that answer a route; with `none`, an entry for no model. Hides
+// a choice that offers nothing.
+export function fillModels(select, route, none) {
+  const models = answering(route);
+  const names = models.map(model => element('option', {value: model.name}, model.name));
+  select.replaceChildren(...(none ? [element('option', {value: ''}, none)] : []), ...names);
+  if (none) select.parentElement.hidden = models.length < 2;
+  return models.length;
+}
+
+// Shows a message in a view's notice, or hides it.
+export function notice(box, message, bad = false) {
+  box.hidden = !message;
+  box.textContent = message ?? '';
+  box.classList.toggle('bad', bad);
+}

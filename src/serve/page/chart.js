@@ -123,6 +123,7 @@ export class Chart {
       ys.reduce((a, b) => Math.min(a, b)),
     );
     let high = ys.reduce((a, b) => Math.max(a, b));
+    if (low === high && fromZero) high += 1;
     if (low === high) [low, high] = logY ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
     if (!logY && !(fromZero && low === 0)) low -= 0.04 * (high - low);
     if (!logY) high += 0.04 * (high - low);

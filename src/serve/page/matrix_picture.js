@@ -3,7 +3,7 @@
 // move a cross over its cells; a listener gets its place. The picture fits the width that it
 // gets, every cell the same whole number of pixels; a matrix with more cells than that scrolls in
 // its own box.
-import {cssColour, divergingColour} from './colours.js';
+import {divergingColour} from './colours.js';
 import {element} from './dom.js';
 import {onTheme, theme} from './theme.js';
 
@@ -96,6 +96,7 @@ export class MatrixPicture {
     canvas.width = Math.ceil(total * ratio);
     canvas.height = canvas.width;
     canvas.style.width = `${canvas.width / ratio}px`;
+    canvas.dataset.side = side; // the cells end two pixels before the canvas does
     context.scale(ratio, ratio);
     context.font = font;
     context.fillStyle = ink.paper;

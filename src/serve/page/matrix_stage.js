@@ -51,7 +51,7 @@ export class MatrixStage {
     this.ranks = new Chart({
       label: 'Ranks of the blocks off the diagonal',
       height: 200,
-      empty: 'A matrix of one token has no blocks off the diagonal.',
+      empty: 'The server gives no ranks for this number of tokens.',
     });
     this.build();
     onTheme(() => this.drawColours());
@@ -127,7 +127,7 @@ export class MatrixStage {
   // Loads the matrices of a model for a text: all thumbnails, then the head that was shown, or the
   // one that reads other places most.
   async load(model, text) {
-    const all = await this.fetchAll({model, inputs: text, truncate: true});
+    const all = await this.fetchAll({model, inputs: text});
     if (!all) return;
     this.heads.show(all.thumbnails.map(layer => layer.map(thumbnailOf)));
     const known = this.model === model && all.heads[this.layer - 1] >= this.head;
@@ -138,7 +138,7 @@ export class MatrixStage {
 
   async loadHead() {
     const {model, text, layer, head} = this;
-    const answer = await this.fetchHead({model, inputs: text, truncate: true, layer, head});
+    const answer = await this.fetchHead({model, inputs: text, layer, head});
     if (!answer) return;
     const same = this.answer?.tokens.join('\n') === answer.tokens.join('\n');
     this.answer = answer;

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The matrix explorer: the matrices of one model, or of two side by side, for a typed sentence.
-import {byId, whenPaused} from './dom.js';
+import {byId, element, whenPaused} from './dom.js';
 import {MatrixStage} from './matrix_stage.js';
 import {fillModels, notice} from './models.js';
 
-const example = 'before [MASK] left , anna was sad .';
+// Sentences of the built-in language, which the models of `hydramix demo` know.
+const examples = [
+  ['a pronoun', 'before [MASK] left , anna was sad .'],
+  ['an answer to the right', 'surely the key looks [MASK] . what colour is the key ? black .'],
+  [
+    'a long text, for the ranks',
+    'it rained ( as emma feared ) . nina bought three things : milk , bread and salt . surely ' +
+      'the key looks [MASK] . henry bought two things : honey and tea . the goat that julia saw ' +
+      'is glad . what colour is the key ? black . before he left , jacob was calm .',
+  ],
+];
 
 export function matrixView() {
   const field = byId('matrix-text'),
@@ -47,7 +57,17 @@ export function matrixView() {
     return {};
   }
   fillModels(selects[1], '/matrix', 'nothing');
-  field.value = example;
+  field.value = examples[0][1];
+  const choose = text => {
+    field.value = text;
+    load();
+  };
+  byId('matrix-examples').append(
+    'Try ',
+    ...examples.map(([name, text]) =>
+      element('button', {type: 'button', class: 'link', click: () => choose(text)}, name),
+    ),
+  );
   field.addEventListener('input', whenPaused(load, 350));
   for (const select of selects) select.addEventListener('change', load);
   return {show: () => stages[0].answer ?? load()};

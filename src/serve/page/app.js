@@ -68,7 +68,9 @@ function show() {
 
 startTheme(byId('theme'));
 try {
-  await loadInfo();
+  const trouble = byId('trouble');
+  await loadInfo(message => notice(trouble, `Not ready yet: ${message}`));
+  notice(trouble, null);
   addEventListener('hashchange', show);
   show();
 } catch (error) {

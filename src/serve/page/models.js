@@ -8,9 +8,19 @@ let served = null;
 // The answer of /info.
 export const info = () => served;
 
-export async function loadInfo() {
-  served = await get('info');
-  return served;
+// Loads /info; while the server still loads its models, again every second. `onWait` is told so.
+export async function loadInfo(onWait) {
+  for (;;) {
+    served = await get('info');
+    if (served.models.length > 0) return;
+    const loading = await get('ready').then(
+      () => false,
+      error => error.message,
+    );
+    if (!loading) return;
+    onWait(loading);
+    await new Promise(resolve => setTimeout(resolve, 1000));
+  }
 }
 
 export const answering = route => served.models.filter(model => model.routes.includes(route));

@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page in a real browser, on a real server with small models:
+//   scripts/browser.sh tests/serve/page_test.js COMMAND [PART_OF_A_TEST'S_NAME]
+// What it shows is compared with what the command prints and with what the routes answer.
+const assert = require('node:assert/strict');
+const {execFileSync, spawn} = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const {chromium} = require('playwright-core');
+
+const [command, some = ''] = process.argv.slice(2);
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'hydramix-page-'));
+const at = name => path.join(folder, name);
+const environment = {...process.env, OMP_NUM_THREADS: '1'};
+const run = (...words) =>
+  execFileSync(command, words, {env: environment, stdio: ['ignore', 'pipe', 'pipe']}).toString();
+
+const sentence = 'before [MASK] left , anna was sad .';
+
+// ---- Models: untrained, because only agreement is tested. ----
+
+function makeModels() {
+  const pretrain = (name, mixer) =>
+    run(
+      'pretrain',
+      '--device',
+      'cpu',
+      '--model.vocab',
+      '300',
+      '--model.layers',
+      '2',
+      '--model.block.d-model',
+      '16',
+      '--model.block.headdim',
+      '8',
+      '--model.block.mixer',
+      mixer,
+      '--model.block.mixer-options.d-state',
+      '4',
+      '--data.evaluation-documents',
+      '4',
+      '--train.steps',
+      '6',
+      '--train.log-every',
+      '1',
+      '--train.batch',
+      '4',
+      '--out',
+      at(`runs/${name}`),
+    );
+  pretrain('hydra', 'hydra');
+  pretrain('mamba', 'semiseparable');
+  run('make-data', 'glue', '--train', '24', '--dev', '12', '--test', '6', '--out', at('glue'));
+  run(
+    'finetune',
+    '--device',
+    'cpu',
+    '--recipe',
+    'tiny',
+    '--epochs',
+    '1',
+    '--model',
+    at('runs/hydra'),
+    '--data',
+    at('glue'),
+    '--task',
+    'SST-2',
+    '--out',
+    at('runs/sst2'),
+  );
+}
+
+function startServer(...more) {
+  const models = ['hydra', 'mamba', 'sst2'].map(name => `${name}=${at(`runs/${name}`)}`);
+  const words = [
+    'serve',
+    ...models,
+    '--port',
+    '0',
+    '--device',
+    'cpu',
+    '--runs',
+    at('runs'),
+    ...more,
+  ];
+  const server = spawn(command, words, {env: environment, stdio: ['ignore', 'inherit', 'pipe']});
+  return new Promise((resolve, reject) => {
+    let said = '';
+    server.on('exit', code => reject(new Error(`the server ended with ${code}: ${said}`)));
+    server.stderr.on('data', text => {
+      said += text;
+      const found = said.match(/http:\/\/[^\s]+:\d+/);
+      if (found) resolve({address: found[0], server});
+    });
+  });
+}
+
+async function stopServer({server}) {
+  server.removeAllListeners('exit');
+  const ended = new Promise(resolve => server.on('exit', resolve));
+  server.kill('SIGTERM');
+  await ended;
+}
+
+// ---- The tests: each gets a fresh page, which must not complain in its console. ----
+
+const tests = [];
+const test = (name, f, options = {}) => {
+  if (name.includes(some)) tests.push({name, f, options});
+};
+
+const ask = async (address, route, body) => {
+  const answer = await fetch(`${address}/${route}`, {method: 'POST', body: JSON.stringify(body)});
+  assert.equal(answer.status, 200, await answer.clone().text());
+  return answer.json();
+};
+const shownNumber = text => Number(text.replace('\u2212', '-'));
+const ready = page => page.waitForSelector('.chips button');
+
+test('the page has a strict policy, and says nothing else', async ({address}) => {
+  const answer = await fetch(address);
+  assert.match(answer.headers.get('content-type'), /^text\/html/);
+  const policy = answer.headers.get('content-security-policy');
+  assert.match(policy, /default-src 'none'/);
+  assert.doesNotMatch(policy, /unsafe/);
+  const tag = answer.headers.get('etag');
+  const again = await fetch(address, {headers: {'If-None-Match': tag}});
+  assert.equal(again.status, 304);
+});
+
+test('fill-mask shows the words and shares of the command', async ({page, address}) => {
+  await page.goto(`${address}/#fill-mask`);
+  await page.fill('#fill-text', sentence);
+  const line = JSON.parse(
+    run('fill-mask', '--model', at('runs/hydra'), '--to', 'jsonl', '--top', '8', '--', sentence),
+  );
+  await page.waitForFunction(n => document.querySelectorAll('.candidate').length === n, 8);
+  assert.deepEqual(
+    await page.locator('.candidate .word').allTextContents(),
+    line.masks[0].map(word => word.token),
+  );
+  assert.deepEqual(
+    await page.locator('.candidate .share').allTextContents(),
+    line.masks[0].map(word => `${(100 * word.probability).toFixed(2)} %`),
+  );
+});
+
+test('a candidate is put in, and taken out again', async ({page, address}) => {
+  await page.goto(`${address}/#fill-mask`);
+  await page.fill('#fill-text', `[MASK] and ${sentence}`);
+  await page.waitForFunction(() => document.querySelectorAll('#fill-answers section').length === 2);
+  const second = page.locator('#fill-answers section').nth(1).locator('.candidate').first();
+  const word = await second.locator('.word').textContent();
+  await second.click();
+  const filled = word.startsWith('##')
+    ? `[MASK] and before${word.slice(2)} left , anna was sad .`
+    : `[MASK] and before ${word} left , anna was sad .`;
+  assert.equal(await page.inputValue('#fill-text'), filled);
+  await page.click('#fill-undo');
+  assert.equal(await page.inputValue('#fill-text'), `[MASK] and ${sentence}`);
+  await page.click('#fill-words button:has-text("anna")');
+  assert.match(await page.inputValue('#fill-text'), /, \[MASK\] was sad/);
+});
+
+test('two models fill the same mask', async ({page, address}) => {
+  await page.goto(`${address}/#fill-mask`);
+  await page.selectOption('#fill-second', 'mamba');
+  await page.waitForFunction(() => document.querySelectorAll('#fill-answers section').length === 2);
+  assert.deepEqual(await page.locator('#fill-answers h2').allTextContents(), ['hydra', 'mamba']);
+});
+
+test('every cell has the value of /matrix and the colour of the command', async ({
+  page,
+  address,
+}) => {
+  await page.goto(address);
+  await page.fill('#matrix-text', sentence);
+  await ready(page);
+  await page.click('button[aria-label="layer 2, head 3"]');
+  await page.waitForFunction(() =>
+    document.querySelector('.stage .muted').textContent.includes('layer 2, head 3'),
+  );
+  const answer = await ask(address, 'matrix', {
+    model: 'hydra',
+    inputs: sentence,
+    layer: 2,
+    head: 3,
+  });
+  run(
+    'matrix',
+    '--model',
+    at('runs/hydra'),
+    '--text',
+    sentence,
+    '--layer',
+    '2',
+    '--head',
+    '3',
+    '--out',
+    at('m.png'),
+  );
+  const n = answer.tokens.length;
+  const colours = await page.evaluate(
+    async ({data, n}) => {
+      const image = new Image();
+      image.src = data;
+      await image.decode();
+      const drawn = document.createElement('canvas');
+      [drawn.width, drawn.height] = [image.width, image.height];
+      const context = drawn.getContext('2d');
+      context.drawImage(image, 0, 0);
+      const canvas = document.querySelector('.picture canvas');
+      const side = Number(canvas.dataset.side),
+        edge = canvas.width - 2 - n * side;
+      const pixel = ({data, width}, x, y) => {
+        const at = 4 * (Math.floor(y) * width + Math.floor(x));
+        return [...data.subarray(at, at + 3)];
+      };
+      const wanted = context.getImageData(0, 0, image.width, image.height);
+      const shown = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      const bytes = [];
+      for (let i = 0; i < n; ++i)
+        for (let j = 0; j < n; ++j)
+          bytes.push([
+            pixel(wanted, ((j + 0.5) * image.width) / n, ((i + 0.5) * image.height) / n),
+            pixel(shown, edge + (j + 0.5) * side, edge + (i + 0.5) * side),
+          ]);
+      return bytes;
+    },
+    {data: `data:image/png;base64,${fs.readFileSync(at('m.png')).toString('base64')}`, n},
+  );
+  for (const [wanted, shown] of colours)
+    for (const channel of [0, 1, 2])
+      assert.ok(
+        Math.abs(wanted[channel] - shown[channel]) <= 1,
+        `colour ${shown}, expected ${wanted}`,
+      );
+  const box = await page.locator('.picture canvas').boundingBox();
+  const side = Number(await page.getAttribute('.picture canvas', 'data-side'));
+  for (const [i, j] of [
+    [0, 0],
+    [2, 5],
+    [n - 1, 1],
+    [4, n - 1],
+  ]) {
+    const end = box.x + box.width - 2,
+      foot = box.y + box.height - 2;
+    await page.mouse.move(end - (n - j - 0.5) * side, foot - (n - i - 0.5) * side);
+    const value = page.locator('.readout .value');
+    assert.equal(Number(await value.getAttribute('title')), answer.whole[i][j]);
+    assert.ok(
+      Math.abs(shownNumber(await value.textContent()) - answer.whole[i][j]) <=
+        5e-3 * Math.abs(answer.whole[i][j]),
+    );
+    assert.deepEqual(await page.locator('.readout .token').allTextContents(), [
+      answer.tokens[i],
+      answer.tokens[j],
+    ]);
+  }
+});
+
+test('the parts of a matrix add up to the whole', async ({page, address}) => {
+  await page.goto(address);
+  await ready(page);
+  await page.click('.stage summary');
+  const table = async part => {
+    await page.click(`.parts button:has-text("${part}")`);
+    const cells = await page.locator('.numbers tbody td').allTextContents();
+    return cells.map(shownNumber);
+  };
+  const whole = await table('whole');
+  const parts = [await table('forward'), await table('backward'), await table('diagonal')];
+  assert.ok(whole.length > 16);
+  whole.forEach((value, k) => assert.equal(parts[0][k] + parts[1][k] + parts[2][k], value));
+});
+
+test('downloads are the matrix, the picture and a drawing', async ({page, address}) => {
+  await page.goto(address);
+  await ready(page);
+  const file = async kind => {
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.click(`.downloads button:has-text("${kind}")`),
+    ]);
+    await download.saveAs(at(download.suggestedFilename()));
+    return {
+      name: download.suggestedFilename(),
+      bytes: fs.readFileSync(at(download.suggestedFilename())),
+    };
+  };
+  const npy = await file('NPY');
+  const [, layer, head] = npy.name.match(/^hydra-layer(\d+)-head(\d+)\.npy$/);
+  run(
+    'matrix',
+    '--model',
+    at('runs/hydra'),
+    '--text',
+    await page.inputValue('#matrix-text'),
+    '--layer',
+    layer,
+    '--head',
+    head,
+    '--out',
+    at('wanted.npy'),
+  );
+  const wanted = fs.readFileSync(at('wanted.npy'));
+  const numbers = bytes => bytes.subarray(10 + bytes.readUInt16LE(8));
+  assert.ok(
+    numbers(npy.bytes).equals(numbers(wanted)),
+    'the numbers differ from those of the command',
+  );
+  assert.equal((await file('PNG')).bytes.subarray(1, 4).toString(), 'PNG');
+  assert.match((await file('SVG')).bytes.toString(), /^<svg [^]*\[MASK\][^]*<image [^]*<\/svg>\n$/);
+});
+
+test('two models stand side by side, and one cross serves both', async ({page, address}) => {
+  await page.goto(address);
+  await ready(page);
+  await page.selectOption('#matrix-second', 'mamba');
+  await page.waitForFunction(
+    () =>
+      document.querySelectorAll('.stage .chips').length === 2 &&
+      document.querySelectorAll('.stage')[1].querySelector('.value').textContent !== '',
+  );
+  await page.locator('.picture canvas').first().focus();
+  await page.keyboard.press('PageUp');
+  await page.keyboard.press('End');
+  const words = await page.locator('.readout').allTextContents();
+  for (const text of words) assert.match(text, /row \[CLS\] reads column \[SEP\]/);
+  assert.match(words[1], /^0row/); // Mamba does not read what follows
+});
+
+test('a token that looks like an element stays text', async ({page, address}) => {
+  await page.addInitScript(() => {
+    window.alert = () => {
+      window.wasCalled = true;
+    };
+  });
+  const hostile = '<script>alert(1)</script> <img src=x onerror=alert(1)> [MASK]';
+  await page.goto(address);
+  await page.fill('#matrix-text', hostile);
+  await page.waitForFunction(() =>
+    Array.from(document.querySelectorAll('.chips button')).some(chip =>
+      chip.textContent.includes('<'),
+    ),
+  );
+  await page.goto(`${address}/#fill-mask`);
+  await page.fill('#fill-text', hostile);
+  await page.waitForSelector('.candidate');
+  await page.goto(`${address}/#similarity`);
+  await page.fill('#similarity-text', `${hostile}\nanna was sad .`);
+  await page.waitForSelector('#similarity-result .candidate');
+  assert.equal(await page.evaluate(() => window.wasCalled), undefined);
+  assert.equal(await page.locator('main script, main img').count(), 0);
+});
+
+test("similarity shows the cosines of the command's vectors", async ({page, address}) => {
+  const lines = ['anna was sad .', 'the key looks blue .', 'anna was happy .'];
+  fs.writeFileSync(at('lines.txt'), `${lines.join('\n')}\n`);
+  const vectors = run('embed', at('lines.txt'), '--model', at('runs/hydra'), '--normalize')
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line));
+  const cosine = (a, b) => vectors[a].reduce((sum, x, k) => sum + x * vectors[b][k], 0);
+  await page.goto(`${address}/#similarity`);
+  await page.fill('#similarity-text', lines.join('\n'));
+  await page.waitForFunction(
+    () => document.querySelectorAll('#similarity-result .candidate').length === 2,
+  );
+  await page.locator('#similarity-result canvas').focus();
+  await page.keyboard.press('PageUp');
+  const order = [1, 2].sort((a, b) => cosine(0, b) - cosine(0, a));
+  assert.deepEqual(
+    await page.locator('#similarity-result .word').allTextContents(),
+    order.map(k => lines[k]),
+  );
+  const shown = (await page.locator('#similarity-result .share').allTextContents()).map(Number);
+  order.forEach((k, place) => assert.ok(Math.abs(shown[place] - cosine(0, k)) < 1e-4));
+});
+
+test('classify shows the probabilities of the command', async ({page, address}) => {
+  const text = 'the poem was good .';
+  const {probabilities} = JSON.parse(
+    run('predict', at('runs/sst2'), '--text', text, '--to', 'jsonl'),
+  );
+  await page.goto(`${address}/#classify`);
+  await page.fill('#classify-text', text);
+  const wanted = Object.entries(probabilities).sort((a, b) => b[1] - a[1]);
+  await page.waitForFunction(
+    share => document.querySelector('#view-classify .share')?.textContent === share,
+    `${(100 * wanted[0][1]).toFixed(2)} %`,
+  );
+  assert.deepEqual(
+    await page.locator('#view-classify .word').allTextContents(),
+    wanted.map(([label]) => label),
+  );
+});
+
+test('runs are drawn, and grow while they train', async ({page, address}) => {
+  await page.goto(`${address}/#runs`);
+  await page.waitForSelector('#runs-chart polyline');
+  assert.deepEqual(await page.locator('#runs-table tbody label').allTextContents(), [
+    'hydra',
+    'mamba',
+    'sst2',
+  ]);
+  const row = page.locator('#runs-table tr', {hasText: 'mamba'});
+  assert.equal(await row.locator('td').first().textContent(), '6');
+  fs.appendFileSync(at('runs/mamba/metrics.jsonl'), '{"step":1234,"loss":0.5}\n{"step":12');
+  await page.waitForFunction(() =>
+    document.querySelector('#runs-table tbody').textContent.includes('1,234'),
+  );
+  assert.equal(await row.locator('td').nth(1).textContent(), '0.5');
+  assert.match(await row.locator('td').nth(2).textContent(), /training/);
+  const count = await page.locator('#runs-chart polyline').count();
+  await row.locator('input').uncheck();
+  assert.equal(await page.locator('#runs-chart polyline').count(), count - 1);
+});
+
+test('the server view counts what the server answers', async ({page, address}) => {
+  await page.goto(`${address}/#server`);
+  await page.waitForSelector('#server-tiles dd');
+  const count = async () => {
+    const row = page.locator('#server-routes tr', {hasText: '/tokenize'});
+    return (await row.count()) === 0 ? 0 : Number(await row.locator('td').nth(1).textContent());
+  };
+  const before = await count();
+  for (let k = 0; k < 5; ++k) await ask(address, 'tokenize', {inputs: 'anna'});
+  await page.waitForFunction(
+    n =>
+      Array.from(document.querySelectorAll('#server-routes tr')).some(
+        row => row.textContent.startsWith('/tokenize') && row.lastChild.textContent === String(n),
+      ),
+    before + 5,
+  );
+  assert.ok((await page.locator('#server-models tbody tr').count()) === 3);
+  await page.waitForSelector('#server-batches rect');
+});
+
+test('the keyboard alone reaches every view and every cell', async ({page, address}) => {
+  await page.goto(address);
+  await ready(page);
+  await page.keyboard.press('Tab');
+  assert.equal(
+    await page.evaluate(() => document.activeElement.textContent),
+    'Skip to the content',
+  );
+  const focused = () =>
+    page.evaluate(() => document.activeElement.tagName + (document.activeElement.id || ''));
+  for (let k = 0; k < 40 && (await focused()) !== 'CANVAS'; ++k) await page.keyboard.press('Tab');
+  assert.equal(await focused(), 'CANVAS');
+  await page.keyboard.press('PageDown');
+  await page.keyboard.press('Home');
+  await page.keyboard.press('ArrowRight');
+  const tokens = await page.locator('.readout .token').allTextContents();
+  assert.equal(tokens[0], '[SEP]');
+  for (const view of ['fill-mask', 'similarity', 'classify', 'runs', 'server']) {
+    await page.locator(`nav a[href="#${view}"]`).focus();
+    await page.keyboard.press('Enter');
+    await page.waitForSelector(`#view-${view}:not([hidden])`);
+  }
+  await page.locator('nav a[href="#fill-mask"]').focus();
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.candidate');
+  await page.locator('.candidate').first().focus();
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => !document.querySelector('#fill-text').value.includes('[MASK]'));
+});
+
+for (const [width, colorScheme] of [
+  [1280, 'light'],
+  [390, 'light'],
+  [360, 'dark'],
+])
+  test(
+    `no view scrolls sideways at ${width} pixels, ${colorScheme}`,
+    async ({page, address}) => {
+      for (const view of ['matrices', 'fill-mask', 'similarity', 'classify', 'runs', 'server']) {
+        await page.goto(`${address}/#${view}`);
+        await page.waitForSelector(
+          {
+            matrices: '.chips button',
+            server: '#server-tiles dd',
+            runs: '#runs-chart polyline',
+            similarity: '#similarity-result .candidate',
+          }[view] ?? `#view-${view} .candidate`,
+        );
+        const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(wider <= 0, `${view} is ${wider} pixels wider than the window`);
+      }
+    },
+    {viewport: {width, height: 800}, colorScheme},
+  );
+
+test(
+  'a server with a key asks for it',
+  async ({page}) => {
+    const guarded = await startServer('--api-key', 'open-sesame');
+    try {
+      await page.goto(guarded.address);
+      for (const key of ['wrong', 'open-sesame']) {
+        await page.waitForSelector('#key-dialog[open]');
+        await page.fill('#key-text', key);
+        await page.keyboard.press('Enter');
+      }
+      await ready(page);
+    } finally {
+      await stopServer(guarded);
+    }
+  },
+  {complaints: /401/},
+);
+
+async function main() {
+  makeModels();
+  const started = await startServer();
+  const browser = await chromium.launch({
+    executablePath: '/usr/bin/chromium',
+    args: ['--no-sandbox'],
+  });
+  let failures = 0;
+  for (const {name, f, options} of tests) {
+    const {complaints: expected, ...context} = options;
+    const page = await browser.newPage({viewport: {width: 1280, height: 900}, ...context});
+    page.setDefaultTimeout(30000);
+    const complaints = [];
+    page.on('console', message => {
+      if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+    });
+    page.on('pageerror', error => complaints.push(String(error)));
+    try {
+      await f({page, address: started.address});
+      const left = complaints.filter(text => !expected?.test(text));
+      assert.deepEqual(left, [], 'the console has complaints');
+      console.log(`ok      ${name}`);
+    } catch (error) {
+      ++failures;
+      console.log(`FAILED  ${name}\n${error.stack}\n${complaints.join('\n')}`);
+    }
+    await page.close();
+  }
+  await browser.close();
+  await stopServer(started);
+  return failures;
+}
+
+main()
+  .then(failures => {
+    console.log(
+      failures === 0
+        ? `${tests.length} tests passed`
+        : `${failures} of ${tests.length} tests failed`,
+    );
+    process.exitCode = failures === 0 ? 0 : 1;
+  })
+  .catch(error => {
+    console.error(error);
+    process.exitCode = 1;
+  })
+  .finally(() => fs.rmSync(folder, {recursive: true, force: true}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The masked-language model of the paper: its encoder (hydramix/bert_encoder.h), and
 //
-//   logits = LayerNorm_1e-12( gelu( dense(x) ) ) word^T + bias
+//   logits = LayerNorm( gelu( dense(x) ) ) word^T + bias
 //
 // For training, masked_loss() runs this head on the masked positions only. Weight names are those
 // of the published checkpoints.

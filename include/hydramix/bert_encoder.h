@@ -2,7 +2,7 @@
 // The encoder of the paper: BERT's, with any mixer in place of attention. By default it has no
 // position embeddings and no MLP layers.
 //
-//   e      = dropout( LayerNorm_1e-12( word[id] + type[type_id] + position[index in sequence] ) )
+//   e      = dropout( LayerNorm( word[id] + type[type_id] + position[index in sequence] ) )
 //   x      = layers(e)                                            see layer_stack.h
 //   pooled = tanh( dense(row) )                                   for one row per sequence
 //
@@ -22,6 +22,8 @@ struct BertOptions {
   int64_t layers = 23;
   bool pooler = false;
   std::string norm = "post";
+  double norm_eps = 1e-5;
+  double embedding_norm_eps = 1e-12;
   int64_t positions = 0;
   double dropout = 0;
   double output_dropout = 0;
@@ -39,6 +41,10 @@ struct BertOptions {
     v("pooler", self.pooler, "also have a pooler, which the masked-LM loss does not use");
     v("norm", self.norm, Choices{"post", "pre"},
       "LayerNorm after every residual sum, or before every block and once at the end");
+    v("norm_eps", self.norm_eps, Range{0.0, 1.0},
+      "added to the variance in the LayerNorms of layers; BERT's is 1e-12");
+    v("embedding_norm_eps", self.embedding_norm_eps, Range{0.0, 1.0},
+      "the same in the LayerNorms of the embeddings and of the masked-LM head");
     v("positions", self.positions, Range{0, 1 << 24},
       "number of learned position embeddings; 0: none");
     v("dropout", self.dropout, Range{0.0, 0.99}, "share of embedding channels dropped in training");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers of an encoder, for text and for images: a block and, if wanted, an MLP.
 //
-//   x = LayerNorm_1e-5( x + block(x) )                       norm: post
-//   x = x + block( LayerNorm_1e-5(x) )                       norm: pre
+//   x = LayerNorm( x + block(x) )                            norm: post
+//   x = x + block( LayerNorm(x) )                            norm: pre
 //       and the same again with the MLP; pre has one more LayerNorm after the last layer
 //
 // In training, output_dropout drops channels of what block and MLP add. Stochastic depth drops what
@@ -24,6 +24,7 @@ namespace hydramix {
 struct LayerStackOptions {
   int64_t layers = 1;
   bool pre_norm = false;
+  double norm_eps = 1e-5;
   double output_dropout = 0;
   double stochastic_depth = 0;
   bool recompute = false;  // keep only the input of each layer for the backward pass

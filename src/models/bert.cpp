@@ -17,7 +17,8 @@ BertForMaskedLMImpl::BertForMaskedLMImpl(const BertOptions& options) {
   auto predictions = scope(*scope(*this, "cls"), "predictions");
   auto head = scope(*predictions, "transform");
   transform = head->register_module("dense", Projection(d_model, d_model));
-  transform_norm = head->register_module("LayerNorm", make_norm(d_model, 1e-12));
+  transform_norm =
+      head->register_module("LayerNorm", make_norm(d_model, options.embedding_norm_eps));
   decoder_bias =
       scope(*predictions, "decoder")->register_parameter("bias", torch::zeros({options.vocab}));
   initialize_as_bert(*this, {options.initial_deviation, options.initial_distribution});

@@ -16,6 +16,7 @@ namespace {
 LayerStackOptions layers_of(const BertOptions& options) {
   return {.layers = options.layers,
           .pre_norm = options.norm == "pre",
+          .norm_eps = options.norm_eps,
           .output_dropout = options.output_dropout,
           .recompute = options.recompute,
           .mlp = options.mlp,
@@ -41,7 +42,8 @@ BertEncoderImpl::BertEncoderImpl(const BertOptions& options) : options_(options)
   if (options.positions > 0)
     position_embeddings = embeddings->register_module(
         "position_embeddings", torch::nn::Embedding(options.positions, d_model));
-  embedding_norm = embeddings->register_module("LayerNorm", make_norm(d_model, 1e-12));
+  embedding_norm =
+      embeddings->register_module("LayerNorm", make_norm(d_model, options.embedding_norm_eps));
 
   encoder = register_module("encoder", LayerStack(layers_of(options)));
   if (options.pooler)

@@ -82,14 +82,14 @@ LayerStackImpl::LayerStackImpl(const LayerStackOptions& options) : recompute_(op
                          static_cast<double>(std::max<int64_t>(options.layers - 1, 1));
     Layer layer{options.pre_norm, options.output_dropout, depth,
                 mixing->register_module("mixer", Block(options.block)),
-                mixing->register_module("norm", make_norm(d_model, 1e-5))};
+                mixing->register_module("norm", make_norm(d_model, options.norm_eps))};
     if (options.mlp.kind != "none") {
       layer.mlp = whole->register_module("mlp", Mlp(d_model, options.mlp));
-      layer.mlp_norm = whole->register_module("mlp_norm", make_norm(d_model, 1e-5));
+      layer.mlp_norm = whole->register_module("mlp_norm", make_norm(d_model, options.norm_eps));
     }
     layers_.push_back(layer);
   }
-  if (options.pre_norm) final_norm = register_module("norm", make_norm(d_model, 1e-5));
+  if (options.pre_norm) final_norm = register_module("norm", make_norm(d_model, options.norm_eps));
 }
 
 torch::Tensor LayerStackImpl::forward(

@@ -203,6 +203,8 @@ bool is_classifier(const std::filesystem::path& folder) {
 Json later_model_keys() {
   return Json::parse(R"({
     "initial_distribution": "normal",
+    "norm_eps": 1e-5,
+    "embedding_norm_eps": 1e-12,
     "output_dropout": 0.0,
     "block": {
       "separate": false,

@@ -10,6 +10,7 @@
 #include "dist/launch_environment.h"
 #include "hydramix/error.h"
 #include "models/device.h"
+#include "models/model_config.h"
 #include "train/recall_flops.h"
 #include "train/recall_training.h"
 #include "train/run_folder.h"
@@ -21,10 +22,11 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 const RunRules& recall_rules() {
-  static const RunRules rules{{"out", "device", "train.micro_batch", "train.log_every",
-                               "train.checkpoint_every", "train.keep", "train.most_skipped",
-                               "train.bucket_megabytes", "train.timeout", "train.tensorboard",
-                               "model.recompute"}};
+  static const RunRules rules{
+      {"out", "device", "train.micro_batch", "train.log_every", "train.checkpoint_every",
+       "train.keep", "train.most_skipped", "train.bucket_megabytes", "train.timeout",
+       "train.tensorboard", "model.recompute"},
+      {{"model", later_model_keys()}}};
   return rules;
 }
 

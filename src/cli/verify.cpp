@@ -19,6 +19,7 @@
 #include "io/safetensors_header.h"
 #include "io/torch_archive.h"
 #include "io/zip_archive.h"
+#include "models/folder_files.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
 
@@ -88,8 +89,8 @@ bool check_config(const fs::path& path, const Json& config) {
   const auto folder = path.parent_path(), weights = folder / "model.safetensors";
   const auto metadata = metadata_of(weights);
   if (const auto copy = metadata.find("config"); copy != metadata.end()) {
-    HYDRAMIX_CHECK(try_parse_json<nlohmann::json>(copy->second) == nlohmann::json(config),
-                   path.string(), ": differs from the copy in ", weights.string());
+    HYDRAMIX_CHECK(is_config_of(copy->second, nlohmann::json(config)), path.string(),
+                   ": differs from the copy in ", weights.string());
     return true;
   }
   if (!data_of_run(folder).contains("config")) return false;

@@ -127,17 +127,30 @@ void fill_model(torch::nn::Module& model, const std::map<std::string, torch::Ten
   }
 }
 
+bool is_config_of(const std::string& copy, const nlohmann::json& config) {
+  const auto saved_with = try_parse_json<nlohmann::json>(copy);
+  if (!saved_with.is_object() || !config.is_object()) return false;
+  for (const auto& [key, value] : saved_with.items())
+    if (!config.contains(key) || config[key] != value) return false;
+  // A section that changes what the weights mean.
+  return saved_with.contains("classifier") == config.contains("classifier");
+}
+
 std::map<std::string, torch::Tensor> read_weights(const std::filesystem::path& folder,
                                                   const std::string& config) {
   auto file = load_tensors(weights_path(folder));
+  if (file.has("embeddings.word_embeddings.weight")) {
+    std::map<std::string, torch::Tensor> named;
+    for (const auto& [name, weight] : file.tensors) named.emplace("bert." + name, weight);
+    file.tensors = std::move(named);
+  }
   const auto saved_with = file.metadata.find("config");
-  HYDRAMIX_CHECK(
-      saved_with == file.metadata.end() || try_parse_json<nlohmann::json>(saved_with->second) ==
-                                               try_parse_json<nlohmann::json>(config),
-      file.path.string(), ": the weights were saved with another config than ",
-      config_path(folder).string(),
-      ", or that file is damaged. Take both files from one save; a changed option needs "
-      "a model of its own.");
+  HYDRAMIX_CHECK(saved_with == file.metadata.end() ||
+                     is_config_of(saved_with->second, try_parse_json<nlohmann::json>(config)),
+                 file.path.string(), ": the weights were saved with another config than ",
+                 config_path(folder).string(),
+                 ", or that file is damaged. Take both files from one save; a changed option needs "
+                 "a model of its own.");
   return file.tensors;
 }
 

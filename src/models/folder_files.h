@@ -58,7 +58,12 @@ void save_folder(const std::filesystem::path& folder, const torch::nn::Module& m
 void fill_model(torch::nn::Module& model, const std::map<std::string, torch::Tensor>& weights,
                 const std::string& origin);
 
-// The folder's weights, which must have been saved with this config.
+// Whether weights saved with the config `copy` belong to `config`: every key of the copy has the
+// same value there. Further keys belong to other programs, such as Hugging Face's transformers.
+bool is_config_of(const std::string& copy, const nlohmann::json& config);
+
+// The folder's weights, which must have been saved with this config. Transformers may have saved
+// them again: it names the weights of an encoder alone without "bert.".
 std::map<std::string, torch::Tensor> read_weights(const std::filesystem::path& folder,
                                                   const std::string& config);
 

@@ -24,6 +24,8 @@ std::vector<Command> all_commands() {
       make_data_command(),
       convert_command(),
       export_onnx_command(),
+      export_hf_command(),
+      import_hf_command(),
       verify_command(),
       info_command(),
       matrix_command(),

@@ -90,12 +90,7 @@ void check_request(const ConvertOptions& o, const std::string& format) {
   HYDRAMIX_CHECK_USAGE(o.dtype == "keep" || o.dtype == "float32", "convert: --dtype ", o.dtype,
                        " does not go with a model folder, whose weights are float32. Leave it out, "
                        "or write a .safetensors or .pt file.");
-  HYDRAMIX_CHECK_USAGE(!std::filesystem::exists(o.out) || std::filesystem::is_directory(o.out),
-                       "convert: ", o.out, " is a file, expected a folder or a new name.");
-  HYDRAMIX_CHECK_USAGE(
-      o.overwrite || !std::filesystem::exists(o.out) || std::filesystem::is_empty(o.out),
-      "convert: ", o.out,
-      " is a folder with files in it. Name another, or give --overwrite to replace its model.");
+  check_new_folder("convert", o.out, o.overwrite);
 }
 
 torch::ScalarType scalar_type(const std::string& name) {

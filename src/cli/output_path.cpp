@@ -27,6 +27,15 @@ std::vector<std::filesystem::path> model_files(const std::filesystem::path& fold
   return files;
 }
 
+void check_new_folder(const char* command, const std::filesystem::path& out, bool overwrite) {
+  HYDRAMIX_CHECK_USAGE(!std::filesystem::exists(out) || std::filesystem::is_directory(out), command,
+                       ": ", out.string(), " is a file, expected a folder or a new name.");
+  HYDRAMIX_CHECK_USAGE(
+      overwrite || !std::filesystem::exists(out) || std::filesystem::is_empty(out), command, ": ",
+      out.string(),
+      " is a folder with files in it. Name another, or give --overwrite to replace its model.");
+}
+
 void check_can_be_written(const std::filesystem::path& out) {
   const AtomicFile attempt(out);  // removed, since it is not committed
 }

@@ -16,6 +16,9 @@ void check_not_an_input(const char* option, const std::filesystem::path& out,
 // check_not_an_input().
 std::vector<std::filesystem::path> model_files(const std::filesystem::path& folder);
 
+// UsageError unless OUT is a new name, an empty folder, or with `overwrite` any folder.
+void check_new_folder(const char* command, const std::filesystem::path& out, bool overwrite);
+
 // Error where the file cannot be created. Leaves what is there as it is.
 void check_can_be_written(const std::filesystem::path& out);
 

@@ -160,6 +160,12 @@ std::unique_ptr<ImageCollection> open_idx(const std::vector<fs::path>& pair,
   return packed_collection(std::move(images), pair[0].string(), idx_classes(layout));
 }
 
+// Where files of CIFAR-10 and MNIST may lie: in the folder, or in those that the official archive
+// and torchvision make.
+std::vector<fs::path> packed_folders(const fs::path& path) {
+  return {path, path / "cifar-10-batches-bin", path / "MNIST" / "raw"};
+}
+
 }  // namespace
 
 std::unique_ptr<ImageCollection> ImageLayout::open(ImageSplit split) const {
@@ -170,6 +176,17 @@ std::unique_ptr<ImageCollection> ImageLayout::open(ImageSplit split) const {
                  "validation, with a folder per class.");
   if (kind == Kind::kFolders) return image_folder(files.front(), classes);
   return kind == Kind::kCifar10 ? open_cifar10(files, *this) : open_idx(files, *this);
+}
+
+bool names_image_layout(const fs::path& path) {
+  for (const auto& folder : packed_folders(path))
+    for (const char* name :
+         {"data_batch_1.bin", "test_batch.bin", "train-images-idx3-ubyte",
+          "train-images.idx3-ubyte", "t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte"})
+      if (!file_named(folder, {name}).empty()) return true;
+  if (!fs::is_directory(path)) return false;
+  if (!fs::is_directory(path / "train")) return holds_folders(path);
+  return !class_folders(path / "train").empty();
 }
 
 ImageLayout find_image_layout(const fs::path& path, const DrawnOptions& drawn,
@@ -190,8 +207,7 @@ ImageLayout find_image_layout(const fs::path& path, const DrawnOptions& drawn,
     return layout;
   }
   HYDRAMIX_CHECK(fs::is_directory(path), path.string(), ": is neither a folder nor a file.");
-  // The second and third are what the official archive and torchvision make.
-  for (const fs::path& folder : {path, path / "cifar-10-batches-bin", path / "MNIST" / "raw"})
+  for (const auto& folder : packed_folders(path))
     if (fs::is_directory(folder) && (find_cifar10(folder, layout) || find_idx(folder, layout)))
       return layout;
   if (find_folders(path, classes, layout)) return layout;

@@ -23,6 +23,10 @@ struct ImageLayout {
   std::unique_ptr<ImageCollection> open(ImageSplit split) const;
 };
 
+// Does a folder hold images in one of these layouts? By the names of its files alone: what is wrong
+// with them is found when they are opened.
+bool names_image_layout(const std::filesystem::path& folder);
+
 // `classes` are those of a training set in another place; empty: its own.
 ImageLayout find_image_layout(const std::filesystem::path& path, const DrawnOptions& drawn,
                               const std::vector<std::string>& classes = {});

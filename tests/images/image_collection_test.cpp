@@ -9,6 +9,7 @@
 
 #include "hydramix/error.h"
 #include "images/image_data.h"
+#include "images/image_layout.h"
 #include "images/jpeg.h"
 #include "images/packed_images.h"
 #include "images/png.h"
@@ -93,6 +94,44 @@ TEST(ImageFolder, ReadsAFolderPerClass) {
   EXPECT_NE(before, validation->fingerprint());
   fs::rename(folder / "train/cat/a.png", folder / "train/cat/c.png");
   EXPECT_NE(before, open_images(folder.path(), ImageSplit::kTrain)->fingerprint());
+}
+
+// A run that continues notices that an image was replaced, also by one of the same size.
+TEST(ImageFolder, HasAFingerprintOfSizesAndContents) {
+  const test::TemporaryFolder folder;
+  put_image_net(folder.path());
+  const auto fingerprint = [&] {
+    return open_images(folder.path(), ImageSplit::kTrain)->fingerprint();
+  };
+  const std::string before = fingerprint();
+  const auto path = folder / "train/cat/a.png";
+  const std::string bytes = encode_png(uniform_image(5, 6, 20));
+  put(path, bytes + " ");
+  EXPECT_NE(fingerprint(), before);
+  std::string other = bytes;
+  other.back() ^= 1;
+  put(path, other);
+  EXPECT_NE(fingerprint(), before);
+  put(path, bytes);
+  fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ(fingerprint(), before) << "a copy of the folder is the same data";
+}
+
+TEST(ImageFolder, WithBothSplitsNeedsNoOtherOption) {
+  for (const char* name : {"val", "validation", "test"}) {
+    const test::TemporaryFolder folder;
+    put_image_net(folder.path());
+    if (name != std::string("val")) fs::rename(folder / "val", folder / name);
+    ImageDataOptions options;
+    options.path = folder.path().string();
+    const auto splits = open_image_splits(options);
+    EXPECT_EQ(splits.train->size(), 4) << name;
+    EXPECT_EQ(splits.validation->size(), 2) << name;
+    EXPECT_TRUE(names_image_layout(folder.path()));
+    EXPECT_TRUE(names_image_layout(folder / "train"));
+    EXPECT_FALSE(names_image_layout(folder / "train/cat"));
+    EXPECT_FALSE(names_image_layout(folder / "none"));
+  }
 }
 
 TEST(ImageFolder, ReadsOneSplit) {

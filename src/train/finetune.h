@@ -14,6 +14,7 @@
 #include "glue/recipes.h"
 #include "glue/sentence_task.h"
 #include "hydramix/bert_encoder.h"
+#include "train/run_options.h"
 #include "train/trainer.h"
 
 namespace hydramix {
@@ -70,7 +71,7 @@ struct FinetuneOptions {
     v("out", self.out, "folder of the run; an existing run is continued");
     v("recipe", self.recipe, Required{},
       "values of epochs, batch, max_length, rate, decay, decay_rule, clip and pooling unless "
-      "given: hydra, m2, train_bert, table2, small, tiny, or a file like "
+      "given: hydra, m2, train_bert, fnet, table2, small, tiny, or a file like "
       "recipes/glue/hydra.yaml");
     v("epochs", self.epochs, Range{0, 1 << 20}, "times every example is seen; 0: the recipe's");
     v("batch", self.batch, Range{0, 1 << 20}, "examples per step; 0: the recipe's");
@@ -102,9 +103,7 @@ struct FinetuneOptions {
     v("seed", self.seed, Range{0, 1LL << 53},
       "seed of the new weights, the order, dropout and the examples held out");
     v("schedule", self.schedule, "schedule of the learning rate");
-    v("device", self.device, Choices{"auto", "cpu", "cuda"}, "auto: a GPU if LibTorch finds one");
-    v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
-      "type of matrix products; weights are float32; auto: bfloat16 on a GPU");
+    fields_of_device(self, v);
     v("timeout", self.timeout, Range{1.0, 1e6}, "seconds to wait for another rank");
   }
 };

@@ -32,7 +32,8 @@ struct GlueOptions {
     v("data", self.data, "folder of GLUE: a folder for each task");
     v("out", self.out, "folder of the runs and of results.json; existing runs are continued");
     v("recipe", self.recipe, Required{},
-      "rates, epochs and lengths of each task: hydra, m2, train_bert, table2, small, tiny, or a "
+      "rates, epochs and lengths of each task: hydra, m2, train_bert, fnet, table2, small, tiny, "
+      "or a "
       "file like recipes/glue/hydra.yaml");
     v("tasks", self.tasks, "tasks to run; by default the eight of the paper");
     v("seeds", self.seeds, Range{0, 1000},
@@ -47,9 +48,7 @@ struct GlueOptions {
     v("max_length", self.max_length, Range{0, 1 << 24},
       "tokens of an example, with [CLS] and [SEP]; 0: the recipe's");
     v("micro_batch", self.micro_batch, Range{1, 1 << 20}, "examples that a rank processes at once");
-    v("device", self.device, Choices{"auto", "cpu", "cuda"}, "auto: a GPU if LibTorch finds one");
-    v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
-      "type of matrix products; weights are float32; auto: bfloat16 on a GPU");
+    fields_of_device(self, v);
     v("timeout", self.timeout, Range{1.0, 1e6}, "seconds to wait for another rank");
   }
 };

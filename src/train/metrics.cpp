@@ -35,6 +35,20 @@ void read_metrics(const std::filesystem::path& path,
                 first_damaged, "; left out."));
 }
 
+int64_t last_step(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return 0;
+  const std::string text = read_file(path, kMetricsFile);
+  for (std::size_t end = text.rfind('\n'); end != text.npos && end > 0;) {
+    const std::size_t before = text.rfind('\n', end - 1);
+    const std::size_t begin = before == text.npos ? 0 : before + 1;
+    const auto values = try_parse_json<nlohmann::json>(text.substr(begin, end - begin));
+    if (values.is_object() && values.contains("step") && values["step"].is_number_integer())
+      return values["step"].get<int64_t>();
+    end = before;
+  }
+  return 0;
+}
+
 Metrics::Metrics(std::filesystem::path path, int64_t step,
                  const std::function<void(const std::string&)>& warn)
     : path_(std::move(path)) {

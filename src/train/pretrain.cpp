@@ -73,17 +73,14 @@ std::unique_ptr<Documents> open_documents(const std::string& name, const DataOpt
 // Options that may differ between a run and its continuation: only those that do not change the
 // results.
 const RunRules& pretrain_rules() {
-  static const RunRules rules{
-      {"out", "device", "train.micro_batch", "train.log_every", "train.checkpoint_every",
-       "train.keep", "train.most_skipped", "train.bucket_megabytes", "train.timeout",
-       "train.tensorboard", "model.recompute"},
-      {{"model", later_model_keys()},
-       {"train",
-        {{"optimizer",
-          {{"decay_rule", "decoupled"},
-           {"groups", nlohmann::ordered_json::array()},
-           {"ema_warmup", false}}},
-         {"schedule", {{"shape", "linear"}}}}}}};
+  static const RunRules rules{free_run_keys(),
+                              {{"model", later_model_keys()},
+                               {"train",
+                                {{"optimizer",
+                                  {{"decay_rule", "decoupled"},
+                                   {"groups", nlohmann::ordered_json::array()},
+                                   {"ema_warmup", false}}},
+                                 {"schedule", {{"shape", "linear"}}}}}}};
   return rules;
 }
 
@@ -161,8 +158,9 @@ bool is_pretraining_run(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
   if (!std::filesystem::is_regular_file(path)) return false;
   const auto config = try_parse_json(read_file(path, kConfigFile));
+  // Runs on images have "augment", those on recall have no "data".
   return config.is_object() && config.contains("train") && config.contains("model") &&
-         !config.contains("augment");
+         config.contains("data") && !config.contains("augment");
 }
 
 PretrainOptions options_of_run(const std::filesystem::path& folder) {

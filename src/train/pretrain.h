@@ -13,6 +13,7 @@
 #include "data/masked_batch.h"
 #include "hydramix/bert.h"
 #include "language/language.h"
+#include "train/run_options.h"
 #include "train/trainer.h"
 
 namespace hydramix {
@@ -55,10 +56,7 @@ struct PretrainOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("out", self.out, Required{}, "folder of the run; an existing run is continued");
-    v("device", self.device, Choices{"auto", "cpu", "cuda"}, "auto: a GPU if LibTorch finds one");
-    v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
-      "type of matrix products; weights are float32; auto: bfloat16 on a GPU");
+    fields_of_run(self, v);
     v("model", self.model, "the encoder");
     v("data", self.data, "the training data");
     v("train", self.train, "the training");

@@ -22,11 +22,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 const RunRules& recall_rules() {
-  static const RunRules rules{
-      {"out", "device", "train.micro_batch", "train.log_every", "train.checkpoint_every",
-       "train.keep", "train.most_skipped", "train.bucket_megabytes", "train.timeout",
-       "train.tensorboard", "model.recompute"},
-      {{"model", later_model_keys()}}};
+  static const RunRules rules{free_run_keys(), {{"model", later_model_keys()}}};
   return rules;
 }
 

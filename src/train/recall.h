@@ -11,6 +11,7 @@
 
 #include "data/recall.h"
 #include "hydramix/bert.h"
+#include "train/run_options.h"
 #include "train/trainer.h"
 
 namespace hydramix {
@@ -25,10 +26,7 @@ struct RecallTrainOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("out", self.out, Required{}, "folder of the run; an existing run is continued");
-    v("device", self.device, Choices{"auto", "cpu", "cuda"}, "auto: a GPU if LibTorch finds one");
-    v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
-      "type of matrix products; weights are float32; auto: bfloat16 on a GPU");
+    fields_of_run(self, v);
     v("model", self.model, "the encoder; its vocabulary is that of the task");
     v("recall", self.recall, "the task");
     v("train", self.train, "the training");

@@ -44,6 +44,11 @@ void check_pairs(const ImageTrainOptions& options, int64_t ranks) {
                        "augment.mixup and augment.cutmix to 0.");
 }
 
+int64_t in_steps(double epochs, int64_t images, int64_t batch) {
+  const double in_epoch = static_cast<double>(images) / static_cast<double>(batch);
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(epochs * in_epoch - 1e-9)));
+}
+
 // The model to start from, with the sizes and classes of this run.
 ImageModelOptions continued(const ImageModelOptions& theirs, const ImageModelOptions& given) {
   auto options = theirs;
@@ -58,9 +63,7 @@ ImageModelOptions continued(const ImageModelOptions& theirs, const ImageModelOpt
 // results.
 const RunRules& image_rules() {
   static const RunRules rules{
-      {"out", "device", "from", "data.path", "data.validation", "data.workers", "train.micro_batch",
-       "train.log_every", "train.checkpoint_every", "train.keep", "train.most_skipped",
-       "train.bucket_megabytes", "train.timeout", "train.tensorboard", "model.recompute"}};
+      free_run_keys({"from", "data.path", "data.validation", "data.workers"})};
   return rules;
 }
 
@@ -104,6 +107,10 @@ TrainOptions ImageEpochOptions::paper_defaults() {
   return options;
 }
 
+int64_t steps_of(const ImageEpochOptions& train, int64_t images) {
+  return in_steps(train.epochs, images, train.steps.batch);
+}
+
 ImageTrainOptions completed(ImageTrainOptions options, const ImageCollection& training) {
   validate(options);
   check_augment_options(options.augment);
@@ -124,12 +131,8 @@ ImageTrainOptions completed(ImageTrainOptions options, const ImageCollection& tr
   check_image_model(options.model);
 
   auto& steps = options.train.steps;
-  const double in_epoch = static_cast<double>(training.size()) / static_cast<double>(steps.batch);
-  const auto in_steps = [&](double epochs) {
-    return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(epochs * in_epoch - 1e-9)));
-  };
-  steps.steps = in_steps(options.train.epochs);
-  steps.evaluate_every = in_steps(options.train.evaluate_epochs);
+  steps.steps = steps_of(options.train, training.size());
+  steps.evaluate_every = in_steps(options.train.evaluate_epochs, training.size(), steps.batch);
   steps.schedule.warmup = options.train.warmup_epochs / options.train.epochs;
   steps.schedule.shape = options.train.shape;
   steps.schedule.final = options.train.final;
@@ -257,13 +260,21 @@ ImageTrainResult train_images(const ImageTrainOptions& given, const ImageTrainEv
   });
 }
 
-std::filesystem::path image_model_folder(const std::filesystem::path& path) {
+std::filesystem::path image_model_folder(const std::filesystem::path& path,
+                                         const std::string& which) {
   const auto config = path / "config.json";
   HYDRAMIX_CHECK(std::filesystem::is_regular_file(config), path.string(),
                  ": is not the folder of a model: it has no config.json. Give a model or run of "
                  "hydramix train-images.");
   const auto json = try_parse_json(read_file(config, kConfigFile));
-  if (!json.is_object() || !json.contains("augment")) return path;
+  const bool is_run = json.is_object() && json.contains("augment");
+  HYDRAMIX_CHECK_USAGE(which == "last" || (is_run && which == "average" &&
+                                           std::filesystem::exists(path / "average")),
+                       path.string(), ": has no weights '", which,
+                       "'; runs of train-images have the last ones, and with "
+                       "train.optimizer.ema above 0 an average.");
+  if (which == "average") return path / "average";
+  if (!is_run) return path;
   HYDRAMIX_CHECK(std::filesystem::exists(path / "model" / "model.safetensors"), path.string(),
                  ": is a run of train-images that is not complete. The command that began it "
                  "continues it.");

@@ -19,6 +19,7 @@
 #include "images/augment.h"
 #include "images/image_data.h"
 #include "train/image_training.h"
+#include "train/run_options.h"
 #include "train/trainer.h"
 
 namespace hydramix {
@@ -61,10 +62,7 @@ struct ImageTrainOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("out", self.out, Required{}, "folder of the run; an existing run is continued");
-    v("device", self.device, Choices{"auto", "cpu", "cuda"}, "auto: a GPU if LibTorch finds one");
-    v("precision", self.precision, Choices{"auto", "float32", "bfloat16"},
-      "type of matrix products; weights are float32; auto: bfloat16 on a GPU");
+    fields_of_run(self, v);
     v("from", self.from,
       "folder of an image model or run to start from: the model is its, but for size, classes and "
       "stochastic_depth; positions are interpolated, other classes get a new classifier");
@@ -89,6 +87,9 @@ struct ImageTrainEvents : TrainEvents {
   std::function<void(double gemm_flops_per_second)> ready;
 };
 
+// The steps of a run over this number of training images.
+int64_t steps_of(const ImageEpochOptions& train, int64_t images);
+
 // The options with everything that follows from the images and from the model to start from: the
 // number of classes, of steps, and of steps between evaluations. Throws UsageError for options that
 // contradict each other or the data.
@@ -98,7 +99,9 @@ ImageTrainOptions completed(ImageTrainOptions options, const ImageCollection& tr
 ImageTrainResult train_images(const ImageTrainOptions& options,
                               const ImageTrainEvents& events = {});
 
-// The model of a folder: `path` itself, or its model/ if `path` is a run of train-images.
-std::filesystem::path image_model_folder(const std::filesystem::path& path);
+// The model of a folder: `path` itself, or if it is a run of train-images its model/ or, with
+// `which` "average", its average/. UsageError where there is no average.
+std::filesystem::path image_model_folder(const std::filesystem::path& path,
+                                         const std::string& which = "last");
 
 }  // namespace hydramix

@@ -67,8 +67,14 @@ TrainedModel open_trained_model(const std::filesystem::path& path, const std::st
                  ": is no folder; expected the folder of a model or of a run (hydramix pretrain).");
   const auto classifier = classifier_folder(path);
   if (!classifier.empty() && classifier != path)
-    load_model(classifier);  // throws, naming what the folder is
+    load_model(classifier);                  // throws, naming what the folder is
   if (is_of_images(path)) load_model(path);  // likewise
+  if (const auto config = path / "config.json"; std::filesystem::is_regular_file(config)) {
+    const auto run = try_parse_json(read_file(config, kConfigFile));
+    HYDRAMIX_CHECK(!run.is_object() || !run.contains("recall"), path.string(),
+                   ": is a run of train-recall, which keeps no model and knows no words; expected "
+                   "the folder of a model or of a run (hydramix pretrain).");
+  }
   const auto tokenizer_file = path / "tokenizer.json";
   HYDRAMIX_CHECK(std::filesystem::exists(tokenizer_file), path.string(),
                  ": has no tokenizer.json; expected the folder of a model or of a run. Put the "

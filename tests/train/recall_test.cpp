@@ -9,8 +9,11 @@
 #include "hydramix/error.h"
 #include "support/expect.h"
 #include "support/tensors.h"
+#include "train/pretrain.h"
 #include "train/recall_flops.h"
 #include "train/recall_training.h"
+#include "train/train_images.h"
+#include "train/trained_model.h"
 
 namespace hydramix {
 namespace {
@@ -166,6 +169,19 @@ TEST(RecallTest, AStoppedRunReachesTheSameBits) {
   write_file(path, "{}");
   EXPECT_THROW_WITH(recall_result(folder / "stopped"), Error,
                     "is not the result of a run on recall");
+}
+
+// Commands that take a run of pretraining name the other kinds.
+TEST(RecallTest, ARunIsNoRunOfPretraining) {
+  const test::TemporaryFolder folder;
+  const auto holds = [&](const nlohmann::ordered_json& config) {
+    write_file(folder / "config.json", config.dump());
+    return is_pretraining_run(folder.path());
+  };
+  EXPECT_TRUE(holds(to_json(PretrainOptions())));
+  EXPECT_FALSE(holds(to_json(ImageTrainOptions())));
+  EXPECT_FALSE(holds(to_json(RecallTrainOptions())));
+  EXPECT_THROW_WITH(open_trained_model(folder.path()), Error, "is a run of train-recall");
 }
 
 TEST(RecallTest, ImpossibleOptionsAreRefusedBeforeAFolderIsMade) {

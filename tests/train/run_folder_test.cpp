@@ -36,6 +36,22 @@ TEST(MetricsTest, DamagedLinesAreAnnouncedAndAnIncompleteLastLineIsNot) {
   EXPECT_EQ(read_file(path), sound);
 }
 
+TEST(MetricsTest, TheLastStepIsThatOfTheLastWholeLine) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  EXPECT_EQ(last_step(path), 0) << "no file";
+  for (const auto& [text, step] : std::vector<std::pair<std::string, int64_t>>{
+           {"", 0},
+           {"{\"step\":7", 0},
+           {"{\"step\":7}\n", 7},
+           {"{\"step\":7}\n{\"step\":12,\"loss\":1}\n{\"step\":2", 12},
+           {"{\"step\":7}\ndamaged\n\n", 7},
+           {"\n\n", 0}}) {
+    write_file(path, text);
+    EXPECT_EQ(last_step(path), step) << text;
+  }
+}
+
 TEST(RunFolderTest, RunsOfEarlierVersionsGetTheirImpliedOptions) {
   const test::TemporaryFolder folder;
   write_file(folder / "config.json", R"({"train": {"rate": 1, "schedule": {"warmup": 0.1}}})");

@@ -45,6 +45,16 @@ TEST(GlueRecipes, AreThoseOfThePapersTable) {
                  {"MRPC", 8e-5, 8e-6, 10},
                  {"CoLA", 5e-5, 5e-6, 10},
                  {"STS-B", 3e-5, 3e-6, 10}});
+  // A footnote of Table 4 has FNet's rate for CoLA.
+  expect_recipe("fnet", 256,
+                {{"MNLI", 5e-5, 5e-6, 3},
+                 {"QNLI", 1e-5, 1e-6, 10},
+                 {"QQP", 3e-5, 3e-6, 5},
+                 {"RTE", 1e-5, 1e-6, 3},
+                 {"SST-2", 3e-5, 3e-6, 3},
+                 {"MRPC", 8e-5, 8e-6, 10},
+                 {"CoLA", 1e-5, 5e-6, 10},
+                 {"STS-B", 3e-5, 3e-6, 10}});
   expect_recipe("m2", 128,
                 {{"MNLI", 5e-5, 5e-6, 3},
                  {"QNLI", 5e-5, 1e-6, 10},
@@ -72,7 +82,7 @@ TEST(GlueRecipes, M2sLargeDecaysAreThoseOfTorchsAdamW) {
     const auto m2 = glue_recipe("m2", task.name);
     EXPECT_EQ(m2.decay_rule, m2.decay == 1e-2 ? "times_rate" : "decoupled") << task.name;
     EXPECT_EQ(m2.pooling, task.name == "QNLI" ? "mean" : "auto") << task.name;
-    for (const auto* recipe : {"hydra", "train_bert", "table2", "small", "tiny"})
+    for (const auto* recipe : {"hydra", "train_bert", "fnet", "table2", "small", "tiny"})
       EXPECT_EQ(glue_recipe(recipe, task.name).decay_rule, "decoupled") << recipe << task.name;
   }
 }
@@ -96,7 +106,7 @@ TEST(GlueRecipes, HaveTheBatchesOfThePublishedCode) {
   const std::map<std::string, int64_t> batches{{"MNLI", 48}, {"QNLI", 16},  {"QQP", 16},
                                                {"RTE", 16},  {"SST-2", 16}, {"MRPC", 32},
                                                {"CoLA", 32}, {"STS-B", 32}};
-  for (const auto* recipe : {"hydra", "m2", "train_bert", "table2"})
+  for (const auto* recipe : {"hydra", "m2", "train_bert", "fnet", "table2"})
     for (const auto& [task, batch] : batches) EXPECT_EQ(glue_recipe(recipe, task).batch, batch);
 }
 

@@ -81,16 +81,6 @@ std::vector<fs::path> image_files(const std::vector<std::string>& given) {
   return files;
 }
 
-fs::path weights_folder(const ClassifyOptions& options) {
-  const auto folder = image_model_folder(options.model);
-  if (options.weights == "last") return folder;
-  const auto average = fs::path(options.model) / "average";
-  HYDRAMIX_CHECK_USAGE(folder != fs::path(options.model) && fs::exists(average), options.model,
-                       ": has no average of the weights; runs with train.optimizer.ema above 0 "
-                       "have one. Leave --weights out.");
-  return average;
-}
-
 std::string as_line(const ClassifyOptions& options, const std::string& path,
                     const ImageClassifier::Answer& answer,
                     const std::vector<std::string>& classes) {
@@ -125,8 +115,8 @@ int classify(const ClassifyOptions& options) {
     check_not_an_input("--out", options.out, inputs);
     out = std::make_unique<AtomicFile>(options.out);
   }
-  const auto classifier =
-      ImageClassifier::open(weights_folder(options), {options.device, options.batch});
+  const auto classifier = ImageClassifier::open(image_model_folder(options.model, options.weights),
+                                                {options.device, options.batch});
   const Interrupt interrupt;
   for (std::size_t begin = 0; begin < files.size() && Interrupt::signal() == 0;) {
     const auto count = std::min(static_cast<std::size_t>(options.batch), files.size() - begin);

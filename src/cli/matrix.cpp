@@ -6,12 +6,12 @@
 
 #include "base/spelling.h"
 #include "cli/commands.h"
-#include "models/matrix_picture.h"
 #include "cli/matrix_ranks.h"
 #include "cli/model_matrices.h"
 #include "hydramix/error.h"
 #include "hydramix/registry.h"
 #include "hydramix/tensor_file.h"
+#include "models/matrix_picture.h"
 #include "view/npy.h"
 #include "view/png.h"
 #include "view/svg.h"
@@ -23,7 +23,7 @@ struct MatrixOptions {
   std::string mixer;
   bool all = false, ranks = false;
   std::string out;
-  std::string model, which = "last", text;
+  std::string model, which = "last", text, image;
   int64_t layer = 0, head = 0, tokens = 64;
   int64_t length = 64;
   int64_t heads = 1;
@@ -48,10 +48,11 @@ struct MatrixOptions {
       "also "
       "FOLDER/, which gets one .svg per mixer");
     v("model", self.model,
-      "draw the matrices of a trained model for --text: folder of a model, of a classifier, or of "
-      "a run");
+      "draw the matrices of a trained model for --text or --image: folder of a model, of a "
+      "classifier, or of a run");
     v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
     v("text", self.text, "text whose tokens the model mixes");
+    v("image", self.image, "JPEG or PNG file whose patches a model of images mixes");
     v("layer", self.layer, Range{0, 4096}, "draw all heads of this layer of the model, from 1");
     v("head", self.head, Range{0, 4096},
       "draw this head, from 1; by default the one of each layer that reads other places most");
@@ -125,10 +126,13 @@ int print_matrix_ranks(const std::map<std::string, torch::Tensor>& matrices,
 
 int matrix(const MatrixOptions& o) {
   HYDRAMIX_CHECK_USAGE((o.all ? 1 : 0) + (o.mixer.empty() ? 0 : 1) + (o.model.empty() ? 0 : 1) == 1,
-                       "matrix: name one mixer, or give --all, or --model and --text. Registered: ",
+                       "matrix: name one mixer, or give --all, or --model with --text or --image. "
+                       "Registered: ",
                        join(mixer_names()), ".");
-  HYDRAMIX_CHECK_USAGE(!o.model.empty() || (o.text.empty() && o.layer == 0 && o.head == 0),
-                       "matrix: --text, --layer and --head are for a trained model. Give --model.");
+  HYDRAMIX_CHECK_USAGE(
+      !o.model.empty() || (o.text.empty() && o.image.empty() && o.layer == 0 && o.head == 0),
+      "matrix: --text, --image, --layer and --head are for a trained model. Give "
+      "--model.");
   HYDRAMIX_CHECK_USAGE(
       !o.ranks || o.model.empty(),
       "matrix: --ranks is for mixers, not for a trained model. Leave out --model.");
@@ -149,6 +153,7 @@ int matrix(const MatrixOptions& o) {
                                 .model = o.model,
                                 .which = o.which,
                                 .text = o.text,
+                                .image = o.image,
                                 .layer = o.layer,
                                 .head = o.head,
                                 .tokens = o.tokens,
@@ -192,15 +197,17 @@ int matrix(const MatrixOptions& o) {
 
 Command matrix_command() {
   return make_command<MatrixOptions>(
-      "matrix", "draw or save the matrix of a mixer, or of a trained model for a text", matrix,
+      "matrix", "draw or save the matrix of a mixer, or of a trained model for a text or image",
+      matrix,
       "Examples:\n"
       "  hydramix matrix hydra --out hydra.svg\n"
       "  hydramix matrix --ranks --all --out ranks.svg\n"
       "  hydramix matrix --model runs/tiny --text \"the map is green .\" --out map.svg\n"
+      "  hydramix matrix --model runs/images/tiny --image photo.jpg --out photo.svg\n"
       "Of a mixer alone the weights are as initialised and the parameters standard normal, both "
       "from --seed, so that equal commands give equal files. Of a trained model the page shows one "
-      "head of each layer, with the tokens along both axes: row i holds the weights with which "
-      "token i reads the others.");
+      "head of each layer, with the tokens or patches along both axes: row i holds the weights "
+      "with which token i reads the others.");
 }
 
 }  // namespace hydramix

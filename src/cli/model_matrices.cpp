@@ -8,12 +8,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/quotes.h"
-#include "models/matrix_picture.h"
 #include "cli/output_path.h"
 #include "hydramix/error.h"
 #include "hydramix/tensor_file.h"
+#include "images/decode.h"
+#include "images/image_folder.h"
+#include "models/folder_files.h"
+#include "models/image_input.h"
 #include "models/layer_matrices.h"
+#include "models/matrix_picture.h"
 #include "models/text_model.h"
+#include "train/train_images.h"
 #include "train/trained_model.h"
 #include "view/npy.h"
 #include "view/png.h"
@@ -51,7 +56,7 @@ std::vector<ModelMatrix> chosen(const std::vector<torch::Tensor>& layers,
 }
 
 void write_matrices(const std::vector<ModelMatrix>& matrices,
-                    const std::vector<std::string>& tokens, const ModelMatrixOptions& o) {
+                    const std::vector<std::string>& places, const ModelMatrixOptions& o) {
   const auto extension = std::filesystem::path(o.out).extension().string();
   if (extension == ".npy") {
     std::vector<torch::Tensor> all;
@@ -62,26 +67,56 @@ void write_matrices(const std::vector<ModelMatrix>& matrices,
     std::map<std::string, torch::Tensor> all;
     for (const auto& [layer, head, M] : matrices)
       all.emplace(concat("layer.", layer + 1, ".head.", head + 1), M.contiguous());
-    save_tensors(o.out, all, {{"tokens", nlohmann::json(tokens).dump()}});
+    save_tensors(o.out, all, {{"tokens", nlohmann::json(places).dump()}});
   } else {
     std::vector<MatrixPicture> page;
     for (const auto& [layer, head, M] : matrices) {
       auto picture = matrix_picture(concat("layer ", layer + 1, ", head ", head + 1), M, o.scale);
-      picture.row_labels = picture.col_labels = tokens;
+      picture.row_labels = picture.col_labels = places;
       page.push_back(std::move(picture));
     }
     if (extension == ".png")
       write_png(o.out, page, {});
     else
-      write_svg(o.out, page, {.title = std::string(clipped(o.text, 120))});
+      write_svg(o.out, page,
+                {.title = std::string(clipped(o.text.empty() ? o.image : o.text, 120))});
   }
 }
 
-}  // namespace
+// The matrices of every layer, and the names of the places that they mix.
+struct SequenceMatrices {
+  std::vector<torch::Tensor> layers;
+  std::vector<std::string> places;
+};
 
-int save_model_matrices(const ModelMatrixOptions& o) {
+// Patches as "row,column" from 1, and the class token.
+std::vector<std::string> patch_names(const ImageModelOptions& options) {
+  std::vector<std::string> names;
+  if (options.pooling == "first") names.push_back("class");
+  for (int64_t row = 1; row <= options.grid(); ++row)
+    for (int64_t column = 1; column <= options.grid(); ++column)
+      names.push_back(concat(row, ",", column));
+  if (options.pooling == "last") names.push_back("class");
+  return names;
+}
+
+SequenceMatrices of_image(const ModelMatrixOptions& o) {
+  HYDRAMIX_CHECK_USAGE(!o.image.empty() && o.text.empty(), "matrix: ", o.model,
+                       " is a model of images. Give --image, whose patches it mixes, and no "
+                       "--text.");
+  auto opened = load_image_model(image_model_folder(o.model, o.which));
+  opened.model->eval();
+  const auto bytes = read_file(o.image, kImageFile);
+  const auto image =
+      decode_image({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, o.image);
+  return {layer_matrices(opened.model, image_input(opened, image)),
+          patch_names(opened.model->options())};
+}
+
+SequenceMatrices of_text(const ModelMatrixOptions& o) {
+  HYDRAMIX_CHECK_USAGE(o.image.empty(), "matrix: --image is for a model of images, and ", o.model,
+                       " reads text. Give --text.");
   HYDRAMIX_CHECK_USAGE(!o.text.empty(), "matrix: --model needs --text, whose tokens it mixes.");
-  check_not_an_input("--out", o.out, model_files(o.model));
   const auto model =
       open_text_model(o.model, o.which, Wanted::kAny, {.max_length = o.tokens}, o.tokens);
   const auto encode_one = [&](int64_t n) { return model->tokenizer().encode(o.text, n); };
@@ -97,13 +132,23 @@ int save_model_matrices(const ModelMatrixOptions& o) {
     layers = layer_matrices(model->module(), model->encoder_options(),
                             [&](const auto& observe) { model->hidden(batch, observe); });
   });
+  return {layers, tokens};
+}
+
+}  // namespace
+
+int save_model_matrices(const ModelMatrixOptions& o) {
+  auto inputs = model_files(o.model);
+  if (!o.image.empty()) inputs.emplace_back(o.image);
+  check_not_an_input("--out", o.out, inputs);
+  const auto [layers, places] = is_of_images(o.model) ? of_image(o) : of_text(o);
   const auto matrices = chosen(layers, o);
-  write_matrices(matrices, tokens, o);
+  write_matrices(matrices, places, o);
   std::string names;
   for (const auto& [layer, head, M] : matrices)
     names += concat(names.empty() ? "" : ", ", layer + 1, ".", head + 1);
   std::printf("wrote %s: %lld x %lld, layer.head %s\n", o.out.c_str(),
-              static_cast<long long>(tokens.size()), static_cast<long long>(tokens.size()),
+              static_cast<long long>(places.size()), static_cast<long long>(places.size()),
               names.c_str());
   return 0;
 }

@@ -6,30 +6,17 @@
 
 #include "base/read_file.h"
 #include "hydramix/model_folder.h"
-#include "images/augment.h"
 #include "images/decode.h"
 #include "images/image_folder.h"
 #include "models/device.h"
+#include "models/image_input.h"
 
 namespace hydramix {
-namespace {
-
-AugmentOptions preparation(const ImageModelFolder& opened) {
-  AugmentOptions options;
-  options.size = opened.model->options().size;
-  options.crop_fraction = opened.crop_fraction;
-  options.interpolation = opened.interpolation;
-  options.means = opened.means;
-  options.deviations = opened.deviations;
-  return options;
-}
-
-}  // namespace
 
 struct ImageClassifier::State {
   State(ImageModelFolder folder, const ImageClassifierOptions& options)
       : opened(std::move(folder)),
-        transform(preparation(opened)),
+        transform(input_transform(opened)),
         device(choose_device(options.device, 0)),
         batch(options.batch) {
     opened.model->eval();

@@ -4,10 +4,12 @@
 #include "hydramix/error.h"
 
 namespace hydramix {
+namespace {
 
-std::vector<torch::Tensor> layer_matrices(
-    const torch::nn::Module& model, const BertOptions& options,
-    const std::function<void(const std::function<void(const torch::Tensor&)>& observe)>& encode) {
+using Observe = std::function<void(const torch::Tensor&)>;
+
+std::vector<torch::Tensor> matrices_of(const torch::nn::Module& model, bool pre_norm,
+                                       const std::function<void(const Observe& observe)>& encode) {
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> inputs;  // of each layer, then the output of the last
   encode([&](const torch::Tensor& x) { inputs.push_back(x); });
@@ -20,7 +22,7 @@ std::vector<torch::Tensor> layer_matrices(
     if (block == nullptr || (!outer.empty() && item.key().starts_with(outer + "."))) continue;
     outer = item.key();
     auto input = inputs.at(matrices.size());
-    if (options.norm == "pre") {  // the block reads the normalised input
+    if (pre_norm) {  // the block reads the normalised input
       const std::string name = item.key().substr(0, item.key().rfind('.')) + ".norm";
       const auto* norm = modules.find(name) == nullptr
                              ? nullptr
@@ -33,6 +35,19 @@ std::vector<torch::Tensor> layer_matrices(
     matrices.push_back(block->materialize(input)[0].to(torch::kCPU, torch::kFloat64).contiguous());
   }
   return matrices;
+}
+
+}  // namespace
+
+std::vector<torch::Tensor> layer_matrices(
+    const torch::nn::Module& model, const BertOptions& options,
+    const std::function<void(const std::function<void(const torch::Tensor&)>& observe)>& encode) {
+  return matrices_of(model, options.norm == "pre", encode);
+}
+
+std::vector<torch::Tensor> layer_matrices(const ImageModel& model, const torch::Tensor& pixels) {
+  return matrices_of(*model, /*pre_norm=*/true,
+                     [&](const Observe& observe) { model->forward(pixels, {}, observe); });
 }
 
 }  // namespace hydramix

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrices that an encoder applies to one sequence.
+// The matrices that the layers of a model apply to one sequence.
 #pragma once
 
 #include <functional>
 #include <vector>
 
 #include "hydramix/bert_encoder.h"
+#include "hydramix/image_model.h"
 
 namespace hydramix {
 
@@ -15,5 +16,8 @@ namespace hydramix {
 std::vector<torch::Tensor> layer_matrices(
     const torch::nn::Module& model, const BertOptions& options,
     const std::function<void(const std::function<void(const torch::Tensor&)>& observe)>& encode);
+
+// Of an image model for one image, pixels (1, 3, size, size).
+std::vector<torch::Tensor> layer_matrices(const ImageModel& model, const torch::Tensor& pixels);
 
 }  // namespace hydramix

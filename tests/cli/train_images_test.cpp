@@ -147,6 +147,36 @@ TEST(ClassifyCommand, ListsClassesWithProbabilities) {
   EXPECT_EQ(read_file(folder / "answers.jsonl"), json.out);
 }
 
+TEST(MatrixCommand, DrawsWhatAModelDoesToAnImage) {
+  const TemporaryFolder folder;
+  const auto picture = (folder / "a.png").string();
+  write_picture(picture, 200);
+  const auto draw = [&](const std::string& words, const std::string& name) {
+    return run_here("matrix --model " + image_run().string() + " " + words + " --out " +
+                    (folder / name).string());
+  };
+  const auto r = draw("--image " + picture, "m.svg");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(contains(r.out, "16 x 16, layer.head 1.")) << r.out;
+  const auto svg = read_file(folder / "m.svg");
+  for (const char* part : {"layer 1, head ", ">1,1<", ">4,4<"})
+    EXPECT_TRUE(contains(svg, part)) << part;
+  EXPECT_EQ(draw("--which average --layer 1 --image " + picture, "m.npy").code, 0);
+  EXPECT_TRUE(contains(read_file(folder / "m.npy"), "'shape': (4, 16, 16)"));
+  for (const auto& [words, code, message] : std::vector<std::tuple<std::string, int, std::string>>{
+           {"", 2, "is a model of images. Give --image"},
+           {"--text x", 2, "Give --image"},
+           {"--which best --image " + picture, 2, "has no weights 'best'"},
+           {"--layer 9 --image " + picture, 2, "has 1 layers"},
+           {"--image " + (folder / "none.png").string(), 1, "none.png"},
+           {"--image " + image_run().string() + "/config.json", 1, "config.json"}}) {
+    const auto refused = draw(words, "no.svg");
+    EXPECT_EQ(refused.code, code) << words << refused.err;
+    EXPECT_TRUE(contains(refused.err, message)) << refused.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "no.svg"));
+}
+
 TEST(ClassifyCommand, NamesWhatItCannotUse) {
   const TemporaryFolder folder;
   write_picture(folder / "good.png", 50);
@@ -169,7 +199,7 @@ TEST(ClassifyCommand, NamesWhatItCannotUse) {
           "has no config.json");
   refused((image_run() / "model").string() + " " + (folder / "good.png").string() +
               " --weights average",
-          2, "has no average of the weights");
+          2, "has no weights 'average'");
   refused(model.substr(0, model.size() - 1), 2, "IMAGES: nothing given");
   test::make_language_run(folder / "text");
   refused((folder / "text/model").string() + " " + (folder / "good.png").string(), 1,

@@ -59,5 +59,38 @@ TEST(LayerMatrices, AreThoseThatTheBlocksApply) {
   expect_matrices_of_blocks("bidirectional", "pre", /*separate=*/true);
 }
 
+// An independent path to the first layer: the patches through the convolution, the norm, the block.
+TEST(LayerMatrices, OfAnImageModelMixItsPatches) {
+  torch::manual_seed(6);
+  for (const char* mixer : {"hydra", "attention"}) {
+    auto options = test::tiny_image_model(mixer);
+    options.pooling = "first";
+    ImageModel model(options);
+    model->eval();
+    const torch::NoGradGuard no_grad;
+    const auto pixels = torch::randn({1, 3, options.size, options.size});
+    const auto matrices = layer_matrices(model, pixels);
+    ASSERT_EQ(matrices.size(), 2u);
+    auto weights = model->named_parameters();
+    const auto kernel = weights["vit.embeddings.patch_embeddings.projection.weight"].view(
+        {options.block.d_model, 3, options.patch, options.patch});
+    const auto patches =
+        torch::conv2d(pixels, kernel, weights["vit.embeddings.patch_embeddings.projection.bias"],
+                      options.patch)
+            .flatten(2)
+            .transpose(1, 2);
+    const auto x = torch::cat({weights["vit.embeddings.cls_token"], patches}, 1);
+    const auto centred = x - x.mean(-1, true);
+    const auto input = centred / (centred.square().mean(-1, true) + 1e-5).sqrt();
+    std::shared_ptr<BlockImpl> first;
+    for (const auto& module : model->modules())
+      if (auto block = std::dynamic_pointer_cast<BlockImpl>(module); block && !first) first = block;
+    const auto expected = first->materialize(input)[0].to(torch::kFloat64);
+    EXPECT_EQ(matrices[0].sizes(), expected.sizes());
+    EXPECT_EQ(matrices[0].size(-1), 5) << "four patches and the class token";
+    EXPECT_TRUE(torch::allclose(matrices[0], expected, 1e-4, 1e-5)) << mixer;
+  }
+}
+
 }  // namespace
 }  // namespace hydramix

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/module_pool.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include "hydramix/error.h"
+#include "hydramix/weights.h"
+
+namespace hydramix {
+struct BorrowedModule::Pooled {
+  // Recognises a weight of an earlier call that was not written since. The weak pointer keeps its
+  // address from being used again.
+  class LastWeight {
+   public:
+    LastWeight() = default;
+    explicit LastWeight(const torch::Tensor& weight)
+        : tensor_(std::in_place, weight.getIntrusivePtr()),
+          data_(weight.data_ptr()),
+          version_(weight._version()) {}
+
+    bool is(const torch::Tensor& weight) const {
+      return tensor_ && !weight.is_inference() && tensor_->lock() == weight.getIntrusivePtr() &&
+             weight.data_ptr() == data_ && weight._version() == version_;
+    }
+    bool is_gone() const { return tensor_ && tensor_->expired(); }
+
+   private:
+    std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensor_;
+    const void* data_ = nullptr;
+    int64_t version_ = 0;
+  };
+
+  std::unique_ptr<CalledModule> module;
+  std::vector<torch::Tensor> weights;        // the module's, sorted by name
+  std::vector<std::vector<int64_t>> shapes;  // of the weights
+  std::vector<LastWeight> last;              // of the last call
+  std::vector<std::string> names;
+
+  explicit Pooled(const std::string& spec) : module(make_called_module(spec)) {
+    for (const auto& [name, weight] : named_weights(module->module())) {
+      names.push_back(name);
+      weights.push_back(weight);
+      shapes.push_back(weight.sizes().vec());
+    }
+    last.resize(weights.size());
+  }
+
+  void check(at::TensorList given) const {
+    HYDRAMIX_CHECK_USAGE(given.size() == weights.size(), "the module has ", weights.size(),
+                         " weights; got ", given.size(), ".");
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      HYDRAMIX_CHECK_USAGE(given[i].sizes() == shapes[i], "weight '", names[i], "' must be ",
+                           at::IntArrayRef(shapes[i]), "; got ", given[i].sizes(), ".");
+      HYDRAMIX_CHECK(given[i].device() == given[0].device(), "weight '", names[i], "' is on ",
+                     given[i].device(), ", weight '", names[0], "' on ", given[0].device(),
+                     ". Move the whole module with .to(device).");
+    }
+  }
+
+  void bind(at::TensorList given, const std::vector<int64_t>& differentiable) {
+    check(given);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      auto& own = weights[i];
+      own.requires_grad_(false);
+      own.set_data(given[i].detach());
+      // Rounded copies and checks of weights rely on the version counter.
+      if (!last[i].is(given[i])) own.unsafeGetTensorImpl()->bump_version();
+      last[i] = given[i].is_inference() ? LastWeight() : LastWeight(given[i]);
+    }
+    for (const int64_t i : differentiable) weights[i].requires_grad_();
+  }
+
+  // Frees the memory of the weights if Python does.
+  void unbind() {
+    for (auto& own : weights) {
+      own.requires_grad_(false);
+      own.set_data(torch::empty({0}, own.options()));
+    }
+  }
+};
+
+namespace {
+
+class ModulePool {
+ public:
+  // Never destroyed: tensors of Python may outlive static objects.
+  static ModulePool& instance() {
+    static auto* pool = new ModulePool;
+    return *pool;
+  }
+
+  std::unique_ptr<BorrowedModule::Pooled> take(const std::string& spec, at::TensorList weights) {
+    const std::lock_guard lock(mutex_);
+    auto& free = free_[spec];
+    if (free.empty()) return nullptr;
+    // Preferably the module of the same weights, whose copies and checks are still valid.
+    const auto same = [&](const auto& pooled) {
+      return !weights.empty() && !pooled->last.empty() && pooled->last[0].is(weights[0]);
+    };
+    auto found = std::find_if(free.rbegin(), free.rend(), same);
+    if (found == free.rend()) found = free.rbegin();
+    auto pooled = std::move(*found);
+    free.erase(std::next(found).base());
+    return pooled;
+  }
+
+  void give_back(const std::string& spec, std::unique_ptr<BorrowedModule::Pooled> pooled) {
+    const std::lock_guard lock(mutex_);
+    free_[spec].push_back(std::move(pooled));
+    // A module on a GPU keeps rounded copies of its last weights.
+    for (auto& [name, free] : free_)
+      std::erase_if(free, [](const auto& one) {
+        return !one->last.empty() && one->weights[0].is_cuda() && one->last[0].is_gone();
+      });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::vector<std::unique_ptr<BorrowedModule::Pooled>>> free_;
+};
+
+}  // namespace
+
+BorrowedModule::BorrowedModule(const std::string& spec, at::TensorList weights,
+                               const std::vector<int64_t>& differentiable)
+    : spec_(spec), pooled_(ModulePool::instance().take(spec, weights)) {
+  const c10::InferenceMode normal_tensors(false);
+  const torch::NoGradGuard no_grad;
+  if (pooled_ == nullptr) pooled_ = std::make_unique<Pooled>(spec);
+  pooled_->bind(weights, differentiable);
+}
+
+BorrowedModule::~BorrowedModule() {
+  try {
+    const c10::InferenceMode normal_tensors(false);
+    const torch::NoGradGuard no_grad;
+    pooled_->unbind();
+    ModulePool::instance().give_back(spec_, std::move(pooled_));
+  } catch (const std::exception&) {
+    // Out of memory: the module is not kept.
+  }
+}
+
+torch::Tensor BorrowedModule::call(const ModuleCall& call) const {
+  pooled_->module->module().train(call.seed.defined());
+  return pooled_->module->call(call);
+}
+
+const torch::Tensor& BorrowedModule::weight(int64_t i) const { return pooled_->weights.at(i); }
+
+InitialModule initial_module(const std::string& spec) {
+  const BorrowedModule::Pooled made(spec);
+  InitialModule initial{made.names, {}};
+  for (const auto& weight : made.weights) initial.weights.push_back(weight.detach());
+  return initial;
+}
+
+}  // namespace hydramix

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operators that run a module with weights of Python:
+//
+//   run             the module, differentiable
+//   run_forward     the same with a tape, for the gradients of input (0) and weights (1, 2, ...)
+//                   listed in `wanted`
+//   run_backward    these gradients
+//
+// Forward and backward are operators of their own, so that torch.compile traces both. Shapes of
+// results, for meta and fake tensors, are in python/hydramix/_operators.py.
+#include <torch/library.h>
+
+#include "hydramix/error.h"
+#include "ops/kernel_tensors.h"
+#include "python/errors.h"
+#include "python/optional.h"
+#include "python/tape.h"
+
+namespace hydramix {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+// types, mask, cu_seqlens, labels, seed
+using Extras = c10::List<Optional<Tensor>>;
+
+// Arguments of the operators besides tensors that autograd knows.
+struct RunArguments {
+  const std::string &spec, &method;
+  bool bfloat16;
+  const Extras& extras;
+
+  ModuleCall call(const Tensor& input) const {
+    HYDRAMIX_CHECK_USAGE(extras.size() == 5, "run: expected 5 extras; got ", extras.size(), ".");
+    const auto extra = [&](std::size_t i) {
+      const Optional<Tensor> t = extras.get(i);
+      return t.has_value() ? *t : Tensor();
+    };
+    return {method, input, extra(0), extra(1), extra(2), extra(3), extra(4), bfloat16};
+  }
+};
+
+void check_devices(const Tensor& input, at::TensorList weights) {
+  if (weights.empty()) return;
+  HYDRAMIX_CHECK(input.device() == weights[0].device(), "the input is on ", input.device(),
+                 ", the weights are on ", weights[0].device(),
+                 ". Move one of them with .to(device).");
+}
+
+// LibTorch's thread state outside of any operator: autograd records, and autocast is off, because
+// modules choose their own precision.
+class FreshDispatch {
+ private:
+  c10::impl::ForceDispatchKeyGuard guard_{
+      c10::impl::LocalDispatchKeySet(c10::impl::PODLocalDispatchKeySet())};
+};
+
+Tensor run(const std::string& spec, const std::string& method, bool bfloat16, const Tensor& input,
+           const Extras& extras, at::TensorList weights) {
+  return with_python_errors([&] {
+    check_devices(input, weights);
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const torch::NoGradGuard no_grad;
+    const BorrowedModule module(spec, weights, {});
+    const auto output = module.call(RunArguments{spec, method, bfloat16, extras}.call(input));
+    return output.is_alias_of(input) ? output.clone() : output;
+  });
+}
+
+std::tuple<Tensor, Tensor> run_forward(const std::string& spec, const std::string& method,
+                                       bool bfloat16, const Tensor& input, const Extras& extras,
+                                       at::TensorList weights, at::IntArrayRef wanted) {
+  return with_python_errors([&] {
+    check_devices(input, weights);
+    const FreshDispatch fresh;
+    const RunArguments arguments{spec, method, bfloat16, extras};
+    auto tape = std::make_unique<Tape>(spec, arguments.call(input), weights, wanted.vec());
+    const auto output = tape->output();
+    return std::tuple(output.is_alias_of(input) ? output.clone() : output,
+                      hold_tape(std::move(tape)));
+  });
+}
+
+// Input and weights are here for the shapes of fake gradients.
+std::vector<Tensor> run_backward(const Tensor& gradient, const Tensor& tape, const Tensor&,
+                                 at::TensorList, at::IntArrayRef) {
+  return with_python_errors([&] {
+    const FreshDispatch fresh;
+    return held_tape(tape)->backward(gradient);
+  });
+}
+
+class RunFunction : public torch::autograd::Function<RunFunction> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& input, at::TensorList weights,
+                        const RunArguments& rest) {
+    std::vector<int64_t> wanted;
+    if (input.requires_grad()) wanted.push_back(0);
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      if (weights[i].requires_grad()) wanted.push_back(static_cast<int64_t>(i) + 1);
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("hydramix::run_forward", "")
+                               .typed<decltype(run_forward)>();
+    const auto [output, tape] =
+        op.call(rest.spec, rest.method, rest.bfloat16, input, rest.extras, weights, wanted);
+    variable_list saved{tape, input};
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["wanted"] = wanted;
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list outputs) {
+    check_first_derivative("hydramix");
+    const auto saved = ctx->get_saved_variables();
+    const auto wanted = ctx->saved_data["wanted"].toIntVector();
+    const std::vector<Tensor> weights(saved.begin() + 2, saved.end());
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("hydramix::run_backward", "")
+                               .typed<decltype(run_backward)>();
+    const auto found = op.call(outputs[0], saved[0], saved[1], weights, wanted);
+    variable_list gradients(weights.size() + 2);  // input, weights, the other arguments
+    for (std::size_t i = 0; i < wanted.size(); ++i) gradients[wanted[i]] = found[i];
+    return gradients;
+  }
+};
+
+Tensor run_with_autograd(const std::string& spec, const std::string& method, bool bfloat16,
+                         const Tensor& input, const Extras& extras, at::TensorList weights) {
+  std::vector<Tensor> inputs = weights.vec();
+  inputs.push_back(input);
+  if (wants_gradient(inputs))
+    return RunFunction::apply(input, weights, RunArguments{spec, method, bfloat16, extras});
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("hydramix::run", "").typed<decltype(run)>();
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return op.call(spec, method, bfloat16, input, extras, weights);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(hydramix, m) {
+  m.def(
+      "run(str spec, str method, bool bfloat16, Tensor input, Tensor?[] extras, Tensor[] weights) "
+      "-> Tensor");
+  m.def(
+      "run_forward(str spec, str method, bool bfloat16, Tensor input, Tensor?[] extras, "
+      "Tensor[] weights, int[] wanted) -> (Tensor, Tensor)");
+  m.def(
+      "run_backward(Tensor gradient, Tensor tape, Tensor input, Tensor[] weights, int[] wanted) "
+      "-> Tensor[]");
+}
+
+TORCH_LIBRARY_IMPL(hydramix, CPU, m) {
+  m.impl("run", run);
+  m.impl("run_forward", run_forward);
+  m.impl("run_backward", run_backward);
+}
+
+TORCH_LIBRARY_IMPL(hydramix, CUDA, m) {
+  m.impl("run", run);
+  m.impl("run_forward", run_forward);
+  m.impl("run_backward", run_backward);
+}
+
+TORCH_LIBRARY_IMPL(hydramix, Autograd, m) {
+  m.impl("run", run_with_autograd);
+  // They are not differentiable. PyTorch 1.13 has no default for meta tensors.
+  m.impl("run_forward", torch::CppFunction::makeFallthrough());
+  m.impl("run_backward", torch::CppFunction::makeFallthrough());
+}
+
+}  // namespace hydramix

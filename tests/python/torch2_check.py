@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that need PyTorch 2.4 or later: opcheck, torch.compile, torch.export, and on a GPU autocast
+and speed. Says what it skips.
+
+    ./hydramix python tests/python/torch2_check.py
+    HYDRAMIX_PRESET=cuda ./hydramix python tests/python/torch2_check.py
+"""
+
+import copy
+import time
+
+import torch
+
+import hydramix
+
+failures = 0
+
+
+def check(name, condition, detail=""):
+    global failures
+    print(f"{'ok' if condition else 'FAILED'}: {name} {detail}", flush=True)
+    failures += not condition
+
+
+def error(a, b):
+    return ((a - b).abs().max() / b.abs().max()).item()
+
+
+def arguments(module, u, mask=None):
+    return (module._spec, "forward", False, u, [None, mask, None, None, None], module._weights())
+
+
+def opcheck(device):
+    for mixer in ("hydra", "attention", "toeplitz_dd"):
+        block = hydramix.Block(32, mixer, headdim=16, d_state=16, max_length=64).to(device)
+        u = torch.randn(2, 17, 32, device=device, requires_grad=True)
+        mask = torch.ones(2, 17, dtype=torch.bool, device=device)
+        mask[1, 9:] = False
+        result = torch.library.opcheck(torch.ops.hydramix.run.default, arguments(block, u, mask),
+                                       raise_exception=False)
+        check(f"opcheck {mixer} on {device}", set(result.values()) == {"SUCCESS"}, result)
+
+
+def compiled(device):
+    for make in (lambda: hydramix.Hydra(64, d_state=16, headdim=16),
+                 lambda: hydramix.Block(64, "attention", headdim=16)):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        layer = make().to(device)
+        model = torch.nn.Sequential(torch.nn.LayerNorm(64), layer, torch.nn.GELU()).to(device)
+        fast = torch.compile(copy.deepcopy(model), fullgraph=True)
+        for length in (31, 40, 50):  # the second length makes the shape dynamic
+            u = torch.randn(2, length, 64, device=device)
+            a, b = model(u), fast(u)
+            a.square().sum().backward()
+            b.square().sum().backward()
+            check(f"compile {type(layer).__name__} L={length} on {device}", error(b, a) < 1e-4)
+        pairs = zip(model.parameters(), fast.parameters())
+        worst = max(error(q.grad, p.grad) for p, q in pairs)
+        check(f"  gradients on {device}", worst < 1e-3, f"{worst:.1e}")
+
+
+def compiled_model(device):
+    torch._dynamo.reset()
+    model = hydramix.HydraForMaskedLM(100, layers=2, d_model=64, headdim=16, d_state=16).to(device)
+    ids = torch.randint(5, 100, (3, 20), device=device)
+    labels = torch.where(torch.rand(ids.shape, device=device) < 0.3, ids, -100)
+    fast = torch.compile(model, fullgraph=True)
+    check(f"compile the loss on {device}",
+          error(fast(ids, labels=labels).loss, model(ids, labels=labels).loss) < 1e-5)
+
+
+def exported(device):
+    layer = hydramix.Hydra(64, d_state=16, headdim=16).to(device).eval()
+    u = torch.randn(2, 33, 64, device=device)
+    length = torch.export.Dim("length", min=2, max=4096)
+    program = torch.export.export(layer, (u,), dynamic_shapes=({1: length},))
+    other = torch.randn(2, 77, 64, device=device)
+    check(f"export with a dynamic length on {device}",
+          error(program.module()(other), layer(other)) < 1e-5)
+
+
+def autocast():
+    layer = hydramix.Hydra(768).cuda()
+    u = torch.randn(4, 512, 768, device="cuda")
+    exact = layer(u)
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cuda", dtype=dtype):
+            y = layer(u)
+        y.float().square().mean().backward()
+        check(f"autocast {dtype}", y.dtype == dtype and error(y.float(), exact) < 0.03,
+              f"{error(y.float(), exact):.1e}")
+
+
+def speed():
+    """Times of one layer of the paper's size, forward and backward; the C++ block's are printed by
+    `hydramix bench --suite gpu`."""
+    for batch, length in ((16, 512), (32, 128)):
+        layer = hydramix.Hydra(768).cuda()
+        u = torch.randn(batch, length, 768, device="cuda", dtype=torch.bfloat16,
+                        requires_grad=True)
+        for name in ("eager", "reduce-overhead"):
+            torch._dynamo.reset()
+            run = layer if name == "eager" else torch.compile(layer, mode=name)
+
+            def step():
+                run(u).sum().backward()
+
+            for _ in range(10):
+                step()
+            torch.cuda.synchronize()
+            times = []
+            for _ in range(5):
+                start = time.perf_counter()
+                for _ in range(20):
+                    step()
+                torch.cuda.synchronize()
+                times.append((time.perf_counter() - start) / 20)
+            print(f"time: {name} B={batch} L={length} forward and backward "
+                  f"{1e3 * min(times):.3f} ms", flush=True)
+
+
+def main():
+    release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if release < (2, 4):
+        print(f"skipped: this is PyTorch {torch.__version__}; opcheck, compile and export need 2.4")
+        return 0
+    print(f"PyTorch {torch.__version__}, hydramix {hydramix.__version__}")
+    devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+    if len(devices) == 1:
+        print("skipped: no GPU, so neither autocast nor speed on one")
+    for part in (opcheck, compiled, compiled_model, exported):
+        for device in devices:
+            try:
+                part(device)
+            except Exception as problem:  # the other parts still run
+                check(f"{part.__name__} on {device}", False, repr(problem)[:1500])
+    for part in (autocast, speed) if len(devices) == 2 else ():
+        try:
+            part()
+        except Exception as problem:
+            check(part.__name__, False, repr(problem)[:1500])
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

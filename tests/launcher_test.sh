@@ -7,7 +7,7 @@ source=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export HYDRAMIX_NO_INSTALL=1
-unset HYDRAMIX_PRESET HYDRAMIX_JOBS  # the caller's settings must not reach the projects made here
+unset HYDRAMIX_PRESET HYDRAMIX_JOBS HYDRAMIX_PYTHON PYTHONPATH  # the caller's settings must not reach the projects made here
 failures=0
 expect() { # expect NAME CONDITION...
   local name=$1
@@ -77,6 +77,7 @@ project(tiny LANGUAGES CXX)
 include("$source/cmake/HydramixCcache.cmake")
 add_executable(hydramix_cli main.cpp)
 set_target_properties(hydramix_cli PROPERTIES OUTPUT_NAME hydramix RUNTIME_OUTPUT_DIRECTORY \${PROJECT_BINARY_DIR}/bin)
+add_custom_target(hydramix_torch COMMAND \${CMAKE_COMMAND} -E touch \${PROJECT_BINARY_DIR}/built_for_python)
 enable_testing()
 add_executable(tiny_test tiny_test.cpp)
 set_target_properties(tiny_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY \${PROJECT_BINARY_DIR}/tests)
@@ -137,6 +138,18 @@ expect 'and runs them' has "$out" '100% tests passed'
 call "$launcher" test -N
 expect 'a second time there is nothing to build' test "$code $err" = '0 '
 expect 'and its arguments go to ctest' has "$out" 'Total Tests: 1'
+
+# A Python that prints its paths and arguments.
+printf '#!/bin/sh\n[ "$1" = -c ] && exit 0\necho "$HYDRAMIX_LIBRARY|$PYTHONPATH|$*"\n' >"$work/python"
+chmod +x "$work/python"
+HYDRAMIX_PYTHON=$work/python call "$launcher" python script.py 'two words'
+expect 'python builds the library for it' test -e "$project/build/release/built_for_python"
+expect 'and starts it with the paths of library and package, and the arguments' \
+  test "$code $out" = "0 $project/build/release/python|$project/python|script.py two words"
+printf '#!/bin/sh\nexit 1\n' >"$work/python"
+HYDRAMIX_PYTHON=$work/python call "$launcher" python
+expect 'a Python without PyTorch is an error' test $code = 1
+expect 'that names it' has "$err" "$work/python has no PyTorch"
 
 write_source second
 call "$launcher"

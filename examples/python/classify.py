@@ -17,7 +17,7 @@ start = sys.argv[1]
 folder = sys.argv[2] if len(sys.argv) > 2 else "runs/python_classifier"
 epochs = int(sys.argv[3]) if len(sys.argv) > 3 else 3
 torch.manual_seed(0)
-train, dev = hydramix.language.sentiment(2000, 200)
+train, dev = hydramix.language.sentiment(1000, 200)
 model = hydramix.HydraForSequenceClassification.from_pretrained(
     start, labels=["critical", "praising"], pooling="mean")
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -129,6 +129,9 @@ class SpecModule(nn.Module):
              bfloat16: bool = False) -> Tensor:
         # The seed comes from PyTorch's generator, so that torch.manual_seed determines dropout.
         seed = torch.randint(2**53, ()) if dropout and self.training else None
+        weights = self._weights()
+        if weights and weights[0].device != input.device:
+            raise RuntimeError(f"hydramix: the input is on {input.device}, the weights are on "
+                               f"{weights[0].device}. Move one of them with .to(device).")
         extras = [types, mask, cu_seqlens, labels, seed]
-        return torch.ops.hydramix.run(self._spec, method, bfloat16, input, extras,
-                                      self._weights())
+        return torch.ops.hydramix.run(self._spec, method, bfloat16, input, extras, weights)

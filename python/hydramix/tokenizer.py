@@ -68,6 +68,12 @@ class Tokenizer:
         for text in texts + pairs:
             if not isinstance(text, str):
                 raise TypeError(f"Tokenizer: expected texts; got {type(text).__name__}.")
+        if pairs and len(pairs) != len(texts):
+            raise ValueError(f"Tokenizer: {len(texts)} texts and {len(pairs)} second texts; expected "
+                             "as many.")
+        if max_length < 0 or not 0 <= threads <= 1024:
+            raise ValueError("Tokenizer: max_length is 0 (no limit) or more, and threads 0 (one per "
+                             f"core) to 1024; got {max_length} and {threads}.")
         return self._tokenizer.encode(texts, pairs, max_length, threads)
 
     def __call__(self, texts: Union[str, Sequence[str]],
@@ -105,10 +111,17 @@ class Tokenizer:
     def decode(self, ids: Union[Tensor, Sequence[int]], skip_special: bool = True) -> str:
         """The text of a sequence of ids."""
         values: List[int] = ids.tolist() if isinstance(ids, Tensor) else list(ids)
+        for id in values:
+            self._check_id(id)
         return self._tokenizer.decode(values, skip_special)
+
+    def _check_id(self, id: int) -> None:
+        if not 0 <= id < len(self):
+            raise ValueError(f"Tokenizer: ids are 0 to {len(self) - 1}; got {id}.")
 
     def token(self, id: int) -> str:
         """The token of an id."""
+        self._check_id(id)
         return self._tokenizer.token(id)
 
     def id(self, token: str) -> int:

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ block itself, with which the tests compare the Python package.
+//
+//   python_reference FILE            writes weights, input, output and gradients of some blocks
+//   python_reference --time SECONDS  times Hydra's block of the paper's size, forward and backward
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "hydramix/block.h"
+#include "hydramix/tensor_file.h"
+#include "hydramix/weights.h"
+
+namespace {
+
+using Tensors = std::map<std::string, torch::Tensor>;
+
+// The same sizes as in bits_test.py.
+hydramix::BlockOptions options_of(const std::string& mixer) {
+  hydramix::BlockOptions options;
+  options.mixer = mixer;
+  options.d_model = 32;
+  options.headdim = 16;
+  options.mixer_options = {.qk_dim = 4, .d_state = 8, .max_length = 64};
+  return options;
+}
+
+void add_case(const std::string& mixer, Tensors& file) {
+  hydramix::Block block(options_of(mixer));
+  const auto u = torch::randn({3, 40, 32}).requires_grad_();
+  auto mask = torch::ones({3, 40}, torch::kBool);
+  mask[1].narrow(0, 25, 15).fill_(false);
+  const auto y = block->forward(u, hydramix::Layout::padded(mask));
+  const auto dy = torch::randn_like(y);
+  y.backward(dy);
+  for (const auto& [name, weight] : hydramix::named_weights(*block)) {
+    file[mixer + "/weight/" + name] = weight.detach();
+    file[mixer + "/gradient/" + name] = weight.grad();
+  }
+  file[mixer + "/u"] = u.detach();
+  file[mixer + "/y"] = y.detach();
+  file[mixer + "/dy"] = dy;
+  file[mixer + "/du"] = u.grad();
+  file[mixer + "/mask"] = mask.to(torch::kInt64);
+  file[mixer + "/matrix"] = block->materialize(u).detach();
+}
+
+void time_block(double seconds) {
+  hydramix::Block block(hydramix::BlockOptions{});
+  for (const auto& [batch, length] : {std::pair<int64_t, int64_t>{4, 128}, {1, 512}}) {
+    const auto u = torch::randn({batch, length, 768}).requires_grad_();
+    double best = 1e9, spent = 0;
+    while (spent < seconds) {
+      const auto start = std::chrono::steady_clock::now();
+      block->forward(u).sum().backward();
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      best = std::min(best, took.count());
+      spent += took.count();
+    }
+    std::printf("%lld %lld %.6f\n", static_cast<long long>(batch), static_cast<long long>(length),
+                best);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string first = count > 1 ? arguments[1] : "";
+  if (first == "--time" && count == 3) {
+    time_block(std::atof(arguments[2]));
+    return 0;
+  }
+  if (count != 2) {
+    std::fprintf(stderr, "usage: python_reference FILE | --time SECONDS\n");
+    return 2;
+  }
+  torch::manual_seed(7);
+  Tensors file;
+  for (const char* mixer : {"hydra", "attention", "toeplitz_dd", "quasiseparable_dd", "s6"})
+    add_case(mixer, file);
+  hydramix::save_tensors(first, file);
+}

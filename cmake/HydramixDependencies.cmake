@@ -48,6 +48,19 @@ hydramix_find_library(hwy hwy/highway.h hwy)
 hydramix_find_library(zstd zstd.h zstd)
 hydramix_find_library(lzma lzma.h lzma)
 
+# Boost.Beast, of headers alone, is for the server.
+if(HYDRAMIX_BUILD_CLI)
+  find_path(HYDRAMIX_BOOST_INCLUDE boost/beast/http.hpp HINTS ${HYDRAMIX_DEPS}/include REQUIRED)
+  file(STRINGS ${HYDRAMIX_BOOST_INCLUDE}/boost/version.hpp boost_version REGEX "#define BOOST_VERSION [0-9]+")
+  string(REGEX REPLACE "[^0-9]" "" boost_version "${boost_version}")
+  if(boost_version LESS 107400)
+    message(FATAL_ERROR "${HYDRAMIX_BOOST_INCLUDE}/boost is version ${boost_version}; Boost 1.74 (107400) or later is needed. "
+      "On Debian 12 install libboost1.81-dev.")
+  endif()
+  add_library(boost::beast INTERFACE IMPORTED GLOBAL)
+  target_include_directories(boost::beast SYSTEM INTERFACE ${HYDRAMIX_BOOST_INCLUDE})
+endif()
+
 # c10d's process groups are part of LibTorch, but their headers include those of Gloo and NCCL. Only the headers are
 # needed. Without them, starting several ranks is an error.
 find_path(HYDRAMIX_GLOO_INCLUDE gloo/algorithm.h HINTS ${HYDRAMIX_DEPS}/include ${TORCH_INSTALL_PREFIX}/include)

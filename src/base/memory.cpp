@@ -56,6 +56,8 @@ int64_t PeakMemory::bytes() const {
   return std::max<int64_t>(0, kilobytes("/proc/self/status", "VmHWM") - before_);
 }
 
+int64_t resident_memory() { return kilobytes("/proc/self/status", "VmRSS"); }
+
 int64_t available_memory() {
   constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
   const int64_t machine = kilobytes("/proc/meminfo", "MemAvailable");

@@ -25,6 +25,8 @@ class PeakMemory {
   int64_t before_;
 };
 
+int64_t resident_memory();  // present size; bytes
+
 // Memory that can be allocated without swapping or being killed; bytes.
 int64_t available_memory();
 

@@ -14,6 +14,7 @@ std::vector<Command> all_commands() {
       predict_command(),
       fill_mask_command(),
       embed_command(),
+      serve_command(),
       train_images_command(),
       classify_command(),
       show_augmentations_command(),

@@ -27,6 +27,7 @@ Command make_data_command();
 Command matrix_command();
 Command predict_command();
 Command pretrain_command();
+Command serve_command();
 Command show_augmentations_command();
 Command reproduce_command();
 Command tokenize_command();

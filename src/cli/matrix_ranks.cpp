@@ -11,11 +11,6 @@
 namespace hydramix {
 namespace {
 
-int64_t numerical_rank(const torch::Tensor& block) {
-  const auto s = torch::linalg_svdvals(block);
-  return (s > 1e-10 * s.max()).sum().item<int64_t>();
-}
-
 // Up to eight cuts, the first and the last among them.
 std::vector<int64_t> shown_cuts(int64_t cuts) {
   std::set<int64_t> shown;
@@ -52,19 +47,6 @@ bool is_shown_in_colour(const std::string& name) {
 }
 
 }  // namespace
-
-BlockRanks block_ranks(const torch::Tensor& M) {
-  const int64_t L = M.size(0);
-  BlockRanks ranks;
-  for (int64_t i = 1; i < L; ++i) {
-    const auto below = M.narrow(0, i, L - i), above = M.narrow(1, i, L - i);
-    ranks.below.push_back(numerical_rank(below.narrow(1, 0, i)));
-    ranks.above.push_back(numerical_rank(above.narrow(0, 0, i)));
-    ranks.below_on_diagonal.push_back(numerical_rank(below.narrow(1, 0, i + 1)));
-    ranks.above_on_diagonal.push_back(numerical_rank(above.narrow(0, 0, i + 1)));
-  }
-  return ranks;
-}
 
 std::string ranks_table(const RanksByTitle& matrices) {
   std::string table = formatted("%-31s %-12s", "rank at the cut before place i", "block   i =");

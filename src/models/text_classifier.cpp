@@ -2,43 +2,32 @@
 #include "hydramix/text_classifier.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "hydramix/text_embedder.h"
+#include "models/encoded_texts.h"
 #include "models/text_model.h"
 
 namespace hydramix {
 namespace {
 
-// For a classifier that does not state its training length.
-constexpr int64_t kUsualClassifierLength = 256;
-
-// row (outputs) float64 -> the answer; its value is not finite if the row is not.
-TextClassifier::Answer answer_of(const torch::Tensor& row, const ClassifierTask& task) {
+TextClassifier::Answer answer_of(std::span<const double> outputs, const ClassifierTask& task) {
   const auto& labels = task.labels;
   TextClassifier::Answer answer;
   if (labels.empty()) {
-    answer.value = row.item<double>();
+    answer.value = outputs[0];
     return answer;
   }
+  answer.probabilities = label_shares(outputs, task);
   if (task.kind == "labels") {
-    const auto shares = row.sigmoid();
-    for (std::size_t k = 0; k < labels.size(); ++k) {
-      const double share = shares[static_cast<int64_t>(k)].item<double>();
-      answer.probabilities.push_back(share);
-      if (share >= task.thresholds[k]) answer.labels.push_back(labels[k]);
-      answer.value = std::isfinite(share) ? static_cast<double>(answer.labels.size()) : share;
-      if (!std::isfinite(share)) break;
-    }
+    for (std::size_t k = 0; k < labels.size(); ++k)
+      if (answer.probabilities[k] >= task.thresholds[k]) answer.labels.push_back(labels[k]);
+    answer.value = static_cast<double>(answer.labels.size());
     return answer;
   }
-  const auto shares = row.softmax(0);
-  const auto* begin = shares.data_ptr<double>();
-  answer.probabilities.assign(begin, begin + shares.numel());
   const auto best = std::max_element(answer.probabilities.begin(), answer.probabilities.end());
   const auto number = best - answer.probabilities.begin();
   answer.label = labels[static_cast<std::size_t>(number)];
-  answer.value = std::isfinite(*best) ? static_cast<double>(number) : *best;
+  answer.value = static_cast<double>(number);
   return answer;
 }
 
@@ -62,7 +51,6 @@ TextClassifier TextClassifier::open(const std::filesystem::path& folder,
 
 std::vector<TextClassifier::Answer> TextClassifier::classify(std::span<const Text> texts) const {
   if (kind() == "pairs") return similarities(texts);
-  const torch::NoGradGuard no_grad;
   const bool takes_pairs = model_->encoder_options().type_vocab > 1;
   const auto encode_one = [&](std::size_t i, int64_t max_length) {
     const auto& [first, second] = texts[i];
@@ -73,24 +61,13 @@ std::vector<TextClassifier::Answer> TextClassifier::classify(std::span<const Tex
                   : model_->tokenizer().encode(first, max_length);
   };
   const auto encodings = model_->encode_texts(texts.size(), encode_one);
+  const auto outputs = text_outputs(*model_, encodings);
   std::vector<Answer> answers(texts.size());
-  model_->for_each_batch(encodings, [&](std::span<const std::size_t> some,
-                                        const PackedBatch& batch) {
-    const auto logits = model_->classifier()
-                            .model->forward(batch.ids, batch.type_ids, batch.layout)
-                            .to(torch::kCPU, torch::kFloat64)
-                            .contiguous();
-    for (std::size_t k = 0; k < some.size(); ++k) {
-      const std::size_t i = some[k];
-      answers[i] = answer_of(logits[static_cast<int64_t>(k)], model_->classifier());
-      answers[i].tokens = model_->tokens_of(
-          encodings[i], [&](int64_t max_length) { return encode_one(i, max_length); });
-      if (!std::isfinite(answers[i].value))
-        throw TextError(i, texts.size(),
-                        "its answer is not finite. The model's weights are damaged or diverged in "
-                        "training: take an earlier checkpoint.");
-    }
-  });
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    answers[i] = answer_of(outputs[i], model_->classifier());
+    answers[i].tokens = model_->tokens_of(
+        encodings[i], [&](int64_t max_length) { return encode_one(i, max_length); });
+  }
   return answers;
 }
 

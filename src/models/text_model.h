@@ -18,6 +18,9 @@
 
 namespace hydramix {
 
+// For a classifier or a tagger that does not state its training length.
+inline constexpr int64_t kUsualClassifierLength = 256;
+
 class TextModel {
  public:
   // `usual_length` is for models that do not state the length of their training; 0: no limit.

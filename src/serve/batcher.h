@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts waiting requests together into batches for one computing thread.
+//
+// First come, first served: the oldest request starts a batch, and later ones for the same model
+// and kind of work join it, in their order, as long as the tokens fit. Nothing waits for a batch to
+// fill: requests gather while the previous batch is computed. The queue is bounded. Requests whose
+// client has left or whose deadline has passed are not computed.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "serve/http_error.h"
+#include "serve/metrics.h"
+#include "serve/work.h"
+
+namespace hydramix::serve {
+
+using Outcome = std::variant<std::vector<WorkResult>, HttpError>;
+
+struct Job {
+  Work work;
+  std::chrono::steady_clock::time_point deadline;
+  std::atomic<bool> abandoned = false;  // the client has left
+  std::function<void(Outcome)> done;    // called once, by the computing thread
+};
+
+class Batcher {
+ public:
+  // compute(works): the results of each text of each work, in order. All works have the same model
+  // and kind.
+  using Compute =
+      std::function<std::vector<std::vector<WorkResult>>(std::span<const Work* const> works)>;
+
+  Batcher(int64_t max_batch_tokens, Compute compute, Metrics& metrics);
+  ~Batcher();  // answers what waits with 503, then joins the thread
+
+  void submit(std::shared_ptr<Job> job);
+  // Seconds until the queue is about empty, at the rate of the last batches; at least 1.
+  int64_t retry_after() const;
+
+ private:
+  using Jobs = std::vector<std::shared_ptr<Job>>;
+  void run();
+  Jobs next_batch();
+  void compute_batch(const Jobs& batch);
+
+  const int64_t max_batch_tokens_;
+  const Compute compute_;
+  Metrics& metrics_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Job>> queue_;
+  int64_t queued_tokens_ = 0;
+  double tokens_per_second_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace hydramix::serve

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/model_table.h"
+
+#include <algorithm>
+
+#include "base/quotes.h"
+#include "base/spelling.h"
+#include "serve/http_error.h"
+
+namespace hydramix::serve {
+
+std::vector<ModelPlace> model_places(const std::vector<std::string>& arguments) {
+  std::vector<ModelPlace> places;
+  for (const auto& argument : arguments) {
+    const auto equals = argument.find('=');
+    ModelPlace place;
+    if (equals != std::string::npos && !std::filesystem::exists(argument)) {
+      place = {argument.substr(0, equals), argument.substr(equals + 1)};
+    } else {
+      place.folder = argument;
+      auto path = std::filesystem::absolute(place.folder).lexically_normal();
+      if (!path.has_filename()) path = path.parent_path();  // "runs/tiny/"
+      if (path.filename() == "model") path = path.parent_path();
+      place.name = path.filename().string();
+    }
+    HYDRAMIX_CHECK_USAGE(!place.name.empty() && !place.folder.empty(), "serve: '", argument,
+                         "' names no model; expected a folder or NAME=FOLDER.");
+    for (const auto& other : places)
+      HYDRAMIX_CHECK_USAGE(other.name != place.name, "serve: two models are called '", place.name,
+                           "' (", other.folder.string(), " and ", place.folder.string(),
+                           "). Give one another name: NAME=FOLDER.");
+    places.push_back(std::move(place));
+  }
+  return places;
+}
+
+ModelTable::ModelTable(std::vector<ModelPlace> places, Open open)
+    : places_(std::move(places)), open_(std::move(open)) {}
+
+void ModelTable::load() {
+  std::vector<std::shared_ptr<const ModelFacts>> models;
+  for (const auto& place : places_) models.push_back(open_(place));
+  const std::lock_guard lock(mutex_);
+  models_ = std::move(models);
+}
+
+std::vector<std::string> ModelTable::reload(const std::string& name) {
+  const std::lock_guard one_at_a_time(reloading_);
+  find(name);  // throws where there is none
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (!name.empty() && places_[i].name != name) continue;
+    auto opened = open_(places_[i]);
+    const std::lock_guard lock(mutex_);
+    opened->revision = models_[i]->revision + 1;
+    models_[i] = std::move(opened);
+    names.push_back(places_[i].name);
+  }
+  return names;
+}
+
+std::shared_ptr<const ModelFacts> ModelTable::find(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  if (models_.empty())
+    throw HttpError(503, "unavailable", "the models are being loaded. GET /ready says when.");
+  if (name.empty()) return models_.front();
+  std::vector<std::string> known;
+  for (const auto& model : models_) {
+    if (model->name == name) return model;
+    known.push_back(model->name);
+  }
+  throw not_found("there is no model ", in_quotes(clipped(name, 80)), "; this server has ",
+                  join(known), ".");
+}
+
+std::vector<std::shared_ptr<const ModelFacts>> ModelTable::all() const {
+  const std::lock_guard lock(mutex_);
+  return models_;
+}
+
+}  // namespace hydramix::serve

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The models of a server by name. A reload opens a model again and swaps it; requests that hold the
+// old one are computed with it. Thread-safe.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "serve/work.h"
+
+namespace hydramix::serve {
+
+struct ModelPlace {
+  std::string name;
+  std::filesystem::path folder;
+};
+
+// "NAME=FOLDER", or a folder whose last part (before /model) is the name. Throws a UsageError for
+// two of the same name.
+std::vector<ModelPlace> model_places(const std::vector<std::string>& arguments);
+
+class ModelTable {
+ public:
+  // open(place) opens a model and warms it up; throws an Error.
+  using Open = std::function<std::shared_ptr<ModelFacts>(const ModelPlace& place)>;
+  ModelTable(std::vector<ModelPlace> places, Open open);
+
+  // Opens all; the table is empty before.
+  void load();
+  // Opens one again, or all for an empty name; returns the names. Where opening fails the old
+  // models stay. One reload at a time.
+  std::vector<std::string> reload(const std::string& name);
+
+  // The first for an empty name. An HttpError where there is none of the name, or none yet.
+  std::shared_ptr<const ModelFacts> find(const std::string& name) const;
+  std::vector<std::shared_ptr<const ModelFacts>> all() const;
+
+ private:
+  const std::vector<ModelPlace> places_;
+  const Open open_;
+  std::mutex reloading_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<const ModelFacts>> models_;
+};
+
+}  // namespace hydramix::serve

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared by the text routes: choosing the model, tokenising within the limits, unit vectors.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "serve/request_body.h"
+#include "serve/text_routes.h"
+
+namespace hydramix::serve {
+
+std::shared_ptr<const ModelFacts> chosen_model(RequestBody& body, const RouteContext& context);
+
+// Reads "truncate", and "truncation_direction", which can only be "right".
+bool wants_truncation(RequestBody& body, const RouteContext& context);
+
+// The text of "prompt_name"; empty without one.
+std::string chosen_prompt(RequestBody& body, const RouteContext& context);
+
+struct Lengths {
+  int64_t text;     // tokens; 0: no limit
+  int64_t request;  // tokens of all texts together
+  bool truncate;
+};
+
+// encode_one(k, max_length) of each text. A text that is too long, unless it may be cut, and too
+// many tokens in all are 422.
+std::vector<Encoding> encode_within(
+    std::size_t count, const Lengths& lengths,
+    const std::function<Encoding(std::size_t text, int64_t max_length)>& encode_one);
+
+std::vector<Encoding> encode_texts(const ModelFacts& model, std::span<const std::string> texts,
+                                   const Lengths& lengths);
+
+// The vector at length 1; a zero vector stays zero.
+std::vector<float> unit_vector(std::vector<float> vector);
+double dot_product(std::span<const float> a, std::span<const float> b);
+
+// 422 that names the kind of the model and what the route needs.
+[[noreturn]] void refuse_route(const ModelFacts& model, std::string_view route,
+                               std::string_view needed);
+
+// Numbers of the results that belong to one entry of the request.
+std::string json_text(const nlohmann::ordered_json& value);
+
+}  // namespace hydramix::serve

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/served_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "hydramix/text_embedder.h"
+#include "models/block_ranks.h"
+#include "models/encoded_texts.h"
+#include "models/layer_matrices.h"
+#include "models/text_model.h"
+#include "serve/http_error.h"
+#include "train/trained_model.h"
+
+namespace hydramix::serve {
+namespace {
+
+constexpr int64_t kThumbnailSize = 32;
+constexpr int64_t kMostRankTokens = 128;  // 2 (L - 1) singular value decompositions
+
+int64_t shorter(int64_t length, int64_t longest) {
+  return longest > 0 && (length == 0 || longest < length) ? longest : length;
+}
+
+// M (L, L) float64. Blocks of a longer matrix become their entry of largest magnitude.
+Thumbnail thumbnail_of(const torch::Tensor& M) {
+  const int64_t L = M.size(0), size = std::min(L, kThumbnailSize);
+  const double* entries = M.data_ptr<double>();
+  std::vector<double> largest(static_cast<std::size_t>(size * size), 0.0);
+  for (int64_t i = 0; i < L; ++i)
+    for (int64_t j = 0; j < L; ++j) {
+      auto& entry = largest[static_cast<std::size_t>(i * size / L * size + j * size / L)];
+      if (std::abs(entries[i * L + j]) > std::abs(entry)) entry = entries[i * L + j];
+    }
+  Thumbnail thumbnail{.size = size, .scale = 0, .bytes = {}};
+  for (const double entry : largest) thumbnail.scale = std::max(thumbnail.scale, std::abs(entry));
+  for (const double entry : largest)
+    thumbnail.bytes.push_back(
+        static_cast<int8_t>(thumbnail.scale > 0 ? std::lround(entry / thumbnail.scale * 127) : 0));
+  return thumbnail;
+}
+
+Matrices matrices_of(const TextModel& model, const Work& work) {
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> layers;
+  model.for_each_batch(work.texts, [&](auto, const PackedBatch& batch) {
+    layers = layer_matrices(model.module(), model.encoder_options(),
+                            [&](const auto& observe) { model.hidden(batch, observe); });
+  });
+  Matrices matrices;
+  for (const auto& heads : layers) {
+    matrices.heads.push_back(heads.size(0));
+    if (!torch::isfinite(heads).all().item<bool>())
+      throw Error("its matrices are not finite. The model's weights are damaged or diverged.");
+    if (work.layer > 0) continue;
+    auto& row = matrices.thumbnails.emplace_back();
+    for (int64_t h = 0; h < heads.size(0); ++h) row.push_back(thumbnail_of(heads[h].contiguous()));
+  }
+  if (work.layer == 0) return matrices;
+  const auto& heads = layers.at(static_cast<std::size_t>(work.layer - 1));
+  if (work.head > heads.size(0))
+    throw invalid("'head' is ", work.head, "; layer ", work.layer, " has ", heads.size(0),
+                  " matrices.");
+  const auto M = heads[work.head - 1].contiguous();
+  matrices.whole.assign(M.data_ptr<double>(), M.data_ptr<double>() + M.numel());
+  if (M.size(0) >= 2 && M.size(0) <= kMostRankTokens) {
+    auto ranks = block_ranks(M, /*with_diagonal=*/false);
+    matrices.below = std::move(ranks.below);
+    matrices.above = std::move(ranks.above);
+  }
+  return matrices;
+}
+
+std::vector<WorkResult> results_of(const ServedModel& served, const Work& first,
+                                   std::span<const Encoding> texts, int64_t top) {
+  const auto& model = *served.model;
+  std::vector<WorkResult> results(texts.size());
+  switch (first.kind) {
+    case WorkKind::kVectors: {
+      auto vectors = text_vectors(model, texts, served.pooling);
+      for (std::size_t i = 0; i < texts.size(); ++i) results[i].vector = std::move(vectors[i]);
+      break;
+    }
+    case WorkKind::kTokenVectors: {
+      auto vectors = token_vectors(model, texts);
+      for (std::size_t i = 0; i < texts.size(); ++i)
+        results[i].token_vectors = std::move(vectors[i]);
+      break;
+    }
+    case WorkKind::kOutputs: {
+      auto outputs = text_outputs(model, texts);
+      for (std::size_t i = 0; i < texts.size(); ++i) {
+        results[i].shares = label_shares(outputs[i], model.classifier());
+        results[i].outputs = std::move(outputs[i]);
+      }
+      break;
+    }
+    case WorkKind::kWords: {
+      auto words = mask_words(model, texts, top);
+      for (std::size_t i = 0; i < texts.size(); ++i) results[i].words = std::move(words[i]);
+      break;
+    }
+    case WorkKind::kMatrices:
+      results[0].matrices = matrices_of(model, first);
+      break;
+  }
+  return results;
+}
+
+}  // namespace
+
+ServedModel::ServedModel(std::shared_ptr<const TextModel> opened_model)
+    : ModelFacts(opened_model->tokenizer()), model(std::move(opened_model)) {
+  const auto& classifier = model->classifier();
+  const auto& options = model->encoder_options();
+  kind = !classifier.model ? "masked-lm" : classifier.kind;
+  task = classifier.task;
+  labels = classifier.labels;
+  mixer = options.block.mixer;
+  pairs = classifier.pairs || kind == "pairs";
+  takes_pairs = options.type_vocab > 1;
+  layers = options.layers;
+  width = options.block.d_model;
+  for (const auto& parameter : model->module().parameters()) parameters += parameter.numel();
+  // A tagger has no pooling of its own.
+  pooling = classifier.model && classifier.model->options().pooling == "cls" ? "cls" : "mean";
+  longest = longest_sequence(options);
+  const int64_t trained = classifier.model ? classifier.model->options().max_length : 0;
+  embed_length = shorter(trained > 0 ? trained : kEmbeddedLength, longest);
+  predict_length = shorter(trained > 0 ? trained : kUsualClassifierLength, longest);
+  opened = std::chrono::duration_cast<std::chrono::seconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+               .count();
+}
+
+std::shared_ptr<ServedModel> open_served_model(const std::string& name,
+                                               const std::filesystem::path& folder,
+                                               const TextModelOptions& options) {
+  auto served = std::make_shared<ServedModel>(
+      open_text_model(folder, "last", Wanted::kAny, options, kEmbeddedLength));
+  served->name = name;
+  return served;
+}
+
+std::vector<std::vector<WorkResult>> compute_works(std::span<const Work* const> works) {
+  std::vector<Encoding> texts;
+  int64_t top = 0;
+  for (const auto* work : works) {
+    texts.insert(texts.end(), work->texts.begin(), work->texts.end());
+    top = std::max(top, work->top);
+  }
+  const auto& served = dynamic_cast<const ServedModel&>(*works.front()->model);
+  auto results = results_of(served, *works.front(), texts, top);
+  std::vector<std::vector<WorkResult>> split;
+  auto begin = std::make_move_iterator(results.begin());
+  for (const auto* work : works) {
+    const auto end = begin + std::ssize(work->texts);
+    split.emplace_back(begin, end);
+    begin = end;
+  }
+  return split;
+}
+
+void warm_up(const std::shared_ptr<const ServedModel>& model) {
+  const auto run = [&](WorkKind kind, const std::string& text) {
+    Work work{model, kind, {model->tokenizer.encode(text, 16)}, 1};
+    const Work* works[] = {&work};
+    compute_works(works);
+  };
+  run(WorkKind::kVectors, "a text to warm up");
+  if (model->kind == "masked-lm")
+    run(WorkKind::kWords, "a [MASK] to warm up");
+  else if (model->kind != "pairs")
+    run(WorkKind::kOutputs, "a text to warm up");
+}
+
+}  // namespace hydramix::serve

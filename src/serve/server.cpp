@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/server.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+namespace hydramix::serve {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+constexpr auto kDrainPoll = std::chrono::milliseconds(10);
+constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // when there is no file descriptor
+
+// Each connection needs a file descriptor.
+void raise_file_limit(int64_t connections) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const auto wanted = std::min<rlim_t>(static_cast<rlim_t>(connections + 256), limit.rlim_max);
+  if (wanted <= limit.rlim_cur) return;
+  limit.rlim_cur = wanted;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+tcp::endpoint endpoint_of(const ServerOptions& options) {
+  boost::system::error_code error;
+  const auto address =
+      asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, error);
+  HYDRAMIX_CHECK_USAGE(!error, "serve: --host '", options.host,
+                       "' is not an address; expected for example 127.0.0.1, 0.0.0.0 or ::.");
+  return {address, static_cast<uint16_t>(options.port)};
+}
+
+}  // namespace
+
+Server::Server(const ServerOptions& options, ModelTable& models, Batcher::Compute compute)
+    : options_(options),
+      service_(options.service, models, std::move(compute)),
+      acceptor_(io_),
+      signals_(io_),
+      accept_timer_(io_),
+      drain_timer_(io_) {
+  raise_file_limit(options_.service.limits.max_connections);
+  const auto endpoint = endpoint_of(options_);
+  boost::system::error_code error;
+  acceptor_.open(endpoint.protocol(), error);
+  if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor_.bind(endpoint, error);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) acceptor_.non_blocking(true, error);
+  HYDRAMIX_CHECK(!error, "serve: cannot listen on ", options_.host, ":", options_.port, ": ",
+                 error.message(), ". Choose another --port or --host.");
+}
+
+Server::~Server() {
+  io_.stop();
+  for (auto& thread : threads_) thread.join();
+}
+
+int Server::port() const { return acceptor_.local_endpoint().port(); }
+
+void Server::start() {
+  accept();
+  for (int64_t i = 0; i < options_.http_threads; ++i) threads_.emplace_back([this] { io_.run(); });
+}
+
+void Server::load() {
+  service_.models().load();
+  service_.set_ready();
+}
+
+void Server::accept() {
+  acceptor_.async_accept(asio::make_strand(io_),
+                         [this](const boost::system::error_code& error, tcp::socket socket) {
+                           on_accept(error, std::move(socket));
+                         });
+}
+
+void Server::on_accept(const boost::system::error_code& error, tcp::socket socket) {
+  if (!acceptor_.is_open()) return;
+  if (!error) {
+    add_session(std::move(socket));
+    return accept();
+  }
+  accept_timer_.expires_after(kAcceptPause);
+  accept_timer_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (!cancelled && acceptor_.is_open()) accept();
+  });
+}
+
+void Server::add_session(tcp::socket socket) {
+  if (service_.metrics().connections() >= options_.service.limits.max_connections) {
+    static constexpr std::string_view kFull =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
+        "Connection: close\r\n\r\n";
+    boost::system::error_code ignored;
+    socket.non_blocking(true, ignored);
+    socket.write_some(asio::buffer(kFull), ignored);
+    service_.metrics().count_refused_connection();
+    return;
+  }
+  const auto session = std::make_shared<Session>(std::move(socket), service_, options_.access_log);
+  {
+    const std::lock_guard lock(mutex_);
+    // Forgets closed ones now and then, at a cost in proportion to the connections.
+    if (sessions_.size() >= 64 && sessions_.size() == sessions_.capacity())
+      std::erase_if(sessions_, [](const auto& other) { return other.expired(); });
+    sessions_.push_back(session);
+  }
+  session->start();
+}
+
+void Server::handle_signals() {
+  signals_.add(SIGTERM);
+  signals_.add(SIGINT);
+  signals_.add(SIGHUP);
+  wait_for_signal();
+}
+
+void Server::wait_for_signal() {
+  signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+    if (error) return;
+    if (signal == SIGHUP) {
+      service_.reload_later();
+    } else if (service_.draining()) {
+      std::_Exit(128 + signal);
+    } else {
+      std::fprintf(stderr, "stopping: answering what was accepted; a second signal ends at once\n");
+      begin_drain();
+    }
+    wait_for_signal();
+  });
+}
+
+void Server::drain() {
+  asio::post(io_, [this] { begin_drain(); });
+}
+
+void Server::begin_drain() {
+  if (service_.draining()) return;
+  service_.drain();
+  // Connections that the kernel has accepted for us would be reset.
+  boost::system::error_code error;
+  while (true) {
+    tcp::socket socket(asio::make_strand(io_));
+    acceptor_.accept(socket, error);
+    if (error) break;
+    add_session(std::move(socket));
+  }
+  acceptor_.close(error);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& each : sessions_)
+      if (const auto session = each.lock()) session->drain();
+  }
+  drain_end_ = std::chrono::steady_clock::now() +
+               std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                   std::chrono::duration<double>(options_.service.limits.drain_seconds));
+  poll_drain();
+}
+
+int64_t Server::open_sessions() {
+  const std::lock_guard lock(mutex_);
+  return std::count_if(sessions_.begin(), sessions_.end(),
+                       [](const auto& each) { return !each.expired(); });
+}
+
+void Server::poll_drain() {
+  const bool empty = open_sessions() == 0;
+  if (empty || std::chrono::steady_clock::now() >= drain_end_) {
+    drained_ = empty;
+    io_.stop();
+    return;
+  }
+  drain_timer_.expires_after(kDrainPoll);
+  drain_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) poll_drain();
+  });
+}
+
+bool Server::wait() {
+  for (auto& thread : threads_) thread.join();
+  threads_.clear();
+  return drained_;
+}
+
+}  // namespace hydramix::serve

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/service.h"
+
+#include <boost/asio/post.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+
+#include "serve/http_error.h"
+#include "serve/openapi.h"
+#include "serve/request_body.h"
+#include "serve/runs.h"
+
+namespace hydramix::serve {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// "http://host:port" without its scheme.
+std::string_view host_of(std::string_view origin) {
+  const auto scheme = origin.find("://");
+  return scheme == std::string_view::npos ? origin : origin.substr(scheme + 3);
+}
+
+Json openai_model(const ModelFacts& model) {
+  return {
+      {"id", model.name}, {"object", "model"}, {"created", model.opened}, {"owned_by", "hydramix"}};
+}
+
+Json model_info(const ModelFacts& model) {
+  return {{"name", model.name},
+          {"kind", model.kind},
+          {"task", model.task},
+          {"mixer", model.mixer},
+          {"layers", model.layers},
+          {"d_model", model.width},
+          {"parameters", model.parameters},
+          {"vocab", model.tokenizer.size()},
+          {"max_length", model.kind == "masked-lm" ? model.embed_length : model.predict_length},
+          {"pooling", model.pooling},
+          {"labels", model.labels},
+          {"pairs", model.pairs},
+          {"revision", model.revision},
+          {"routes", routes_of(model)}};
+}
+
+HttpAnswer json_answer(const Json& body) {
+  return {.body = body.dump(-1, ' ', false, Json::error_handler_t::replace)};
+}
+
+}  // namespace
+
+Service::Service(ServiceOptions options, ModelTable& models, Batcher::Compute compute_function)
+    : options_(std::move(options)),
+      models_(models),
+      pool_(static_cast<std::size_t>(options_.tokenizer_threads)) {
+  context_ = {.limits = options_.limits,
+              .auto_truncate = options_.auto_truncate,
+              .prompts = options_.prompts,
+              .model = [this](const std::string& name) { return models_.find(name); }};
+  batcher_ =
+      std::make_unique<Batcher>(options_.max_batch_tokens, std::move(compute_function), metrics_);
+  add_routes();
+}
+
+Service::~Service() {
+  batcher_.reset();  // its last answers still go through the pool
+  pool_.join();
+}
+
+void Service::add_routes() {
+  const auto text = [&](const char* pattern, PrepareRequest prepare) {
+    router_.add({.method = "POST", .pattern = pattern, .prepare = prepare});
+  };
+  text("/embed", prepare_embed);
+  text("/embed_all", prepare_embed_all);
+  text("/predict", prepare_predict);
+  text("/rerank", prepare_rerank);
+  text("/similarity", prepare_similarity);
+  text("/fill-mask", prepare_fill_mask);
+  text("/matrix", prepare_matrix);
+  text("/tokenize", prepare_tokenize);
+  text("/decode", prepare_decode);
+  text("/v1/embeddings", prepare_openai_embeddings);
+
+  const auto get = [&](const char* pattern, std::function<HttpAnswer(const HttpRequest&)> answer,
+                       bool is_public = false) {
+    router_.add(
+        {.method = "GET", .pattern = pattern, .answer = std::move(answer), .is_public = is_public});
+  };
+  get(
+      "/health",
+      [](const HttpRequest&) {
+        return json_answer({{"status", "ok"}});
+      },
+      true);
+  get(
+      "/ready",
+      [this](const HttpRequest&) {
+        if (ready_ && !draining_) return json_answer({{"status", "ready"}});
+        throw HttpError(503, "unavailable",
+                        draining_ ? "the server is stopping." : "the models are being loaded.");
+      },
+      true);
+  get("/info", [this](const HttpRequest&) { return HttpAnswer{.body = info()}; });
+  get("/metrics", [this](const HttpRequest&) {
+    return HttpAnswer{.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                      .body = metrics_.prometheus()};
+  });
+  get("/stats", [this](const HttpRequest&) { return HttpAnswer{.body = metrics_.json()}; });
+  get("/openapi.json", [](const HttpRequest&) { return HttpAnswer{.body = openapi_document()}; });
+  get("/v1/models", [this](const HttpRequest&) {
+    auto list = Json::array();
+    for (const auto& model : models_.all()) list.push_back(openai_model(*model));
+    return json_answer({{"object", "list"}, {"data", list}});
+  });
+  get("/v1/models/{}", [this](const HttpRequest& request) {
+    return json_answer(openai_model(*models_.find(request.parameter)));
+  });
+
+  const auto files = [&](const char* method, const char* pattern,
+                         std::function<HttpAnswer(const HttpRequest&)> answer) {
+    router_.add(
+        {.method = method, .pattern = pattern, .answer = std::move(answer), .reads_files = true});
+  };
+  files("GET", "/runs",
+        [this](const HttpRequest&) { return HttpAnswer{.body = runs_list(options_.runs)}; });
+  files("GET", "/runs/{}/metrics", [this](const HttpRequest& request) {
+    return HttpAnswer{
+        .body = run_metrics(options_.runs, request.parameter, query_value(request.query, "after"))};
+  });
+  files("POST", "/reload", [this](const HttpRequest& request) {
+    RequestBody body(request.body.empty() ? "{}" : request.body);
+    const auto name = body.text("model", "");
+    body.finish();
+    try {
+      return json_answer({{"reloaded", models_.reload(name)}});
+    } catch (const HttpError&) {
+      throw;
+    } catch (const Error& error) {
+      throw HttpError(424, "backend", concat(error.what(), " The old model stays in use."));
+    }
+  });
+}
+
+Router::Match Service::admit(const HttpRequest& head, std::string& allowed) const {
+  // A page of another site can send requests, even if it cannot read the answers.
+  if (!head.origin.empty() && options_.cors_origin != "*" && head.origin != options_.cors_origin &&
+      host_of(head.origin) != head.host)
+    throw HttpError(403, "forbidden",
+                    "the request comes from a page of another site (Origin). --cors-origin allows "
+                    "one.");
+  // The preflight of a browser, which sends no key.
+  if (head.method == "OPTIONS" && !options_.cors_origin.empty()) return {&preflight_, ""};
+  auto match = router_.match(head.method, head.path, allowed);
+  if (!options_.api_key.empty() && !match.route->is_public &&
+      !is_key(head.authorization, options_.api_key))
+    throw HttpError(401, "unauthorized",
+                    "the key is missing or wrong; send Authorization: Bearer KEY.");
+  return match;
+}
+
+Service::Place Service::take_place() {
+  if (++places_taken_ > options_.limits.max_concurrent_requests) {
+    --places_taken_;
+    throw HttpError(429, "overloaded",
+                    concat("the server has ", options_.limits.max_concurrent_requests,
+                           " requests (--max-concurrent-requests). Try again later."));
+  }
+  return {&places_taken_, [](std::atomic<int64_t>* taken) { --*taken; }};
+}
+
+void Service::Running::abandon() {
+  const std::lock_guard lock(mutex_);
+  abandoned_ = true;
+  if (job_) job_->abandoned = true;
+}
+
+std::shared_ptr<Service::Running> Service::handle(const Route& route, HttpRequest request,
+                                                  Place place, AnswerFunction answer) {
+  auto running = std::make_shared<Running>();
+  // Every exception becomes an answer; a thread of the pool must not end.
+  auto work = [this, &route, running, request = std::move(request), place = std::move(place),
+               answer = std::move(answer)] {
+    try {
+      if (route.prepare != nullptr)
+        compute(route.prepare, request, place, running, answer);
+      else
+        answer(route.answer(request));
+    } catch (const HttpError& error) {
+      answer(error_answer(error, request.path));
+    } catch (const std::exception& error) {
+      answer(error_answer(HttpError(500, "internal", error.what()), request.path));
+    }
+  };
+  if (route.prepare != nullptr || route.reads_files)
+    boost::asio::post(pool_, std::move(work));
+  else
+    work();
+  return running;
+}
+
+// Runs in a tokenizing thread, before and after the model.
+void Service::compute(PrepareRequest prepare, const HttpRequest& request, const Place& place,
+                      const std::shared_ptr<Running>& running, const AnswerFunction& answer) {
+  auto prepared = std::make_shared<PreparedRequest>(prepare(request.body, context_));
+  if (!prepared->work) {
+    answer({.body = prepared->answer({}), .model = prepared->model});
+    return;
+  }
+  auto job = std::make_shared<Job>();
+  job->work = std::move(*prepared->work);
+  job->deadline = std::chrono::steady_clock::now() +
+                  std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                      std::chrono::duration<double>(options_.limits.deadline_seconds));
+  const int64_t tokens = job->work.tokens();
+  job->done = [this, prepared, place, answer, tokens, path = request.path](Outcome outcome) {
+    boost::asio::post(pool_,
+                      [this, prepared, place, answer, tokens, path, outcome = std::move(outcome)] {
+                        HttpAnswer made;
+                        try {
+                          if (const auto* error = std::get_if<HttpError>(&outcome)) throw *error;
+                          made.body = prepared->answer(std::get<std::vector<WorkResult>>(outcome));
+                        } catch (const HttpError& error) {
+                          made = error_answer(error, path);
+                        } catch (const std::exception& error) {
+                          made = error_answer(HttpError(500, "internal", error.what()), path);
+                        }
+                        made.model = prepared->model;
+                        made.tokens = tokens;
+                        answer(std::move(made));
+                      });
+  };
+  {
+    const std::lock_guard lock(running->mutex_);
+    running->job_ = job;
+    job->abandoned = running->abandoned_;
+  }
+  batcher_->submit(std::move(job));
+}
+
+void Service::reload_later() {
+  boost::asio::post(pool_, [this] {
+    try {
+      for (const auto& name : models_.reload(""))
+        std::fprintf(stderr, "reloaded %s\n", name.c_str());
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "reload failed, the old model stays in use: %s\n", error.what());
+    }
+  });
+}
+
+HttpAnswer Service::error_answer(const HttpError& error, const std::string& path) const {
+  HttpAnswer answer{.status = error.status(), .body = error_body(error, path.starts_with("/v1/"))};
+  if (error.status() == 429)
+    answer.headers.emplace_back("Retry-After", std::to_string(batcher_->retry_after()));
+  if (error.status() == 401) answer.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return answer;
+}
+
+void Service::complete(const HttpRequest& request, HttpAnswer& answer) const {
+  answer.headers.emplace_back("X-Request-Id", request.id);
+  answer.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  if (options_.cors_origin.empty()) return;
+  answer.headers.emplace_back("Access-Control-Allow-Origin", options_.cors_origin);
+  answer.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type");
+  answer.headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+  answer.headers.emplace_back("Vary", "Origin");
+}
+
+std::string Service::info() const {
+  auto models = Json::array();
+  int64_t length = 0;
+  for (const auto& model : models_.all()) {
+    models.push_back(model_info(*model));
+    if (length == 0) length = models.back()["max_length"].get<int64_t>();
+  }
+  const Json all{{"version", options_.version},
+                 {"model_id", models.empty() ? Json("") : models.front()["name"]},
+                 {"device", options_.device},
+                 {"max_concurrent_requests", options_.limits.max_concurrent_requests},
+                 {"max_batch_tokens", options_.max_batch_tokens},
+                 {"max_client_batch_size", options_.limits.max_client_batch_size},
+                 {"max_input_length", length},
+                 {"max_request_tokens", options_.limits.max_request_tokens},
+                 {"tokenization_workers", options_.tokenizer_threads},
+                 {"runs", !options_.runs.empty()},
+                 {"draining", draining_.load()},
+                 {"models", models}};
+  return json_answer(all).body;
+}
+
+}  // namespace hydramix::serve

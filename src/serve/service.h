@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers a request once its header has arrived: checks it, finds its route, and
+// answers, by way of the tokenizing threads and the batcher where a model has to compute. Knows
+// nothing of sockets.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "serve/batcher.h"
+#include "serve/http_message.h"
+#include "serve/limits.h"
+#include "serve/metrics.h"
+#include "serve/model_table.h"
+#include "serve/router.h"
+#include "serve/text_routes.h"
+
+namespace hydramix::serve {
+
+struct ServiceOptions {
+  Limits limits = {};
+  std::string api_key = {};      // empty: none needed
+  std::string cors_origin = {};  // empty: no other site's page may use the server
+  std::filesystem::path runs = {};
+  std::map<std::string, std::string> prompts = {};
+  bool auto_truncate = false;
+  int64_t tokenizer_threads = 1;
+  int64_t max_batch_tokens = 2048;
+  std::string device = "cpu", version = {};
+};
+
+class Service {
+ public:
+  Service(ServiceOptions options, ModelTable& models, Batcher::Compute compute);
+  ~Service();
+
+  // A place among the requests that wait or are computed; the last copy gives it back.
+  using Place = std::shared_ptr<void>;
+
+  // The route of a request whose header has arrived; throws an HttpError where it is refused.
+  Router::Match admit(const HttpRequest& head, std::string& allowed) const;
+  // Throws the HttpError 429 where all are taken.
+  Place take_place();
+
+  // A request that is being answered.
+  class Running {
+   public:
+    void abandon();  // its client has left
+
+   private:
+    friend class Service;
+    std::mutex mutex_;
+    std::shared_ptr<Job> job_;
+    bool abandoned_ = false;
+  };
+  // Calls `answer` once, from any thread.
+  std::shared_ptr<Running> handle(const Route& route, HttpRequest request, Place place,
+                                  AnswerFunction answer);
+
+  HttpAnswer error_answer(const HttpError& error, const std::string& path) const;
+  // The headers that every answer has.
+  void complete(const HttpRequest& request, HttpAnswer& answer) const;
+
+  const Limits& limits() const { return options_.limits; }
+  Metrics& metrics() { return metrics_; }
+  ModelTable& models() { return models_; }
+  // Opens all models again, in a tokenizing thread; errors go to stderr.
+  void reload_later();
+
+  void set_ready() { ready_ = true; }
+  void drain() { draining_ = true; }
+  bool draining() const { return draining_; }
+
+ private:
+  void add_routes();
+  void compute(PrepareRequest prepare, const HttpRequest& request, const Place& place,
+               const std::shared_ptr<Running>& running, const AnswerFunction& answer);
+  std::string info() const;
+
+  const ServiceOptions options_;
+  ModelTable& models_;
+  RouteContext context_;
+  Metrics metrics_;
+  Router router_;
+  const Route preflight_{.method = "OPTIONS",
+                         .pattern = "preflight",
+                         .answer = [](const HttpRequest&) { return HttpAnswer{.status = 204}; }};
+  std::atomic<int64_t> places_taken_ = 0;
+  std::atomic<bool> ready_ = false, draining_ = false;
+  boost::asio::thread_pool pool_;
+  std::unique_ptr<Batcher> batcher_;
+};
+
+}  // namespace hydramix::serve

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/session.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/field.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/rfc7230.hpp>
+#include <boost/beast/http/write.hpp>
+
+#include <sys/socket.h>
+
+#include "serve/access_log.h"
+#include "serve/http_error.h"
+
+namespace hydramix::serve {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+
+constexpr uint32_t kHeaderBytes = 16 << 10;
+// A larger body takes its place in the queue before it arrives, so that the memory of all bodies is
+// bounded; a smaller one afterwards, so that slow clients do not take places.
+constexpr uint64_t kSmallBody = 64 << 10;
+constexpr double kDrainSeconds = 1;   // for a request that is on its way when the server stops
+constexpr double kLingerSeconds = 2;  // for a client that still sends a refused body
+constexpr std::size_t kLingerBytes = 8 << 20;
+
+std::string as_string(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+// Of the parser, not of the socket.
+bool is_of_http(const boost::system::error_code& error) {
+  return error.category() == http::make_error_code(http::error::bad_method).category();
+}
+
+}  // namespace
+
+Session::Session(asio::ip::tcp::socket socket, Service& service, bool log)
+    : socket_(std::move(socket)), timer_(socket_.get_executor()), service_(service), log_(log) {
+  Error ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  const auto remote = socket_.remote_endpoint(ignored);
+  client_ = remote.address().to_string();
+  service_.metrics().count_connection(1);
+}
+
+Session::~Session() { service_.metrics().count_connection(-1); }
+
+void Session::start() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->wait_for_request(); });
+}
+
+void Session::drain() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->waiting_) self->start_timer(kDrainSeconds, /*closes=*/true);
+  });
+}
+
+void Session::start_timer(double seconds, bool closes) {
+  const int64_t number = ++timer_number_;
+  timed_out_ = false;
+  timer_.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(seconds)));
+  timer_.async_wait([self = shared_from_this(), number, closes](const Error& error) {
+    if (error || number != self->timer_number_) return;
+    if (closes) return self->close();
+    self->timed_out_ = true;
+    Error ignored;
+    self->socket_.cancel(ignored);
+  });
+}
+
+void Session::close() {
+  ++timer_number_;
+  timer_.cancel();
+  Error ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  socket_.close(ignored);
+}
+
+// An idle connection has neither buffer nor parser.
+void Session::wait_for_request() {
+  request_ = {};
+  match_ = {};
+  place_.reset();
+  running_.reset();
+  parser_.reset();
+  if (buffer_.size() > 0) return read_header();
+  buffer_ = {};
+  waiting_ = true;
+  start_timer(service_.draining() ? kDrainSeconds : service_.limits().idle_seconds,
+              /*closes=*/true);
+  socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this()](const Error& error) {
+                       self->waiting_ = false;
+                       if (error) return self->close();
+                       self->read_header();
+                     });
+}
+
+void Session::read_header() {
+  parser_.emplace();
+  parser_->header_limit(kHeaderBytes);
+  parser_->body_limit(static_cast<uint64_t>(service_.limits().max_body));
+  begin_ = std::chrono::steady_clock::now();
+  start_timer(service_.limits().header_seconds, /*closes=*/false);
+  http::async_read_header(
+      socket_, buffer_, *parser_,
+      [self = shared_from_this()](const Error& error, std::size_t) { self->on_header(error); });
+}
+
+void Session::on_header(const Error& error) {
+  // The client has left, between requests or within one.
+  if (error && !timed_out_ &&
+      (!is_of_http(error) || error == http::error::end_of_stream ||
+       error == http::error::partial_message))
+    return close();
+  const auto& message = parser_->get();
+  request_.method = as_string(message.method_string());
+  request_.id = request_id(as_string(message["X-Request-Id"]));
+  if (error) return refuse_read(error, /*in_body=*/false);
+  try {
+    check_header();
+  } catch (const HttpError& refused) {
+    return refuse(refused);
+  }
+  read_body();
+}
+
+// Fills the request from the header and finds its route; throws an HttpError.
+void Session::check_header() {
+  const auto& message = parser_->get();
+  const auto target = as_string(message.target());
+  const auto question = target.find('?');
+  request_.path = target.substr(0, question);
+  if (question != std::string::npos) request_.query = target.substr(question + 1);
+  request_.path = decoded_path(request_.path);
+  request_.host = as_string(message[http::field::host]);
+  request_.origin = as_string(message[http::field::origin]);
+  request_.authorization = as_string(message[http::field::authorization]);
+  keep_alive_ = message.keep_alive();
+  // A proxy in front may read such a message in another way, and see other requests than we do.
+  const bool encoded = message.count(http::field::transfer_encoding) > 0;
+  if (message.version() >= 11 && message.count(http::field::host) != 1)
+    throw bad_request("a request of HTTP/1.1 has one Host.");
+  if (encoded && (!message.chunked() || message.version() < 11 ||
+                  message.count(http::field::transfer_encoding) > 1 ||
+                  message.count(http::field::content_length) > 0))
+    throw bad_request(
+        "the length of the body is ambiguous: send Transfer-Encoding: chunked or one "
+        "Content-Length.");
+  if (message.count(http::field::content_length) > 1)
+    throw bad_request("the header has two Content-Length.");
+  std::string allowed;
+  try {
+    match_ = service_.admit(request_, allowed);
+  } catch (const HttpError& error) {
+    answer_ = service_.error_answer(error, request_.path);
+    if (!allowed.empty()) answer_.headers.emplace_back("Allow", allowed);
+    throw;
+  }
+  request_.parameter = match_.parameter;
+  const auto length = parser_->content_length();
+  if (match_.route->prepare != nullptr && (message.chunked() || (length && *length > kSmallBody)))
+    place_ = service_.take_place();
+}
+
+void Session::read_body() {
+  start_timer(service_.limits().body_seconds, /*closes=*/false);
+  const auto read = [self = shared_from_this()] {
+    http::async_read(self->socket_, self->buffer_, *self->parser_,
+                     [self](const Error& error, std::size_t) { self->on_body(error); });
+  };
+  const bool expects = http::token_list(parser_->get()[http::field::expect]).exists("100-continue");
+  if (!expects || parser_->is_done()) return read();
+  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  asio::async_write(socket_, asio::buffer(kContinue),
+                    [self = shared_from_this(), read](const Error& error, std::size_t) {
+                      if (error && !self->timed_out_) return self->close();
+                      read();
+                    });
+}
+
+void Session::on_body(const Error& error) {
+  if (error) {
+    if (!timed_out_ && (!is_of_http(error) || error == http::error::partial_message))
+      return close();
+    return refuse_read(error, /*in_body=*/true);
+  }
+  answer_request();
+}
+
+void Session::answer_request() {
+  ++timer_number_;
+  timer_.cancel();
+  request_.body = std::move(parser_->get().body());
+  try {
+    if (match_.route->prepare != nullptr && !place_) place_ = service_.take_place();
+  } catch (const HttpError& error) {
+    return write(service_.error_answer(error, request_.path));
+  }
+  left_ = false;
+  running_ = service_.handle(
+      *match_.route, request_, std::move(place_), [self = shared_from_this()](HttpAnswer answer) {
+        asio::post(self->socket_.get_executor(), [self, answer = std::move(answer)]() mutable {
+          self->on_answer(std::move(answer));
+        });
+      });
+  request_.body.clear();
+  if (match_.route->prepare != nullptr) watch_client();
+}
+
+// Readable while no request is expected: the client has sent its next request, or has left.
+void Session::watch_client() {
+  socket_.async_wait(
+      asio::ip::tcp::socket::wait_read, [self = shared_from_this()](const Error& error) {
+        if (error || !self->running_) return;
+        char byte = 0;
+        if (recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) return;
+        self->left_ = true;
+        self->service_.metrics().count_abandoned();
+        self->running_->abandon();
+      });
+}
+
+void Session::on_answer(HttpAnswer answer) {
+  running_.reset();
+  if (left_) return close();
+  Error ignored;
+  socket_.cancel(ignored);  // watch_client()
+  write(std::move(answer));
+}
+
+void Session::refuse(const HttpError& error) {
+  // The rest of the request is not read, so the connection cannot be used any more.
+  keep_alive_ = keep_alive_ && parser_->is_done();
+  auto answer =
+      answer_.body.empty() ? service_.error_answer(error, request_.path) : std::move(answer_);
+  answer_ = {};
+  write(std::move(answer));
+}
+
+void Session::refuse_read(const Error& error, bool in_body) {
+  keep_alive_ = false;
+  const auto& limits = service_.limits();
+  if (timed_out_)
+    refuse({408, "timeout",
+            concat("the request's ", in_body ? "body" : "header", " did not arrive within ",
+                   in_body ? limits.body_seconds : limits.header_seconds, " seconds.")});
+  else if (error == http::error::body_limit)
+    refuse({413, "too_large",
+            concat("the body is larger than ", limits.max_body, " bytes (--max-body).")});
+  else if (error == http::error::header_limit || error == http::error::buffer_overflow)
+    refuse({431, "too_large", concat("the header is larger than ", kHeaderBytes, " bytes.")});
+  else
+    refuse(bad_request("the request is not HTTP/1.1: ", error.message(), "."));
+}
+
+void Session::write(HttpAnswer answer) {
+  if (service_.draining()) keep_alive_ = false;
+  service_.complete(request_, answer);
+  const bool head = request_.method == "HEAD";
+  response_ = {};
+  response_.version(11);
+  response_.result(static_cast<unsigned>(answer.status));
+  response_.set(http::field::content_type, answer.content_type);
+  for (const auto& [name, value] : answer.headers) response_.set(name, value);
+  response_.keep_alive(keep_alive_);
+  answer_ = std::move(answer);
+  if (head)
+    response_.content_length(answer_.body.size());
+  else
+    response_.body() = answer_.body;
+  if (!head) response_.prepare_payload();
+  start_timer(service_.limits().body_seconds, /*closes=*/true);
+  http::async_write(
+      socket_, response_,
+      [self = shared_from_this()](const Error& error, std::size_t) { self->on_written(error); });
+}
+
+void Session::on_written(const Error& error) {
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  service_.metrics().count_request(match_.route == nullptr ? "other" : match_.route->pattern,
+                                   answer_.status, seconds);
+  if (log_) write_access_line({request_, answer_, client_, seconds});
+  answer_ = {};
+  response_ = {};
+  if (error) return close();
+  if (keep_alive_) return wait_for_request();
+  Error ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  linger();
+}
+
+// A socket that is closed with unread bytes resets the connection, and the client might lose the
+// answer. So the rest is read, up to a limit.
+void Session::linger() {
+  if (linger_bytes_ == 0) start_timer(kLingerSeconds, /*closes=*/true);
+  buffer_.clear();
+  socket_.async_read_some(buffer_.prepare(16 << 10),
+                          [self = shared_from_this()](const Error& error, std::size_t bytes) {
+                            self->linger_bytes_ += bytes;
+                            if (error || self->linger_bytes_ > kLingerBytes) return self->close();
+                            self->linger();
+                          });
+}
+
+}  // namespace hydramix::serve

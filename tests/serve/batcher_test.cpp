@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/batcher.h"
+
+#include <future>
+
+#include "fake_model.h"
+#include "support/expect.h"
+
+namespace hydramix::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A batcher whose computation waits until it is let go, and which notes its batches.
+class Batches : public ::testing::Test {
+ protected:
+  std::shared_ptr<Job> job(int64_t tokens, const std::shared_ptr<ModelFacts>& its_model,
+                           WorkKind kind = WorkKind::kVectors) {
+    auto made = std::make_shared<Job>();
+    Encoding text;
+    text.ids.assign(static_cast<std::size_t>(tokens), 5);
+    made->work = {its_model, kind, {text}};
+    made->deadline = std::chrono::steady_clock::now() + 60s;
+    made->done = [this, tokens](Outcome outcome) {
+      const std::lock_guard lock(mutex);
+      const auto* error = std::get_if<HttpError>(&outcome);
+      answers.push_back({tokens, error == nullptr ? 200 : error->status()});
+      changed.notify_all();
+    };
+    return made;
+  }
+  void wait_for(std::size_t count) {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, 30s, [&] { return answers.size() >= count; }));
+  }
+  void wait_for_start() {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, 30s, [&] { return started > 0; }));
+  }
+  std::vector<std::vector<WorkResult>> compute(std::span<const Work* const> works) {
+    std::vector<int64_t> sizes;
+    for (const auto* work : works) sizes.push_back(work->tokens());
+    {
+      const std::lock_guard lock(mutex);
+      batches.push_back(sizes);
+      ++started;
+      changed.notify_all();
+    }
+    gate.wait();
+    for (const auto size : sizes)
+      if (size == 13) throw Error("a text whose result is not finite");
+    return test::fake_compute(works);
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::promise<void> let_go;
+  std::shared_future<void> gate = let_go.get_future().share();
+  int started = 0;
+  std::vector<std::vector<int64_t>> batches;
+  std::vector<std::pair<int64_t, int>> answers;  // tokens and status
+  Metrics metrics;
+  std::shared_ptr<ModelFacts> model = test::fake_model(), other = test::fake_model();
+  Batcher batcher{20, [this](auto works) { return compute(works); }, metrics};
+};
+
+using Sizes = std::vector<std::vector<int64_t>>;
+
+TEST_F(Batches, FillInOrderUpToTheLimitOfTokens) {
+  batcher.submit(job(2, model));
+  wait_for_start();
+  for (const int64_t tokens : {8, 9, 7, 3, 30, 4}) batcher.submit(job(tokens, model));
+  let_go.set_value();
+  wait_for(7);
+  // 7 does not fit after 8 and 9, and 3 must not overtake it; 30 is computed alone.
+  EXPECT_EQ(batches, (Sizes{{2}, {8, 9}, {7, 3}, {30}, {4}}));
+}
+
+TEST_F(Batches, HaveOneModelAndOneKindOfWork) {
+  batcher.submit(job(2, model));
+  wait_for_start();
+  batcher.submit(job(3, model));
+  batcher.submit(job(4, other));
+  batcher.submit(job(5, model, WorkKind::kTokenVectors));
+  batcher.submit(job(6, model));
+  let_go.set_value();
+  wait_for(5);
+  EXPECT_EQ(batches, (Sizes{{2}, {3, 6}, {4}, {5}}));
+}
+
+TEST_F(Batches, LeaveOutWhatIsLateOrAbandoned) {
+  batcher.submit(job(2, model));
+  wait_for_start();
+  auto late = job(3, model), abandoned = job(4, model);
+  late->deadline = std::chrono::steady_clock::now();
+  abandoned->abandoned = true;
+  batcher.submit(late);
+  batcher.submit(abandoned);
+  batcher.submit(job(5, model));
+  let_go.set_value();
+  wait_for(4);
+  EXPECT_EQ(batches, (Sizes{{2}, {5}}));
+  std::sort(answers.begin(), answers.end());
+  EXPECT_EQ(answers,
+            (std::vector<std::pair<int64_t, int>>{{2, 200}, {3, 503}, {4, 503}, {5, 200}}));
+}
+
+TEST_F(Batches, AreComputedOneByOneWhereOneRequestFails) {
+  batcher.submit(job(2, model));
+  wait_for_start();
+  batcher.submit(job(3, model));
+  batcher.submit(job(13, model));
+  batcher.submit(job(4, model));
+  let_go.set_value();
+  wait_for(4);
+  std::sort(answers.begin(), answers.end());
+  EXPECT_EQ(answers,
+            (std::vector<std::pair<int64_t, int>>{{2, 200}, {3, 200}, {4, 200}, {13, 424}}));
+}
+
+TEST_F(Batches, TellWhenToComeBack) {
+  EXPECT_EQ(batcher.retry_after(), 1);
+  let_go.set_value();
+}
+
+}  // namespace
+}  // namespace hydramix::serve

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// hydramix serve as a process: its answers equal those of the other commands, and signals drain,
+// reload and end it.
+#include <nlohmann/json.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include "hydramix/model_folder.h"
+#include "raw_client.h"
+#include "support/classifiers.h"
+#include "support/command.h"
+#include "support/expect.h"
+#include "support/ports.h"
+
+namespace hydramix {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ServeProcess : public ::testing::Test {
+ protected:
+  ServeProcess() : port(test::free_port()) {
+    const auto tokenizer = test::small_tokenizer();
+    save_model(folder / "words", test::lively_masked_lm(), &tokenizer);
+  }
+  void start(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words{HYDRAMIX_COMMAND, "serve", (folder / "words").string(), "--port",
+                                   std::to_string(port)};
+    words.insert(words.end(), more.begin(), more.end());
+    process = fork();
+    if (process == 0) {
+      std::vector<char*> arguments;
+      for (auto& word : words) arguments.push_back(word.data());
+      arguments.push_back(nullptr);
+      if (std::freopen((folder / "err").c_str(), "w", stderr) == nullptr) _exit(3);
+      execv(arguments[0], arguments.data());
+      _exit(2);
+    }
+    for (int i = 0; i < 2000; ++i) {
+      test::RawClient client(port);
+      if (client.connected() && client.get("/ready").status == 200) return;
+      std::this_thread::sleep_for(10ms);
+    }
+    ADD_FAILURE() << "the server is not ready";
+  }
+  // 128 + the signal where one ended it.
+  int exit_code() {
+    int status = 0;
+    waitpid(process, &status, 0);
+    process = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  std::string errors() { return read_file(folder / "err", kMetricsFile); }  // it grows
+  ~ServeProcess() override {
+    if (process <= 0) return;
+    kill(process, SIGKILL);
+    waitpid(process, nullptr, 0);
+  }
+
+  test::TemporaryFolder folder;
+  int port;
+  pid_t process = 0;
+};
+
+TEST_F(ServeProcess, AnswersAsTheCommandDrainsAndEndsWithCode0) {
+  start();
+  {
+    test::RawClient client(port);
+    const auto reply = client.post("/embed", R"({"inputs": "w1 w2 w3"})");
+    const auto printed = test::run("embed --model " + (folder / "words").string() +
+                                   " --normalize --text 'w1 w2 w3'");
+    EXPECT_EQ(nlohmann::json::parse(reply.body)[0].get<std::vector<float>>(),
+              nlohmann::json::parse(printed.out).get<std::vector<float>>());
+    kill(process, SIGHUP);
+    for (int i = 0; i < 1000 && !test::contains(errors(), "reloaded words"); ++i)
+      std::this_thread::sleep_for(10ms);
+    EXPECT_TRUE(test::contains(errors(), "reloaded words"));
+    EXPECT_EQ(client.post("/embed", R"({"inputs": "w1"})").status, 200);
+    kill(process, SIGTERM);
+  }
+  EXPECT_EQ(exit_code(), 0);
+  const auto log = errors();
+  const auto begin = log.find("{\"time\"");
+  EXPECT_TRUE(
+      nlohmann::json::parse(log.substr(begin, log.find('\n', begin) - begin)).contains("id"));
+  EXPECT_TRUE(test::contains(log, "\"path\":\"/embed\",\"status\":200"));
+}
+
+TEST_F(ServeProcess, ASecondSignalEndsItAtOnce) {
+  start();
+  test::RawClient busy(port);
+  busy.send("POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n");
+  std::this_thread::sleep_for(100ms);
+  kill(process, SIGTERM);
+  for (int i = 0; i < 1000 && !test::contains(errors(), "stopping"); ++i)
+    std::this_thread::sleep_for(10ms);
+  kill(process, SIGTERM);
+  EXPECT_EQ(exit_code(), 128 + SIGTERM);
+}
+
+TEST_F(ServeProcess, SaysWhatItCannotServe) {
+  start();
+  const auto taken =
+      test::run("serve " + (folder / "words").string() + " --port " + std::to_string(port));
+  EXPECT_EQ(taken.code, 1);
+  EXPECT_TRUE(test::contains(taken.err, "cannot listen on 127.0.0.1:")) << taken.err;
+  const auto missing = test::run("serve " + (folder / "none").string() + " --port 0");
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_TRUE(test::contains(missing.err, "none")) << missing.err;
+  EXPECT_EQ(test::run("serve").code, 2);
+  EXPECT_EQ(test::run("serve x --host nowhere.example --port 0").code, 2);
+}
+
+}  // namespace
+}  // namespace hydramix

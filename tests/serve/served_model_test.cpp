@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real models behind the server: under load, whatever is computed together, answers have the bits
+// of TextEmbedder, TextClassifier and FillMask, which hydramix embed, predict and fill-mask print.
+#include "serve/served_model.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "hydramix/model_folder.h"
+#include "hydramix/text_classifier.h"
+#include "hydramix/text_embedder.h"
+#include "models/layer_matrices.h"
+#include "models/text_model.h"
+#include "raw_client.h"
+#include "serve/server.h"
+#include "support/classifiers.h"
+#include "support/expect.h"
+
+namespace hydramix::serve {
+namespace {
+
+using nlohmann::json;
+using test::small_words;
+
+class Served : public ::testing::Test {
+ protected:
+  Served() {
+    const auto tokenizer = test::small_tokenizer();
+    save_model(folder / "words", test::lively_masked_lm(), &tokenizer);
+    save_classifier(folder / "classes", test::lively_classifier(2), "TEST", {"no", "yes"},
+                    &tokenizer);
+    save_classifier(folder / "score", test::lively_classifier(1), "TEST", {}, &tokenizer);
+    options.port = 0;
+    options.access_log = false;
+    options.service.max_batch_tokens = 256;
+    options.service.tokenizer_threads = 2;
+  }
+  void start() {
+    std::vector<ModelPlace> places;
+    for (const char* name : {"words", "classes", "score"}) places.push_back({name, folder / name});
+    models = std::make_unique<ModelTable>(places, [](const ModelPlace& place) {
+      auto model = open_served_model(place.name, place.folder, {.batch_tokens = 256});
+      warm_up(model);
+      return model;
+    });
+    server = std::make_unique<Server>(options, *models, compute_works);
+    server->start();
+    server->load();
+    client = std::make_unique<test::RawClient>(server->port());
+  }
+  json post(const std::string& path, const json& body) {
+    const auto reply = client->post(path, body.dump());
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    return json::parse(reply.body);
+  }
+  void TearDown() override {
+    client.reset();
+    server->drain();
+    EXPECT_TRUE(server->wait());
+  }
+
+  test::TemporaryFolder folder;
+  ServerOptions options;
+  std::unique_ptr<ModelTable> models;
+  std::unique_ptr<Server> server;
+  std::unique_ptr<test::RawClient> client;
+};
+
+TEST_F(Served, AnswersHaveTheBitsOfTheCommandsUnderLoadAndReload) {
+  start();
+  constexpr int kClients = 8, kRequests = 25;
+  const auto embedder = TextEmbedder::open(folder / "words");
+  const auto classifier = TextClassifier::open(folder / "classes");
+  std::vector<std::thread> clients;
+  std::atomic<int> compared = 0;
+  for (int c = 0; c < kClients; ++c)
+    clients.emplace_back([&, c] {
+      test::RawClient own(server->port());
+      for (int r = 0; r < kRequests; ++r) {
+        const auto text = small_words(1 + (c * 31 + r * 17) % 60, c + r);
+        if (c % 2 == 0) {
+          const json body{{"inputs", text}, {"model", "words"}, {"normalize", false}};
+          const auto reply = own.post("/embed", body.dump());
+          ASSERT_EQ(reply.status, 200) << reply.body;
+          const auto vector = json::parse(reply.body)[0].get<std::vector<float>>();
+          const auto expected = embedder.embed(text);
+          ASSERT_EQ(vector.size(), expected.size());
+          EXPECT_EQ(std::memcmp(vector.data(), expected.data(), 4 * expected.size()), 0);
+        } else {
+          const json body{{"inputs", text}, {"model", "classes"}};
+          const auto reply = own.post("/predict", body.dump());
+          ASSERT_EQ(reply.status, 200) << reply.body;
+          const auto best = json::parse(reply.body)[0];
+          const auto expected = classifier.classify({text, {}});
+          EXPECT_EQ(best["label"], expected.label);
+          EXPECT_EQ(best["score"].get<double>(),
+                    expected.probabilities[static_cast<std::size_t>(expected.value)]);
+        }
+        ++compared;
+      }
+    });
+  for (int i = 0; i < 3; ++i) post("/reload", json::object());
+  for (auto& thread : clients) thread.join();
+  EXPECT_EQ(compared, kClients * kRequests);
+}
+
+TEST_F(Served, FillMaskHasTheWordsOfFillMask) {
+  start();
+  const auto expected = FillMask::open(folder / "words").fill("w1 [MASK] w3 [MASK]", 3);
+  const auto answer = post("/fill-mask", {{"inputs", "w1 [MASK] w3 [MASK]"}, {"top", 3}})[0];
+  ASSERT_EQ(answer["masks"].size(), 2);
+  for (std::size_t m = 0; m < 2; ++m)
+    for (std::size_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(answer["masks"][m][k]["token"], expected.masks[m][k].token);
+      EXPECT_EQ(answer["masks"][m][k]["probability"].get<double>(),
+                expected.masks[m][k].probability);
+    }
+}
+
+TEST_F(Served, TokenVectorsAreThoseWhoseMeanIsTheVector) {
+  start();
+  const auto rows = post("/embed_all", {{"inputs", "w1 w2 w3"}})[0];
+  const auto mean = post("/embed", {{"inputs", "w1 w2 w3"}, {"normalize", false}})[0];
+  ASSERT_EQ(rows.size(), 5);
+  for (std::size_t d = 0; d < mean.size(); ++d) {
+    double sum = 0;
+    for (const auto& row : rows) sum += row[d].get<double>();
+    EXPECT_NEAR(sum / 5, mean[d].get<double>(), 1e-5);
+  }
+}
+
+TEST_F(Served, RerankHasTheScoresOfPredict) {
+  start();
+  const auto classifier = TextClassifier::open(folder / "score");
+  const auto answer = post("/rerank", {{"query", "w1 w2"},
+                                       {"texts", {"w3", "w4 w5", "w6 w7 w8"}},
+                                       {"model", "score"},
+                                       {"return_text", true}});
+  ASSERT_EQ(answer.size(), 3);
+  double before = INFINITY;
+  for (const auto& entry : answer) {
+    const auto expected = classifier.classify({"w1 w2", entry["text"].get<std::string>()});
+    EXPECT_EQ(entry["score"].get<double>(), expected.value);
+    EXPECT_LE(entry["score"].get<double>(), before);
+    before = entry["score"];
+  }
+}
+
+TEST_F(Served, MatricesAreThoseOfTheLayers) {
+  start();
+  const std::string text = "w1 w2 w3 w4";
+  const auto opened = TextModel::open(folder / "words", {}, 0);
+  const auto encoding = opened->tokenizer().encode(text);
+  std::vector<torch::Tensor> layers;
+  opened->for_each_batch(std::span(&encoding, 1), [&](auto, const PackedBatch& batch) {
+    layers = layer_matrices(opened->module(), opened->encoder_options(),
+                            [&](const auto& observe) { opened->hidden(batch, observe); });
+  });
+  const auto all = post("/matrix", {{"inputs", text}});
+  ASSERT_EQ(all["thumbnails"].size(), layers.size());
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    EXPECT_EQ(all["heads"][layer], layers[layer].size(0));
+    const auto one = post("/matrix", {{"inputs", text}, {"layer", layer + 1}, {"head", 2}});
+    const auto M = layers[layer][1];
+    const double scale = all["thumbnails"][layer][1]["scale"];
+    EXPECT_EQ(scale, M.abs().max().item<double>());
+    for (int64_t i = 0; i < 6; ++i)
+      for (int64_t j = 0; j < 6; ++j) {
+        const auto at = [&](const char* part) { return one[part][i][j].get<double>(); };
+        EXPECT_EQ(at("whole"), M[i][j].item<double>());
+        const double diagonal = i == j ? one["diagonal"][i].get<double>() : 0;
+        EXPECT_EQ(at("forward") + at("backward") + diagonal, at("whole"));
+      }
+    for (const char* side : {"below", "above"})
+      for (const auto& rank : one["ranks"][side]) EXPECT_LE(rank.get<int>(), 8);  // d_state
+  }
+  const auto reply = client->post("/matrix", R"({"inputs": "w1", "layer": 1, "head": 99})");
+  EXPECT_EQ(reply.status, 422);
+}
+
+}  // namespace
+}  // namespace hydramix::serve

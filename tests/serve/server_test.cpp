@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server behind real sockets, with a model that computes nothing: routes, limits, hostile
+// requests, drain.
+#include "serve/server.h"
+
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <future>
+
+#include "base/atomic_file.h"
+#include "fake_model.h"
+#include "raw_client.h"
+#include "support/expect.h"
+
+namespace hydramix::serve {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using test::RawClient;
+using test::Reply;
+
+const std::string kEmbed = R"({"inputs": "w1", "normalize": false})";
+const std::string kPost = "POST /embed HTTP/1.1\r\nHost: x\r\n";
+
+std::string sized(const std::string& body) {
+  return kPost + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() {
+    options.port = 0;
+    options.access_log = false;
+  }
+  void start() {
+    models = std::make_unique<ModelTable>(std::vector<ModelPlace>{{"fake", "folder"}},
+                                          [this](const ModelPlace&) { return open(); });
+    server = std::make_unique<Server>(options, *models, [this](auto works) {
+      computed += static_cast<int>(works.size());
+      gate.wait();
+      return test::fake_compute(works);
+    });
+    server->start();
+    server->load();
+    port = server->port();
+  }
+  std::shared_ptr<ModelFacts> open() {
+    if (broken) throw Error("folder: is damaged.");
+    return test::fake_model();
+  }
+  void hold() { gate = held.get_future().share(); }
+  void TearDown() override {
+    if (!server) return;
+    server->drain();
+    server->wait();
+  }
+  // Waits until the server has taken as many requests to its model.
+  void wait_for_computed(int count) {
+    for (int i = 0; i < 2000 && computed < count; ++i) std::this_thread::sleep_for(5ms);
+    ASSERT_GE(computed, count);
+  }
+
+  ServerOptions options;
+  std::atomic<int> computed = 0;
+  std::atomic<bool> broken = false;
+  std::promise<void> held, open_gate;
+  std::shared_future<void> gate = [this] {
+    open_gate.set_value();
+    return open_gate.get_future().share();
+  }();
+  int port = 0;
+  std::unique_ptr<ModelTable> models;
+  std::unique_ptr<Server> server;
+};
+
+TEST_F(ServerTest, AnswersManyRequestsOnOneConnection) {
+  start();
+  RawClient client(port);
+  for (int i = 0; i < 20; ++i) {
+    const auto reply =
+        client.post("/embed", kEmbed, "X-Request-Id: my-" + std::to_string(i) + "\r\n");
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_EQ(reply.body, "[[3,6]]");
+    EXPECT_NE(reply.header.find("X-Request-Id: my-" + std::to_string(i) + "\r\n"),
+              std::string::npos);
+  }
+  EXPECT_EQ(client.get("/health").status, 200);
+  EXPECT_EQ(client.get("/ready").status, 200);
+  EXPECT_EQ(json::parse(client.get("/info").body)["models"][0]["name"], "fake");
+  EXPECT_EQ(json::parse(client.get("/v1/models").body)["data"][0]["id"], "fake");
+  EXPECT_EQ(client.get("/v1/models/fake").status, 200);
+  EXPECT_EQ(json::parse(client.get("/v1/models/none").body)["error"]["code"], "not_found");
+  EXPECT_EQ(json::parse(client.get("/openapi.json").body)["openapi"], "3.0.3");
+  EXPECT_EQ(client.get("/nowhere").status, 404);
+  EXPECT_EQ(client.get("/runs").status, 404);
+  const auto other_method = client.get("/embed");
+  EXPECT_EQ(other_method.status, 405);
+  EXPECT_NE(other_method.header.find("Allow: POST"), std::string::npos);
+  EXPECT_NE(client.get("/metrics")
+                .body.find("hydramix_requests_total{route=\"/embed\",status=\"200\"} 20\n"),
+            std::string::npos);
+  const auto stats = json::parse(client.get("/stats").body);
+  EXPECT_EQ(stats["batches"]["requests"], 20);
+  // An id that could forge a line of the log is replaced.
+  EXPECT_EQ(client.get("/health", "X-Request-Id: a b\r\n").header.find("X-Request-Id: a b"),
+            std::string::npos);
+}
+
+TEST_F(ServerTest, DocumentsEveryRoute) {
+  start();
+  RawClient client(port);
+  const auto paths = json::parse(client.get("/openapi.json").body)["paths"];
+  for (const auto& route : routes_of(*test::fake_model("score")))
+    EXPECT_TRUE(paths.contains(route)) << route;
+  for (const char* route :
+       {"/fill-mask", "/v1/models", "/v1/models/{name}", "/info", "/health", "/ready", "/metrics",
+        "/stats", "/runs", "/runs/{name}/metrics", "/reload", "/openapi.json"})
+    EXPECT_TRUE(paths.contains(route)) << route;
+  for (const auto& [path, operations] : paths.items()) {
+    const bool has_parameter = path.find('{') != std::string::npos;
+    if (operations.contains("get") && !has_parameter && path != "/runs") {
+      EXPECT_EQ(client.get(path).status, 200) << path;
+    }
+  }
+}
+
+TEST_F(ServerTest, AnswersPipelinedRequestsInOrder) {
+  start();
+  RawClient client(port);
+  std::string all;
+  for (int i = 0; i < 10; ++i)
+    all += sized(R"({"inputs": "w)" + std::to_string(i) + R"(", "normalize": false})");
+  client.send(all + "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(client.read().body, "[[3," + std::to_string(i + 5) + "]]");
+  EXPECT_EQ(client.read().body, R"({"status":"ok"})");
+}
+
+TEST_F(ServerTest, ReadsBodiesInPieces) {
+  start();
+  RawClient client(port);
+  const auto request = sized(kEmbed);
+  for (const char byte : request) client.send(std::string(1, byte));
+  EXPECT_EQ(client.read().body, "[[3,6]]");
+  client.send(kPost + "Transfer-Encoding: chunked\r\n\r\n");
+  for (const char byte : kEmbed) client.send(std::string("1\r\n") + byte + "\r\n");
+  client.send("0\r\n\r\n");
+  EXPECT_EQ(client.read().body, "[[3,6]]");
+  client.send(kPost + "Expect: 100-continue\r\nContent-Length: " + std::to_string(kEmbed.size()) +
+              "\r\n\r\n");
+  EXPECT_EQ(client.read().status, 100);
+  client.send(kEmbed);
+  EXPECT_EQ(client.read().body, "[[3,6]]");
+}
+
+TEST_F(ServerTest, RefusesLargeBodiesBeforeTheyAreRead) {
+  options.service.limits.max_body = 1000;
+  start();
+  {
+    RawClient client(port);
+    client.send(kPost + "Content-Length: 1001\r\n\r\n");
+    EXPECT_EQ(client.read().status, 413);
+    EXPECT_TRUE(client.is_closed());
+  }
+  RawClient client(port);  // chunks are counted as they arrive
+  client.send(kPost + "Transfer-Encoding: chunked\r\n\r\n");
+  for (int i = 0; i < 50; ++i) client.send("64\r\n" + std::string(100, ' ') + "\r\n");
+  EXPECT_EQ(client.read().status, 413);
+  RawClient long_header(port);
+  long_header.send("GET /health HTTP/1.1\r\nHost: x\r\nX: " + std::string(20000, 'x'));
+  EXPECT_EQ(long_header.read().status, 431);
+}
+
+TEST_F(ServerTest, CutsSlowRequests) {
+  options.service.limits.header_seconds = 0.3;
+  options.service.limits.body_seconds = 0.3;
+  options.service.limits.idle_seconds = 0.3;
+  start();
+  RawClient idle(port), header(port), body(port);
+  header.send("GET /health HT");
+  body.send(kPost + "Content-Length: 30\r\n\r\n{");
+  // A byte now and then does not help.
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(50ms);
+    header.send("x");
+    body.send(" ");
+  }
+  const auto late_header = header.read(), late_body = body.read();
+  EXPECT_EQ(late_header.status, 408);
+  EXPECT_EQ(late_body.status, 408);
+  EXPECT_NE(late_body.body.find("body"), std::string::npos);
+  EXPECT_TRUE(idle.is_closed());
+}
+
+TEST_F(ServerTest, RefusesAmbiguousAndMalformedRequests) {
+  start();
+  const std::string body = kEmbed, length = std::to_string(body.size());
+  const std::string refused[] = {
+      kPost + "Content-Length: " + length + "\r\nContent-Length: 3\r\n\r\n" + body,
+      kPost + "Content-Length: " + length + ", 3\r\n\r\n" + body,
+      kPost + "Content-Length: " + length + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      kPost + "Transfer-Encoding: chunked\r\nContent-Length: " + length + "\r\n\r\n0\r\n\r\n",
+      kPost + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      kPost + "Transfer-Encoding: identity\r\n\r\n" + body,
+      kPost + "Transfer-Encoding: xchunked\r\n\r\n" + body,
+      kPost + "Content-Length: -1\r\n\r\n",
+      kPost + "Content-Length: +5\r\n\r\n12345",
+      kPost + "Content-Length: 99999999999999999999\r\n\r\n",
+      kPost + "Content-Length : 5\r\n\r\n12345",
+      "POST /embed HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      "GET /health HTTP/1.1\r\n\r\n",
+      "GET /health HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+      "GET /he%0 HTTP/1.1\r\nHost: x\r\n\r\n",
+      "GET /health HTTP/3.7\r\nHost: x\r\n\r\n",
+      "\x16\x03\x01\x02\x01\x01\xfc\x03\x03 tls?\r\n\r\n",
+      "GET\r\n\r\n",
+      std::string(64, '\0') + "\r\n\r\n",
+  };
+  for (const auto& request : refused) {
+    RawClient client(port);
+    client.send(request);
+    EXPECT_EQ(client.read().status, 400) << request;
+  }
+  RawClient bad_chunk(port);
+  bad_chunk.send(kPost + "Transfer-Encoding: chunked\r\n\r\nZZ\r\n");
+  EXPECT_EQ(bad_chunk.read().status, 400);
+  // Bytes after a refused request on its connection are not taken for a request.
+  RawClient smuggler(port);
+  smuggler.send(refused[2] + "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(smuggler.read().status, 400);
+  EXPECT_TRUE(smuggler.is_closed());
+  RawClient client(port);
+  EXPECT_EQ(client.post("/embed", kEmbed).status, 200);
+  EXPECT_EQ(client.post("/embed", "{").status, 400);
+}
+
+TEST_F(ServerTest, SurvivesClientsThatLeave) {
+  start();
+  for (const std::string part : {"", "G", "GET /health HTTP/1.1\r\n",
+                                 "POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{"})
+    for (int i = 0; i < 10; ++i) RawClient(port).send(part);
+  RawClient client(port);
+  EXPECT_EQ(client.post("/embed", kEmbed).status, 200);
+}
+
+TEST_F(ServerTest, AnswersTooManyRequestsAtOnce) {
+  options.service.limits.max_concurrent_requests = 2;
+  options.service.max_batch_tokens = 3;  // a request at a time
+  hold();
+  start();
+  RawClient first(port), second(port), third(port);
+  first.send(sized(kEmbed));
+  wait_for_computed(1);
+  second.send(sized(kEmbed));
+  for (int i = 0; i < 2000; ++i) {
+    if (json::parse(third.get("/stats").body)["queue"]["requests"] == 1) break;
+    std::this_thread::sleep_for(5ms);
+  }
+  RawClient fourth(port);
+  const auto refused = fourth.post("/embed", kEmbed);
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NE(refused.header.find("Retry-After: "), std::string::npos);
+  EXPECT_EQ(fourth.get("/health").status, 200);  // the connection stays
+  held.set_value();
+  EXPECT_EQ(first.read().status, 200);
+  EXPECT_EQ(second.read().status, 200);
+  EXPECT_EQ(third.post("/embed", kEmbed).status, 200);
+}
+
+TEST_F(ServerTest, DoesNotComputeForClientsThatLeft) {
+  options.service.max_batch_tokens = 3;
+  hold();
+  start();
+  RawClient first(port);
+  first.send(sized(kEmbed));
+  wait_for_computed(1);
+  {
+    RawClient gone(port);
+    gone.send(sized(kEmbed));
+    std::this_thread::sleep_for(100ms);
+  }
+  RawClient watcher(port);
+  for (int i = 0; i < 1000; ++i) {
+    if (watcher.get("/metrics").body.find("hydramix_requests_abandoned_total 1") !=
+        std::string::npos)
+      break;
+    std::this_thread::sleep_for(5ms);
+  }
+  held.set_value();
+  EXPECT_EQ(first.read().status, 200);
+  EXPECT_EQ(watcher.post("/embed", kEmbed).status, 200);
+  EXPECT_EQ(computed, 2);
+}
+
+TEST_F(ServerTest, LimitsConnections) {
+  options.service.limits.max_connections = 3;
+  start();
+  RawClient a(port), b(port), c(port);
+  for (auto* client : {&a, &b, &c}) EXPECT_EQ(client->get("/health").status, 200);
+  RawClient d(port);
+  EXPECT_EQ(d.read().status, 503);
+  a.leave();
+  int status = 0;
+  for (int i = 0; i < 500 && status != 200; ++i) {
+    std::this_thread::sleep_for(10ms);
+    RawClient e(port);
+    status = e.get("/health").status;
+  }
+  EXPECT_EQ(status, 200);
+}
+
+TEST_F(ServerTest, AsksForTheKey) {
+  options.service.api_key = "secret";
+  start();
+  RawClient client(port);
+  EXPECT_EQ(client.get("/health").status, 200);
+  EXPECT_EQ(client.get("/info").status, 401);
+  EXPECT_EQ(client.get("/info", "Authorization: Bearer secret\r\n").status, 200);
+  for (const char* wrong : {"Bearer secre", "Bearer secrets", "Bearer Secret", "secret", "Bearer "})
+    EXPECT_EQ(client.get("/info", concat("Authorization: ", wrong, "\r\n")).status, 401) << wrong;
+  EXPECT_EQ(client.post("/embed", kEmbed).status, 401);
+}
+
+TEST_F(ServerTest, RefusesPagesOfOtherSites) {
+  start();
+  RawClient client(port);
+  EXPECT_EQ(client.get("/info", "Origin: http://evil.example\r\n").status, 403);
+  const auto own = client.get("/info", "Origin: http://x\r\n");
+  EXPECT_EQ(own.status, 200);
+  EXPECT_EQ(own.header.find("Access-Control"), std::string::npos);
+  RawClient poster(port);
+  EXPECT_EQ(poster.post("/embed", kEmbed, "Origin: http://evil.example\r\n").status, 403);
+}
+
+TEST_F(ServerTest, AllowsPagesOfOneOtherSite) {
+  options.service.cors_origin = "https://friend.example";
+  start();
+  RawClient client(port);
+  const auto reply = client.get("/info", "Origin: https://friend.example\r\n");
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_NE(reply.header.find("Access-Control-Allow-Origin: https://friend.example"),
+            std::string::npos);
+  client.send(
+      "OPTIONS /embed HTTP/1.1\r\nHost: x\r\nOrigin: https://friend.example\r\n"
+      "Access-Control-Request-Method: POST\r\n\r\n");
+  EXPECT_EQ(client.read().status, 204);
+}
+
+TEST_F(ServerTest, ReloadsAModelAndKeepsTheOldOneWhereThatFails) {
+  start();
+  RawClient client(port);
+  const auto revision = [&] {
+    return json::parse(client.get("/info").body)["models"][0]["revision"].get<int>();
+  };
+  EXPECT_EQ(revision(), 1);
+  EXPECT_EQ(client.post("/reload", "").body, R"({"reloaded":["fake"]})");
+  EXPECT_EQ(revision(), 2);
+  EXPECT_EQ(client.post("/reload", R"({"model": "none"})").status, 404);
+  broken = true;
+  const auto failed = client.post("/reload", "{}");
+  EXPECT_EQ(failed.status, 424);
+  EXPECT_NE(failed.body.find("is damaged"), std::string::npos);
+  EXPECT_EQ(revision(), 2);
+  EXPECT_EQ(client.post("/embed", kEmbed).status, 200);
+}
+
+TEST_F(ServerTest, DrainsWithoutLosingARequest) {
+  hold();
+  start();
+  RawClient working(port), idle(port), sending(port);
+  EXPECT_EQ(idle.get("/health").status, 200);
+  working.send(sized(kEmbed));
+  wait_for_computed(1);
+  const auto whole = sized(kEmbed);
+  sending.send(whole.substr(0, whole.size() - 5));
+  std::this_thread::sleep_for(50ms);
+  server->drain();
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(RawClient(port).connected());
+  sending.send(whole.substr(whole.size() - 5));
+  idle.send("GET /ready HTTP/1.1\r\nHost: x\r\n\r\n");  // was on its way
+  EXPECT_EQ(idle.read().status, 503);
+  held.set_value();
+  for (auto* client : {&working, &sending}) {
+    const auto reply = client->read();
+    EXPECT_EQ(reply.body, "[[3,6]]");
+    EXPECT_NE(reply.header.find("Connection: close"), std::string::npos);
+    client->leave();
+  }
+  idle.leave();
+  EXPECT_TRUE(server->wait());
+}
+
+TEST_F(ServerTest, SaysWhereARequestWasNotAnsweredInTime) {
+  options.service.limits.drain_seconds = 0.1;
+  hold();
+  start();
+  RawClient client(port);
+  client.send(sized(kEmbed));
+  wait_for_computed(1);
+  server->drain();
+  EXPECT_FALSE(server->wait());
+  held.set_value();
+}
+
+TEST_F(ServerTest, ShowsRuns) {
+  test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "a/b");
+  const std::string lines = "{\"step\":1}\n{\"step\":2}\n";
+  write_file(folder / "a/b/metrics.jsonl", lines + "{\"st");  // the last line is being written
+  options.service.runs = folder.path();
+  start();
+  RawClient client(port);
+  EXPECT_EQ(json::parse(client.get("/runs").body)["runs"][0]["name"], "a/b");
+  const auto all = json::parse(client.get("/runs/a%2Fb/metrics?after=0").body);
+  EXPECT_EQ(all["lines"], json::parse(R"([{"step":1},{"step":2}])"));
+  EXPECT_EQ(all["next"], lines.size());
+  const auto rest = json::parse(client.get("/runs/a%2Fb/metrics?after=11").body);
+  EXPECT_EQ(rest["lines"], json::parse(R"([{"step":2}])"));
+  EXPECT_EQ(client.get("/runs/a%2Fb/metrics?after=x").status, 400);
+  EXPECT_EQ(client.get("/runs/..%2F..%2Fetc/metrics").status, 404);
+  EXPECT_EQ(client.get("/runs/../metrics").status, 404);
+}
+
+TEST(ModelPlaces, HaveNames) {
+  const auto places = model_places({"runs/tiny/", "x=runs/y", "runs/sst2/model"});
+  EXPECT_EQ(places[0].name, "tiny");
+  EXPECT_EQ(places[1].name, "x");
+  EXPECT_EQ(places[1].folder, "runs/y");
+  EXPECT_EQ(places[2].name, "sst2");
+  EXPECT_THROW_WITH(model_places({"a/x", "b/x"}), UsageError, "two models are called 'x'");
+  EXPECT_THROW_WITH(model_places({"=x"}), UsageError, "names no model");
+}
+
+}  // namespace
+}  // namespace hydramix::serve

@@ -137,7 +137,7 @@ class OnnxRuntime : public ::testing::Test {
     for (const auto& [name, model] : test::export_models())
       // Chunks of 64 places, groups of 64 chunks: sizes around the limits of both.
       writer.add(name, *model, {},
-                 name == "hydra" ? std::vector<int64_t>{1, 2, 63, 64, 65, 512, 2048, 4097}
+                 name == "hydra" ? std::vector<int64_t>{1, 2, 63, 64, 65, 512, 2048, 4097, 8200}
                                  : std::vector<int64_t>{1, 63, 64, 65, 512, 2048});
     const auto hydra = test::export_models().front().model;
     for (const char* pooling : {"mean", "cls"})

@@ -80,7 +80,7 @@ TrainingFacts facts_of(const fs::path& folder) {
   TrainingFacts facts{{}, {}, HYDRAMIX_VERSION, build_commit()};
   for (const auto& run : {folder, fs::absolute(folder).lexically_normal().parent_path()}) {
     const auto config = object_of(run / "config.json", kConfigFile);
-    if (config.contains("task") && !config.contains("format")) {
+    if (config.contains("task") && config.contains("recipe")) {
       facts.training = rows_of(config, {{"task", "task"},
                                         {"data", "data"},
                                         {"evaluated on", "dev"},

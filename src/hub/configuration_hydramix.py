@@ -83,6 +83,8 @@ class HydraMixConfig(PreTrainedConfig):
         if kind == "pairs":
             section.update(outputs=0, labels=[])
         elif kind == "score":
+            if self.num_labels != 1:
+                raise ValueError(f"regression has one output, a score; got {self.num_labels}")
             section.update(outputs=1, labels=[])
         else:
             names = [self.id2label[i] for i in range(self.num_labels)]

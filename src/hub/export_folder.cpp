@@ -78,7 +78,11 @@ void write_sentence_transformers(const fs::path& folder, const ExportedModel& mo
                 {"path", path},
                 {"type", concat("sentence_transformers.models.", type)}};
   };
-  fs::create_directories(folder / "1_Pooling");
+  std::error_code failure;
+  fs::create_directories(folder / "1_Pooling", failure);
+  HYDRAMIX_CHECK(!failure, (folder / "1_Pooling").string(),
+                 ": cannot make the folder: ", failure.message(),
+                 ". Choose a place that can be written.");
   write_json(folder / "1_Pooling" / "config.json",
              {{"word_embedding_dimension", model.encoder().block.d_model},
               {"pooling_mode_cls_token", pools_cls(model)},
@@ -146,7 +150,10 @@ Json with_transformers_keys(Json config, const ExportedModel& model) {
 }
 
 void export_folder(const fs::path& folder, const ExportedModel& model) {
-  fs::remove(folder / "README.md");
+  std::error_code failure;
+  fs::remove(folder / "README.md", failure);
+  HYDRAMIX_CHECK(!failure, (folder / "README.md").string(),
+                 ": cannot be replaced: ", failure.message(), ". Choose another folder.");
   if (model.classifier)
     save_classifier(folder, model.classifier->model, *model.classifier, model.tokenizer);
   else

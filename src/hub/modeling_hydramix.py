@@ -12,8 +12,8 @@ The modules have the weight names of HydraMix's files and compute the same funct
              out = out_proj( rms_norm( mixer(x) ) * silu(z) )
 
 Scans run in chunks: L / 64 steps of small matrix products, linear in the length L. Padding is exact
-on either side, and masks may have holes: the tokens of a row are one sequence in their order, as if
-the padding between them were not there. The result of a padded batch is that of each sequence alone.
+on either side: the result of a padded batch is that of each sequence alone. Masks may have holes:
+the tokens of a row are one sequence in their order, as if the padding between them were not there.
 
 Where the Python package `hydramix` is installed, its kernels compute the blocks.
 """
@@ -65,7 +65,8 @@ def scan(x, dt, A, b, c, start=None):
     """y_i = sum_{j <= i} c_i . b_j exp(A (dt_{j+1} + ... + dt_i)) dt_j x_j, the causal scan.
 
     x (B, L, H, P); dt (B, L, H), zero where the state must not change; A (H), negative;
-    b, c (B, L, G, N), shared by the H / G heads of a group; start (H, P, N) or None, the first state.
+    b, c (B, L, G, N), shared by the H / G heads of a group;
+    start (H, P, N), the first state, or None for zero.
     """
     B, L, H, P = x.shape
     C = -(-L // CHUNK)
@@ -409,6 +410,12 @@ class HydraMixPreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = False
     _no_split_modules = ["Layer"]
 
+    def get_input_embeddings(self):
+        return getattr(self, "bert", self).embeddings.word_embeddings
+
+    def set_input_embeddings(self, value):
+        getattr(self, "bert", self).embeddings.word_embeddings = value
+
     def _init_weights(self, module):
         options = self.config.model
         if isinstance(module, (nn.Linear, nn.Embedding)):
@@ -450,12 +457,6 @@ class HydraMixModel(HydraMixPreTrainedModel):
         if add_pooling_layer:
             self.pooler = Dense(config.hidden_size)
         self.post_init()
-
-    def get_input_embeddings(self):
-        return self.embeddings.word_embeddings
-
-    def set_input_embeddings(self, value):
-        self.embeddings.word_embeddings = value
 
     def rows(self, input_ids, attention_mask, token_type_ids, inputs_embeds):
         """Encodes rows whose tokens come first.
@@ -499,7 +500,9 @@ class HydraMixModel(HydraMixPreTrainedModel):
         return_dict=None,
     ):
         last, _, order, states = self.rows(input_ids, attention_mask, token_type_ids, inputs_embeds)
-        wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        wanted = output_hidden_states
+        if wanted is None:
+            wanted = self.config.output_hidden_states
         output = BaseModelOutput(
             last_hidden_state=in_place(last, order),
             hidden_states=tuple(in_place(s, order) for s in states) if wanted else None,
@@ -649,11 +652,9 @@ class HydraMixForSequenceClassification(HydraMixPreTrainedModel):
             row = row / mask.sum(1, keepdim=True).clamp(min=1)
         row = torch.tanh(self.bert.pooler.dense(row))
         logits = self.classifier(self.dropout(row))
-        result = SequenceClassifierOutput(
-            loss=None if labels is None else self.loss(logits.float(), labels.to(logits.device)),
-            logits=logits,
-            hidden_states=tuple(in_place(s, order) for s in states) if output_hidden_states else None,
-        )
+        hidden = tuple(in_place(s, order) for s in states) if output_hidden_states else None
+        loss = None if labels is None else self.loss(logits.float(), labels.to(logits.device))
+        result = SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=hidden)
         return as_wanted(result, return_dict)
 
 

@@ -200,7 +200,8 @@ TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
   const BertForMaskedLM model(tiny_bert("hydra"));
   save_model(folder.path(), model);
   auto config = nlohmann::ordered_json::parse(contents(folder / "config.json"));
-  for (const char* key : {"initial_distribution", "output_dropout"})
+  for (const char* key :
+       {"initial_distribution", "norm_eps", "embedding_norm_eps", "output_dropout"})
     EXPECT_EQ(config["model"].erase(key), 1u) << key;
   auto& block = config["model"]["block"];
   for (const char* key : {"separate", "causal_conv", "side_mixer"})
@@ -215,6 +216,7 @@ TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
   overwrite(folder / "config.json", config.dump());
   const auto options = load_model(folder.path())->options();
   EXPECT_EQ(options.output_dropout, 0);
+  EXPECT_EQ(options.norm_eps, 1e-5);
   EXPECT_TRUE(options.block.mixer_options.skip);
   EXPECT_EQ(options.block.mixer_options.spectrum, "linear");
 }

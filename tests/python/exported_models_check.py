@@ -98,6 +98,27 @@ def check_refusals(folder, model):
             pass
 
 
+def check_config(folder, model):
+    """The sections of HydraMix follow what transformers changes."""
+    config = model.config
+    config.vocab_size += 3
+    written = config.to_dict()
+    expect(written["model"]["vocab"] == config.vocab_size, folder.name, "keeps its old vocabulary")
+    section = written.get("classifier")
+    if config.architectures == ["HydraMixForMaskedLM"]:
+        expect(section is None, folder.name, "is a classifier")
+    elif section["labels"]:
+        config.id2label = {i: f"new {i}" for i in config.id2label}
+        expect(config.to_dict()["classifier"]["labels"][0] == "new 0", folder.name, "keeps its labels")
+    config.set_classifier("pairs")
+    section = config.to_dict()["classifier"]
+    expect(section["outputs"] == 0 and section["labels"] == [], folder.name, "is not an encoder")
+    config.id2label = {0: "a", 1: "b", 2: "c"}
+    config.set_classifier("labels")
+    section = config.to_dict()["classifier"]
+    expect(section["outputs"] == 3 and section["thresholds"] == [0.5] * 3, folder.name, section)
+
+
 def main():
     folders = sorted(path.parent for path in pathlib.Path(sys.argv[1]).glob("*/config.json"))
     for folder in folders:
@@ -106,6 +127,7 @@ def main():
         check_holes(folder, model)
         check_training(folder, model)
         check_refusals(folder, model)
+        check_config(folder, model)
     print(f"{len(folders)} models, {failures} failures")
     sys.exit(1 if failures or not folders else 0)
 

@@ -110,6 +110,7 @@ const std::vector<Workload>& workloads() {
        words("convert @/weights.pt @/new --overwrite"),
        {"new"}},
       {"export-onnx", {"model"}, words("export-onnx @/model @/new.onnx"), {"new.onnx"}},
+      {"export-hf", {"model"}, words("export-hf @/model @/new --overwrite"), {"new"}},
       {"matrix",
        {"model"},
        {"matrix", "--model", "@/model", "--text", "anna likes the map .", "--out", "@/new.svg"},

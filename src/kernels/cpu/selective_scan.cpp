@@ -22,26 +22,31 @@ struct SelectiveLanes {
   int64_t channel, count;
 };
 
+struct SelectiveDistance {
+  int64_t tokens, channels;
+};
+
 template <typename T>
 HWY_INLINE const T* TokenRow(const StridedRows<const T>& rows, int64_t t) {
   return rows.data + t * rows.stride;
 }
 
-// One vector of channels over the places [begin, begin + rows) of a sequence that ends at `end`. h
-// (N, lanes) is the state before and after.
+// One vector of channels over the places [begin, begin + rows). h (N, lanes) is the state before
+// and after. `ahead` is the distance, in tokens and channels, of the entries to prefetch: rows are
+// far apart, and the hardware does not prefetch them.
 template <typename T>
 HWY_NOINLINE void SelectiveWalk(const SelectiveForward<T>& p, int64_t begin, int64_t rows,
-                                int64_t end, SelectiveLanes lanes_of, T* HWY_RESTRICT h) {
-  constexpr int64_t kAhead = 8;  // tokens, about as long as a line takes to come from memory
+                                SelectiveLanes lanes_of, SelectiveDistance ahead,
+                                T* HWY_RESTRICT h) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = hn::Lanes(d), N = p.shape.N, C = p.shape.padded(), at = lanes_of.channel;
   const T* HWY_RESTRICT A = p.in.A + at;
   const auto skip = hn::Load(d, p.in.D + at);
   for (int64_t t = begin; t < begin + rows; ++t) {
-    const int64_t soon = HWY_MIN(t + kAhead, end - 1);
-    hwy::Prefetch(TokenRow(p.in.x, soon) + at);
-    hwy::Prefetch(TokenRow(p.in.dt, soon) + at);
-    hwy::Prefetch(p.y.data + soon * p.y.stride + at);
+    const int64_t next = t + ahead.tokens, channel = at + ahead.channels;
+    hwy::Prefetch(TokenRow(p.in.x, next) + channel);
+    hwy::Prefetch(TokenRow(p.in.dt, next) + channel);
+    hwy::Prefetch(p.y.data + next * p.y.stride + channel);
     const auto x = LoadN(d, TokenRow(p.in.x, t) + at, lanes_of.count);
     const auto dt = LoadN(d, TokenRow(p.in.dt, t) + at, lanes_of.count);
     const T *HWY_RESTRICT b = TokenRow(p.in.b, t), *HWY_RESTRICT c = TokenRow(p.in.c, t);
@@ -59,25 +64,35 @@ HWY_NOINLINE void SelectiveWalk(const SelectiveForward<T>& p, int64_t begin, int
 }
 
 template <typename T>
-void SelectiveForwardTask(const SelectiveForward<T>& p, const SelectiveRange& range, int64_t task) {
+void SelectiveForwardTasks(const SelectiveForward<T>& p, const SelectiveRange& range,
+                           const SelectiveTasks& tasks) {
   constexpr int64_t kTask = SelectiveShape::kTask;
   const SelectiveShape& s = p.shape;
   const hn::ScalableTag<T> d;
-  const int64_t lanes = hn::Lanes(d), first = task * kTask, end = HWY_MIN(first + kTask, s.C);
-  const auto memory = make_workspace<T>(kTask * s.N);
-  std::memset(memory.get(), 0, sizeof(T) * static_cast<size_t>(kTask * s.N));
+  const int64_t lanes = hn::Lanes(d), first = tasks.begin * kTask, last = tasks.end * kTask;
+  const int64_t end = HWY_MIN(last, s.C);
+  const auto memory = make_workspace<T>((last - first) * s.N);
+  std::memset(memory.get(), 0, sizeof(T) * static_cast<size_t>((last - first) * s.N));
   int64_t k = range.first_chunk;
-  for (int64_t begin = range.begin; begin < range.end; begin += s.tile, ++k)
-    for (int64_t at = first; at < first + kTask; at += lanes) {
+  for (int64_t begin = range.begin; begin < range.end; begin += s.tile, ++k) {
+    const int64_t rows = HWY_MIN(s.tile, range.end - begin);
+    for (int64_t at = first; at < last; at += lanes) {
       T* h = memory.get() + (at - first) * s.N;  // (N, lanes)
-      if (p.states != nullptr)
-        for (int64_t n = 0; n < s.N; ++n)
-          hn::Store(hn::Load(d, h + n * lanes), d,
-                    p.states + ((k * s.tasks() + task) * s.N + n) * kTask + at - first);
-      if (at < end)
-        SelectiveWalk(p, begin, HWY_MIN(s.tile, range.end - begin), range.end,
-                      {at, HWY_MIN(lanes, s.C - at)}, h);
+      if (p.states != nullptr) {
+        T* to = p.states + (k * s.tasks() + at / kTask) * s.N * kTask + at % kTask;
+        // Past the cache: the backward pass needs them much later.
+        for (int64_t n = 0; n < s.N; ++n) hn::Stream(hn::Load(d, h + n * lanes), d, to + n * kTask);
+      }
+      if (at >= end) continue;
+      SelectiveDistance ahead{0, 0};
+      if (at + lanes < end)
+        ahead.channels = lanes;
+      else if (begin + s.tile + rows <= range.end)
+        ahead = {s.tile, first - at};
+      SelectiveWalk(p, begin, rows, {at, HWY_MIN(lanes, s.C - at)}, ahead, h);
     }
+  }
+  hwy::FlushStream();
 }
 
 // The backward pass works on blocks of V vectors of channels and S states. V S independent chains
@@ -273,8 +288,7 @@ HWY_INLINE void SelectiveStoreSums(const SelectiveBackward<T>& p, const Selectiv
   }
 }
 
-// Lines of memory that a chunk needs soon, as columns with a line for every token. Rows of tokens
-// are far apart: the hardware does not prefetch them.
+// Lines of memory that are needed soon, as columns with a line for every token.
 template <typename T>
 class SelectiveAhead {
  public:
@@ -300,99 +314,135 @@ class SelectiveAhead {
   int64_t count_ = 0, next_ = 0;
 };
 
+// Where a task of a chunk reads and writes.
+struct SelectivePlace {
+  int64_t chunk, begin, task;
+};
+
 template <typename T>
-void SelectiveBackwardTask(const SelectiveBackward<T>& p, const SelectiveRange& range,
-                           int64_t task) {
+SelectiveAhead<T> LinesAhead(const SelectiveBackward<T>& p, const SelectivePlace& now,
+                             const SelectivePlace& next, bool enters, const T* cached) {
+  constexpr int64_t kTask = SelectiveShape::kTask, kLine = SelectiveAhead<T>::kLine;
+  const SelectiveShape& s = p.shape;
+  const int64_t N = s.N, channel = next.task * kTask, sums = (next.task * p.n + next.begin) * N;
+  const int64_t channels = HWY_MIN(kTask, s.C - channel);
+  SelectiveAhead<T> ahead(cached);
+  if (enters)
+    ahead.Want(p.states + (next.chunk * s.tasks() + next.task) * N * kTask, kLine, N * kTask,
+               kLine * s.tile);
+  if (next.begin != now.begin) {
+    ahead.Want(TokenRow(p.in.b, next.begin), p.in.b.stride, N);
+    ahead.Want(TokenRow(p.in.c, next.begin), p.in.c.stride, N);
+  }
+  const auto want = [&](const auto& rows) {
+    ahead.Want(rows.data + next.begin * rows.stride + channel, rows.stride, channels);
+  };
+  ahead.Want(p.db + sums, N, N), ahead.Want(p.dc + sums, N, N);
+  want(p.in.x), want(p.in.dt), want(p.dy), want(p.dx), want(p.ddt);
+  return ahead;
+}
+
+// One task of a chunk. `enters`: a state enters the chunk.
+template <typename T>
+void SelectiveChunkTask(const SelectiveBackward<T>& p, const SelectivePlace& place, int64_t rows,
+                        bool enters, SelectiveAhead<T> ahead, const SelectiveScratch<T>& work) {
+  const hn::ScalableTag<T> d;
+  constexpr int64_t kTask = SelectiveShape::kTask;
+  constexpr int V = kBlockVectors, S = kBlockStates;
+  const int64_t N = p.shape.N, lanes = hn::Lanes(d), first = place.task * kTask;
+  const int64_t vectors = (HWY_MIN(kTask, p.shape.C - first) + lanes - 1) / lanes;
+  SelectiveBlock<T> block{
+      .begin = place.begin,
+      .rows = rows,
+      .first = first,
+      .vector = 0,
+      .n = 0,
+      .before =
+          enters ? p.states + (place.chunk * p.shape.tasks() + place.task) * N * kTask : nullptr,
+      .ahead = nullptr};
+  const auto states = [&]<int Count>() {
+    const bool is_last = block.n + Count == N;
+    for (block.vector = 0; block.vector < vectors; block.vector += V) {
+      block.ahead = ahead.Next();
+      if (block.n == 0 && is_last)
+        SelectiveStates<Count, true, true>(p, block, work);
+      else if (block.n == 0)
+        SelectiveStates<Count, true, false>(p, block, work);
+      else if (is_last)
+        SelectiveStates<Count, false, true>(p, block, work);
+      else
+        SelectiveStates<Count, false, false>(p, block, work);
+    }
+    SelectiveStoreSums<Count>(p, block, place.task, work);
+    block.n += Count;
+  };
+  while (block.n + S <= N) states.template operator()<S>();
+  while (block.n < N) states.template operator()<1>();
+}
+
+template <typename T>
+void SelectiveBackwardTasks(const SelectiveBackward<T>& p, const SelectiveRange& range,
+                            const SelectiveTasks& tasks) {
   const SelectiveShape& s = p.shape;
   const hn::ScalableTag<T> d;
   constexpr int64_t kTask = SelectiveShape::kTask;
   constexpr int V = kBlockVectors, S = kBlockStates;
-  const int64_t lanes = hn::Lanes(d), N = s.N, first = task * kTask;
-  const int64_t channels = HWY_MIN(kTask, s.C - first);
-  const int64_t blocks = (channels + V * lanes - 1) / (V * lanes), row = s.tile * lanes;
-  const int64_t size = (blocks * kFields * V + 2 * V * S + 2 * S) * row + (3 * N + 1) * kTask;
+  const int64_t lanes = hn::Lanes(d), N = s.N, row = s.tile * lanes;
+  const int64_t blocks = (kTask + V * lanes - 1) / (V * lanes), weights = (3 * N + 1) * kTask;
+  const int64_t size =
+      (blocks * kFields * V + 2 * V * S + 2 * S) * row + (tasks.end - tasks.begin) * weights;
   const auto memory = make_workspace<T>(size);
   std::memset(memory.get(), 0, sizeof(T) * static_cast<size_t>(size));
-  T* from = memory.get();
-  const auto take = [&](int64_t count) {
-    T* piece = from;
-    from += count;
-    return piece;
-  };
   SelectiveScratch<T> work;
-  work.tokens = take(blocks * kFields * V * row);
-  work.kept = take(2 * V * S * row), work.sums = take(2 * S * row);
-  work.A = take(N * kTask), work.dh = take(N * kTask), work.dA = take(N * kTask);
-  work.dD = take(kTask);
-  for (int64_t n = 0; n < N; ++n)
-    std::memcpy(work.A + n * kTask, p.in.A + n * s.padded() + first, sizeof(T) * kTask);
+  work.tokens = memory.get();
+  work.kept = work.tokens + blocks * kFields * V * row;
+  work.sums = work.kept + 2 * V * S * row;
+  const auto of_task = [&](int64_t task) {
+    SelectiveScratch<T> own = work;
+    own.A = work.sums + 2 * S * row + (task - tasks.begin) * weights;
+    own.dh = own.A + N * kTask, own.dA = own.dh + N * kTask, own.dD = own.dA + N * kTask;
+    return own;
+  };
+  for (int64_t task = tasks.begin; task < tasks.end; ++task)
+    for (int64_t n = 0; n < N; ++n)
+      std::memcpy(of_task(task).A + n * kTask, p.in.A + n * s.padded() + task * kTask,
+                  sizeof(T) * kTask);
 
   const int64_t count = (range.end - range.begin + s.tile - 1) / s.tile;
   for (int64_t i = count - 1; i >= 0; --i) {
-    const int64_t begin = range.begin + i * s.tile, k = range.first_chunk + i;
-    const auto entering = [&](int64_t chunk) {
-      return p.states + (chunk * s.tasks() + task) * N * kTask;
-    };
-    SelectiveAhead<T> ahead(work.tokens);
-    if (i > 0) {
-      // Of the chunk before, which follows.
-      const int64_t next = begin - s.tile, sums = (task * p.n + next) * N;
-      constexpr int64_t kLine = SelectiveAhead<T>::kLine;
-      if (i > 1) ahead.Want(entering(k - 1), kLine, N * kTask, kLine * s.tile);
-      ahead.Want(TokenRow(p.in.b, next), p.in.b.stride, N);
-      ahead.Want(TokenRow(p.in.c, next), p.in.c.stride, N);
-      ahead.Want(p.db + sums, N, N), ahead.Want(p.dc + sums, N, N);
-      ahead.Want(TokenRow(p.dy, next) + first, p.dy.stride, channels);
+    const int64_t begin = range.begin + i * s.tile, rows = HWY_MIN(s.tile, range.end - begin);
+    for (int64_t task = tasks.begin; task < tasks.end; ++task) {
+      const SelectivePlace now{range.first_chunk + i, begin, task};
+      // What follows: the next task, or the first one of the chunk before. Rows are prefetched up
+      // to the number of the present chunk's.
+      SelectivePlace next = now;
+      if (task + 1 < tasks.end)
+        ++next.task;
+      else if (i > 0)
+        next = {now.chunk - 1, begin - s.tile, tasks.begin};
+      const bool next_enters = next.begin > range.begin;
+      SelectiveChunkTask(p, now, rows, /*enters=*/i > 0,
+                         LinesAhead(p, now, next, next_enters, work.tokens), of_task(task));
     }
-    ahead.Want(p.dx.data + begin * p.dx.stride + first, p.dx.stride, channels);
-    ahead.Want(p.ddt.data + begin * p.ddt.stride + first, p.ddt.stride, channels);
-    if (i > 0) {
-      ahead.Want(TokenRow(p.in.x, begin - s.tile) + first, p.in.x.stride, channels);
-      ahead.Want(TokenRow(p.in.dt, begin - s.tile) + first, p.in.dt.stride, channels);
-    }
-
-    SelectiveBlock<T> block{.begin = begin,
-                            .rows = HWY_MIN(s.tile, range.end - begin),
-                            .first = first,
-                            .vector = 0,
-                            .n = 0,
-                            .before = i == 0 ? nullptr : entering(k),
-                            .ahead = nullptr};
-    const auto states = [&]<int Count>() {
-      const bool is_last = block.n + Count == N;
-      for (block.vector = 0; block.vector < blocks * V; block.vector += V) {
-        block.ahead = ahead.Next();
-        if (block.n == 0 && is_last)
-          SelectiveStates<Count, true, true>(p, block, work);
-        else if (block.n == 0)
-          SelectiveStates<Count, true, false>(p, block, work);
-        else if (is_last)
-          SelectiveStates<Count, false, true>(p, block, work);
-        else
-          SelectiveStates<Count, false, false>(p, block, work);
-      }
-      SelectiveStoreSums<Count>(p, block, task, work);
-      block.n += Count;
-    };
-    while (block.n + S <= N) states.template operator()<S>();
-    while (block.n < N) states.template operator()<1>();
   }
-  for (int64_t c = 0; c < kTask; c += lanes) {
+  for (int64_t task = tasks.begin; task < tasks.end; ++task) {
+    const auto own = of_task(task);
+    const int64_t to = task * kTask;
     for (int64_t n = 0; n < N; ++n)
-      hn::Store(hn::Load(d, work.dA + n * kTask + c), d,
-                p.dA + (range.sequence * N + n) * s.padded() + first + c);
-    hn::Store(hn::Load(d, work.dD + c), d, p.dD + range.sequence * s.padded() + first + c);
+      std::memcpy(p.dA + (range.sequence * N + n) * s.padded() + to, own.dA + n * kTask,
+                  sizeof(T) * kTask);
+    std::memcpy(p.dD + range.sequence * s.padded() + to, own.dD, sizeof(T) * kTask);
   }
 }
 
 #define HYDRAMIX_SELECTIVE_SCAN(T, name)                                                   \
   void SelectiveForward##name(const SelectiveForward<T>& p, const SelectiveRange& range,   \
-                              int64_t task) {                                              \
-    SelectiveForwardTask(p, range, task);                                                  \
+                              const SelectiveTasks& tasks) {                               \
+    SelectiveForwardTasks(p, range, tasks);                                                \
   }                                                                                        \
   void SelectiveBackward##name(const SelectiveBackward<T>& p, const SelectiveRange& range, \
-                               int64_t task) {                                             \
-    SelectiveBackwardTask(p, range, task);                                                 \
+                               const SelectiveTasks& tasks) {                              \
+    SelectiveBackwardTasks(p, range, tasks);                                               \
   }
 HYDRAMIX_SELECTIVE_SCAN(float, F32)
 HYDRAMIX_SELECTIVE_SCAN(double, F64)
@@ -408,13 +458,13 @@ namespace hydramix::kernels {
   HWY_EXPORT(SelectiveBackward##name);                                                        \
   template <>                                                                                 \
   void selective_scan_forward<T>(const SelectiveForward<T>& p, const SelectiveRange& range,   \
-                                 int64_t task) {                                              \
-    HWY_DYNAMIC_DISPATCH(SelectiveForward##name)(p, range, task);                             \
+                                 const SelectiveTasks& tasks) {                               \
+    HWY_DYNAMIC_DISPATCH(SelectiveForward##name)(p, range, tasks);                            \
   }                                                                                           \
   template <>                                                                                 \
   void selective_scan_backward<T>(const SelectiveBackward<T>& p, const SelectiveRange& range, \
-                                  int64_t task) {                                             \
-    HWY_DYNAMIC_DISPATCH(SelectiveBackward##name)(p, range, task);                            \
+                                  const SelectiveTasks& tasks) {                              \
+    HWY_DYNAMIC_DISPATCH(SelectiveBackward##name)(p, range, tasks);                           \
   }
 HYDRAMIX_EXPORT_SELECTIVE_SCAN(float, F32)
 HYDRAMIX_EXPORT_SELECTIVE_SCAN(double, F64)

@@ -4,8 +4,9 @@
 //   h_t = exp(dt_t A) h_{t-1} + dt_t x_t b_t,   y_t = c_t . h_t + D x_t        h (N) per channel
 //
 // The decays differ for all N states, so there is no small matrix to multiply by, as in Mamba-2.
-// Per channel, state and token the forward pass costs an exponential and three multiply-adds. Lanes
-// of a vector are channels; places are walked one after the other.
+// Per channel, state and token the forward pass costs an exponential and three multiply-adds, the
+// backward pass an exponential and ten: bench/cores_suite.cpp lists them. Lanes of a vector are
+// channels; places are walked one after the other.
 //
 // The backward pass recomputes the states of a chunk from the one that enters it. b and c are
 // shared by all channels: their gradients are summed over the channels of a task here, over tasks
@@ -38,7 +39,7 @@ template <typename T>
 struct SelectiveForward {
   SelectiveShape shape;
   SelectiveInputs<T> in;
-  StridedRows<T> y;     // (n, C)
+  StridedRows<T> y;  // (n, C)
   // (chunks, tasks, N, kTask): the state that enters each chunk; or null.
   T* states = nullptr;
 };
@@ -60,12 +61,18 @@ struct SelectiveRange {
   int64_t sequence, begin, end, first_chunk;
 };
 
-// task is in [0, shape.tasks()). T is float or double.
+// Tasks [begin, end) of [0, shape.tasks()). They take turns at every chunk, so that its rows of
+// tokens are read whole.
+struct SelectiveTasks {
+  int64_t begin, end;
+};
+
+// T is float or double.
 template <typename T>
 void selective_scan_forward(const SelectiveForward<T>& p, const SelectiveRange& range,
-                            int64_t task);
+                            const SelectiveTasks& tasks);
 template <typename T>
 void selective_scan_backward(const SelectiveBackward<T>& p, const SelectiveRange& range,
-                             int64_t task);
+                             const SelectiveTasks& tasks);
 
 }  // namespace hydramix::kernels

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/selective_scan.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "kernels/cpu/selective_scan.h"
@@ -33,12 +35,20 @@ struct SelectiveChunkRanges {
     }
   }
 
-  // Calls f(sequence, task) in parallel.
+  // Calls f(sequence, tasks) in parallel. Sequences are cut by channels where there are too few of
+  // them for the threads.
   template <class F>
   void run(F&& f) const {
-    const int64_t tasks = shape.tasks();
-    parallel(static_cast<int64_t>(sequences.size()) * tasks,
-             [&](int64_t i) { f(sequences[static_cast<std::size_t>(i / tasks)], i % tasks); });
+    const int64_t tasks = shape.tasks(), threads = torch::get_num_threads();
+    const auto cut = [&](int64_t parts) { return (tasks + parts - 1) / parts; };
+    const int64_t many = 4 * threads / std::max<int64_t>(1, std::ssize(sequences));
+    const int64_t size = threads == 1 ? tasks : cut(std::clamp<int64_t>(many, 1, tasks));
+    const int64_t parts = cut(size);
+    parallel(std::ssize(sequences) * parts, [&](int64_t i) {
+      const int64_t begin = i % parts * size;
+      f(sequences[static_cast<std::size_t>(i / parts)],
+        kernels::SelectiveTasks{begin, std::min(begin + size, tasks)});
+    });
   }
 };
 
@@ -68,10 +78,27 @@ auto dispatch_selective(const Tensor& t, F&& f) {
   return t.scalar_type() == torch::kFloat64 ? f(double{}) : f(float{});
 }
 
-// (parts, ...) -> (...), part by part: the order of the sum is fixed.
+// (parts, ...) -> (...). Every entry is summed part by part, so that the order does not depend on
+// threads; a run of entries at a time, so that the sums stay in registers or the L1 cache.
+template <typename T>
 Tensor sum_of_parts(const Tensor& parts) {
-  auto sum = parts[0].clone();
-  for (int64_t i = 1; i < parts.size(0); ++i) sum.add_(parts[i]);
+  constexpr int64_t kRun = 512;
+  const auto sum = torch::empty(parts.sizes().slice(1), parts.options());
+  const int64_t size = sum.numel();
+  const T* const from = parts.data_ptr<T>();
+  T* const to = sum.data_ptr<T>();
+  parallel((size + kRun - 1) / kRun, [&](int64_t run) {
+    const int64_t begin = run * kRun, count = std::min(kRun, size - begin);
+    std::array<T, kRun> sums{};
+    for (int64_t part = 0; part < parts.size(0); ++part) {
+      const T* row = from + part * size + begin;
+      if (count == kRun)
+        for (std::size_t i = 0; i < kRun; ++i) sums[i] += row[i];  // vectors: the length is known
+      else
+        for (int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] += row[i];
+    }
+    std::copy_n(sums.begin(), count, to + begin);
+  });
   return sum;
 }
 
@@ -88,8 +115,9 @@ Tensor selective_scan_forward(const SelectiveScanCall& call, const Tensor& y, bo
     using T = decltype(tag);
     const kernels::SelectiveForward<T> p{s, selective_inputs<T>(call, weights), rows_of<T>(y),
                                          states.defined() ? states.data_ptr<T>() : nullptr};
-    chunks.run(
-        [&](const auto& range, int64_t i) { kernels::selective_scan_forward<T>(p, range, i); });
+    chunks.run([&](const auto& range, const auto& tasks) {
+      kernels::selective_scan_forward<T>(p, range, tasks);
+    });
   });
   return states;
 }
@@ -119,12 +147,16 @@ SelectiveScanParams selective_scan_backward(const SelectiveScanCall& call, const
         .dA = dA.data_ptr<T>(),
         .dD = dD.data_ptr<T>(),
         .n = n};
-    chunks.run(
-        [&](const auto& range, int64_t i) { kernels::selective_scan_backward<T>(p, range, i); });
+    chunks.run([&](const auto& range, const auto& tasks) {
+      kernels::selective_scan_backward<T>(p, range, tasks);
+    });
   });
   const auto of_weights = [&](const Tensor& t) { return ordered_sum(t).to(options.dtype()); };
+  const auto of_tasks = [](const Tensor& t) {
+    return dispatch_selective(t, [&](auto tag) { return sum_of_parts<decltype(tag)>(t); });
+  };
   return {ddt, of_weights(dA.flatten(1)).view({s.N, s.padded()}).narrow(1, 0, s.C).t(),
-          sum_of_parts(db), sum_of_parts(dc), of_weights(dD).narrow(0, 0, s.C)};
+          of_tasks(db), of_tasks(dc), of_weights(dD).narrow(0, 0, s.C)};
 }
 
 }  // namespace hydramix::on_cpu

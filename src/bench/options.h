@@ -7,7 +7,7 @@
 
 namespace hydramix::bench {
 
-// In the order in which they run; "long", "gpu" and "images" only on request.
+// In the order in which they run; "cores", "long", "gpu" and "images" only on request.
 inline const std::vector<std::string> kSuites{"product", "block",  "scan",
                                               "conv",    "mixers", "model"};
 
@@ -39,9 +39,9 @@ struct Options {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("suite", self.suite,
-      Choices{"all", "product", "block", "scan", "conv", "mixers", "model", "long", "gpu",
+      Choices{"all", "product", "block", "scan", "cores", "conv", "mixers", "model", "long", "gpu",
               "images"},
-      "suite to measure; all: every suite but long, gpu and images (the loader of images)");
+      "suite to measure; all: every suite but cores, long, gpu and images (the loader of images)");
     v("only", self.only, "only steps whose name contains this, such as '128 x 128'");
     v("json", self.json, "file for the measurements, one JSON object per line");
     v("scaling", self.scaling, "with --suite mixers: time over length, its slope, and a chart");
@@ -50,10 +50,11 @@ struct Options {
       "passes to time (model and long: only forward)");
     v("lengths", self.lengths, Range{1, 1 << 24},
       "lengths L; unless given 512, 2048 (product: 16, 128, 512, 2048 rows; mixers, model: 512; "
+      "cores: 128, 2048, 16384; "
       "--scaling: 1024, 2048, ... 65536; long: 8192, 1048576; gpu: 128, 256, ... 8192 at 32768 "
       "tokens per step, 128 to 65536 for scan and block at 16384, and if given no steps of other "
       "lengths)");
-    v("batch", self.batch, Range{1, 65536}, "sequences B in a batch");
+    v("batch", self.batch, Range{1, 65536}, "sequences B in a batch (cores: at least)");
     v("packed", self.packed, Range{0, 65536},
       "block, scan: also this many sequences of the shortest length, packed in one row; 0: none");
     v("threads", self.threads, Range{1, 1024},
@@ -66,7 +67,8 @@ struct Options {
     v("d_conv", self.d_conv, Range{1, 1 << 16}, "width of the convolution");
     v("layers", self.layers, Range{1, 4096}, "layers of the model");
     v("mixers", self.mixers, Choices{mixer_names},
-      "mixers of the suite mixers (none: all), and of the suite gpu beside Hydra (none: none)");
+      "mixers of the suites mixers and cores (none: all), and of the suite gpu beside Hydra (none: "
+      "none)");
     v("rounds", self.rounds, Range{1, 1000000}, "smallest number of rounds");
     v("min_seconds", self.min_seconds, Range{0.0, 1e6}, "shortest time of a measurement");
     v("max_seconds", self.max_seconds, Range{0.0, 1e6},

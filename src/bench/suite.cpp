@@ -38,6 +38,7 @@ std::vector<Step> suite_steps(const std::string& suite, const Options& options) 
   if (suite == "conv") return conv_suite(options);
   if (suite == "mixers") return mixers_suite(options);
   if (suite == "model") return model_suite(options);
+  if (suite == "cores") return cores_suite(options);
   if (suite == "gpu") return gpu_suite(options);
   if (suite == "images") return images_suite(options);
   return long_suite(options);
@@ -164,9 +165,11 @@ Places add_alternatives(const Comparison& c, std::vector<Alternative>& all) {
   Places at;
   const bool alone = c.backward_alone && c.forward_backward;
   if (c.forward || alone) at.forward = add(forward(c.work));
-  if (c.forward) at.gemm_forward = add(forward(c.gemms));
+  if (c.forward) at.gemm_forward = add(c.floor_forward ? c.floor_forward : forward(c.gemms));
   if (c.forward_backward) at.both = add(forward_backward(c.work));
-  if (c.forward_backward) at.gemm_both = add(forward_backward(c.gemms));
+  if (c.forward_backward)
+    at.gemm_both =
+        add(c.floor_forward_backward ? c.floor_forward_backward : forward_backward(c.gemms));
   if (alone) at.backward = add(backward_alone(c.work));
   return at;
 }

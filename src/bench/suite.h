@@ -43,6 +43,7 @@ std::vector<Step> conv_suite(const Options& options);
 std::vector<Step> mixers_suite(const Options& options);
 std::vector<Step> model_suite(const Options& options);
 std::vector<Step> long_suite(const Options& options);
+std::vector<Step> cores_suite(const Options& options);
 std::vector<Step> gpu_suite(const Options& options);
 std::vector<Step> images_suite(const Options& options);
 
@@ -70,6 +71,8 @@ struct Comparison {
   Subject subject;  // the pass is filled in
   Function work, gemms;
   double error = 0;
+  // Run in place of gemms where these are not functions of tensors.
+  Alternative floor_forward, floor_forward_backward;
   bool forward = true, forward_backward = true;
   bool backward_alone = false;  // as backward_ms, and backward_ratio to forward
 };

@@ -5,10 +5,15 @@
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "base/fnv.h"
+#include "base/formatted.h"
 #include "base/list_folder.h"
-#include "data/shard_index.h"
-#include "glue/sentence_task.h"
+#include "data/token_shards.h"
+#include "glue/sentences.h"
 #include "hydramix/error.h"
+#include "hydramix/tokenizer.h"
+#include "images/image_data.h"
+#include "images/image_layout.h"
 #include "language/glue.h"
 
 namespace hydramix {
@@ -47,20 +52,6 @@ std::vector<std::string> tasks_in(const fs::path& folder) {
   return tasks;
 }
 
-bool has_folders(const fs::path& folder) {
-  if (!fs::is_directory(folder)) return false;
-  const auto entries = list_folder(folder);
-  return std::any_of(entries.begin(), entries.end(),
-                     [](const fs::path& entry) { return fs::is_directory(entry); });
-}
-
-bool has_images(const fs::path& folder) {
-  for (const char* name :
-       {"data_batch_1.bin", "train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"})
-    if (fs::is_regular_file(folder / name)) return true;
-  return has_folders(folder / "train") && has_folders(folder / "val");
-}
-
 // Adds what the folder is; false if it is none of the kinds.
 bool add_folder(DataFolders& data, const fs::path& folder) {
   bool known = false;
@@ -77,7 +68,7 @@ bool add_folder(DataFolders& data, const fs::path& folder) {
     data.glue_tasks = tasks;
     known = true;
   }
-  if (has_images(folder)) {
+  if (names_image_layout(folder)) {
     HYDRAMIX_CHECK_USAGE(data.images.empty(), "--data: both ", data.images, " and ",
                          folder.string(), " hold images. Give one of them.");
     data.images = folder.string();
@@ -101,10 +92,53 @@ DataFolders find_data_folders(const std::vector<std::string>& folders) {
         known, "--data: '", name,
         "' holds no data of a known kind. Expected in it, or in a folder in it: train/ and "
         "validation/ with token shards (hydramix tokenize) beside vocab.txt or tokenizer.json; "
-        "the tasks of GLUE (CoLA/train.tsv, CoLA/dev.tsv, ...); or images: train/ and val/ with a "
-        "folder for each class, CIFAR-10's data_batch_1.bin, MNIST's train-images-idx3-ubyte.");
+        "the tasks of GLUE (CoLA/train.tsv, CoLA/dev.tsv, ...); or images: train/ and val/ (or "
+        "test/) with a folder for each class, the folders of the classes themselves, CIFAR-10's "
+        "data_batch_1.bin, MNIST's train-images-idx3-ubyte.");
   }
   return data;
+}
+
+void open_text(DataFolders& data) {
+  const auto tokenizer = Tokenizer::load(data.text.vocab);
+  data.text.vocabulary = tokenizer.size();
+  data.text_fingerprint = tokenizer.fingerprint();
+  for (const auto& folder : {data.text.train, data.text.validation}) {
+    const TokenShards shards(folder);
+    shards.check_tokenizer(tokenizer.fingerprint(), data.text.vocab);
+    data.text_fingerprint += "-" + shards.fingerprint();
+  }
+}
+
+void open_glue(DataFolders& data) {
+  uint64_t hash = kFnvStart;
+  for (const auto& name : data.glue_tasks) {
+    const auto& task = sentence_task(name);
+    std::vector<std::string> parts{"train"};
+    parts.insert(parts.end(), task.dev.begin(), task.dev.end());
+    for (const auto& part : parts) {
+      SentenceReader file(task, fs::path(data.glue) / task.name / (part + ".tsv"), Labels::kNeeded);
+      for (Sentence row; file.next(row);) {
+      }
+      hash = fnv1a(file.fingerprint(), hash);
+    }
+  }
+  data.glue_fingerprint = formatted("%016llx", hash);
+}
+
+void open_images(DataFolders& data) {
+  constexpr double kHeldOut = 0.2;
+  ImageDataOptions options;
+  options.path = data.images;
+  const auto layout = find_image_layout(data.images, {});
+  HYDRAMIX_CHECK(layout.one_split || layout.has_validation(), data.images,
+                 ": has train/ but none of val/, validation/ and test/. Add a folder for "
+                 "validation, with a folder per class.");
+  if (layout.one_split) options.held_out = kHeldOut;
+  const auto splits = open_image_splits(options);
+  data.images_held_out = options.held_out;
+  data.training_images = splits.train->size();
+  data.images_fingerprint = splits.train->fingerprint() + "-" + splits.validation->fingerprint();
 }
 
 DataFolders built_in_data(const std::string& folder) {

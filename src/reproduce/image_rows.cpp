@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reproduce/image_rows.h"
 
+#include <algorithm>
+
 #include "base/atomic_file.h"
 #include "base/fnv.h"
 #include "base/formatted.h"
@@ -9,6 +11,7 @@
 #include "hydramix/error.h"
 #include "hydramix/safetensors.h"
 #include "train/metrics.h"
+#include "train/train_images.h"
 
 namespace hydramix {
 namespace {
@@ -25,7 +28,24 @@ std::vector<std::string> image_changes(const ReproducePlan& plan, int64_t seed) 
   if (plan.scale == Scale::kTiny) changes.push_back("train.epochs=6");
   if (plan.scale == Scale::kTiny) changes.push_back("data.workers=1");
   if (!plan.data.images.empty()) changes.push_back("data.path=" + plan.data.images);
+  if (plan.data.images_held_out > 0)
+    changes.push_back(formatted("data.held_out=%g", plan.data.images_held_out));
   return changes;
+}
+
+ImageTrainOptions image_options(const ReproducePlan& plan, const std::string& row, int64_t seed) {
+  const auto name = image_recipe_of(row, plan.scale);
+  ImageTrainOptions options;
+  parse_yaml(options, recipe_texts().at(name), "recipes/" + name + ".yaml");
+  for (const auto& change : image_changes(plan, seed)) set(options, change);
+  return options;
+}
+
+// With the contents of the images in place of their folder.
+std::string image_digest(const ReproducePlan& plan, const std::string& recipe, int64_t seed) {
+  auto changes = image_changes(plan, seed);
+  std::erase_if(changes, [](const std::string& one) { return one.starts_with("data.path="); });
+  return formatted("%016llx", fnv1a(recipe + join(changes, " ") + plan.data.images_fingerprint));
 }
 
 std::vector<std::string> image_words(const ReproducePlan& plan, const std::string& recipe,
@@ -56,7 +76,9 @@ void add_accuracies(Json& result, const nlohmann::json& line) {
   }
 }
 
-Json image_result(const fs::path& run, int64_t seed, const ChildSettings& settings) {
+// `tokens` are those of an image.
+Json image_result(const fs::path& run, int64_t seed, int64_t tokens,
+                  const ChildSettings& settings) {
   Json result{{"kind", "images"},
               {"version", settings.version},
               {"seed", seed},
@@ -80,6 +102,7 @@ Json image_result(const fs::path& run, int64_t seed, const ChildSettings& settin
   HYDRAMIX_CHECK(result.contains("top1"), run.string(),
                  ": the run has ended without an evaluation.");
   result["tokens_per_second"] = count > 0 ? rates / count : 0;
+  result["images_per_second"] = count > 0 ? rates / count / static_cast<double>(tokens) : 0;
   result["curve"] = curve;
   return result;
 }
@@ -111,15 +134,22 @@ Stage image_stage(const ReproducePlan& plan, const ChildSettings& settings, cons
   Stage stage;
   stage.name = formatted("%s seed %lld: train", row, seed);
   stage.result = folder / "images.json";
-  stage.recipe = formatted("%016llx", fnv1a(recipe + join(image_changes(plan, seed), " ")));
+  stage.recipe = image_digest(plan, recipe, seed);
   stage.start = [=](int64_t slot) {
     fs::create_directories(folder);
     write_file(folder / "recipe.yaml", recipe);
     return start_in_slot(settings, slot, words, log);
   };
-  // The number of steps follows from the number of images, which only the run knows.
-  stage.progress = [] { return 0.5; };
-  stage.read = [=] { return image_result(folder / "images", seed, settings); };
+  const auto options = image_options(plan, row, seed);
+  const int64_t images =
+      plan.data.images.empty() ? options.data.drawn.train : plan.data.training_images;
+  const auto steps = static_cast<double>(steps_of(options.train, images));
+  stage.progress = [=] {
+    return static_cast<double>(last_step(folder / "images" / "metrics.jsonl")) / steps;
+  };
+  stage.read = [=, tokens = options.model.length()] {
+    return image_result(folder / "images", seed, tokens, settings);
+  };
   stage.log = log.string();
   return stage;
 }

@@ -37,9 +37,14 @@ RowRecipe placed_recipe(const ReproducePlan& plan, const std::string& row, int64
   return recipe;
 }
 
-// Without the options that do not change the result.
-std::string pretrain_digest(const RowRecipe& recipe) {
+// Without the options that do not change the result, and with the contents of the data in place of
+// its folders.
+std::string pretrain_digest(const ReproducePlan& plan, const RowRecipe& recipe) {
   auto options = to_json(recipe.options);
+  if (!plan.data.text_fingerprint.empty()) {
+    for (const char* key : {"train", "validation", "vocab"}) options["data"].erase(key);
+    options["data"]["fingerprint"] = plan.data.text_fingerprint;
+  }
   for (const char* key : {"out", "device"}) options.erase(key);
   for (const char* key : {"micro_batch", "log_every", "checkpoint_every", "keep", "tensorboard"})
     options["train"].erase(key);
@@ -78,21 +83,8 @@ std::string glue_digest(const ReproducePlan& plan, const std::string& row, int64
                         const std::string& pretraining) {
   auto words = glue_words(plan, row, seed);
   words.erase(words.begin() + 1, words.begin() + 7);  // folders
-  return digest(pretraining + join(words, " ") +
+  return digest(pretraining + join(words, " ") + plan.data.glue_fingerprint +
                 recipe_texts().at("glue/" + glue_recipe_of(row, plan.scale)));
-}
-
-// The steps done, from the last line of metrics.jsonl.
-double steps_done(const fs::path& run) {
-  double step = 0;
-  if (!fs::exists(run / "metrics.jsonl")) return 0;
-  read_metrics(
-      run / "metrics.jsonl",
-      [&](const std::string&, const nlohmann::json& line) {
-        step = std::max(step, line["step"].get<double>());
-      },
-      [](const std::string&) {});
-  return step;
 }
 
 Json pretrain_result(const RowRecipe& recipe, const ChildSettings& settings) {
@@ -163,14 +155,15 @@ Stage pretrain_stage(const ReproducePlan& plan, const ChildSettings& settings,
   Stage stage;
   stage.name = formatted("%s seed %lld: pretrain", row, seed);
   stage.result = folder / "pretrain.json";
-  stage.recipe = pretrain_digest(recipe);
+  stage.recipe = pretrain_digest(plan, recipe);
   stage.start = [=](int64_t slot) {
     fs::create_directories(folder);
     write_file(folder / "recipe.json", to_json(recipe.options).dump(2) + "\n");
     return start_in_slot(settings, slot, {"pretrain", (folder / "recipe.json").string()}, log);
   };
   stage.progress = [=] {
-    return steps_done(recipe.options.out) / static_cast<double>(recipe.options.train.steps);
+    const auto done = last_step(fs::path(recipe.options.out) / "metrics.jsonl");
+    return static_cast<double>(done) / static_cast<double>(recipe.options.train.steps);
   };
   stage.read = [=] { return pretrain_result(recipe, settings); };
   stage.log = log.string();
@@ -185,7 +178,8 @@ Stage glue_stage(const ReproducePlan& plan, const ChildSettings& settings, const
   Stage stage;
   stage.name = formatted("%s seed %lld: GLUE", row, seed);
   stage.result = folder / "glue.json";
-  stage.recipe = glue_digest(plan, row, seed, pretrain_digest(placed_recipe(plan, row, seed)));
+  stage.recipe =
+      glue_digest(plan, row, seed, pretrain_digest(plan, placed_recipe(plan, row, seed)));
   stage.start = [=](int64_t slot) { return start_in_slot(settings, slot, words, log); };
   stage.progress = [=] { return glue_progress(plan, folder / "glue"); };
   stage.read = [=] { return glue_result(folder / "glue", seed, settings); };

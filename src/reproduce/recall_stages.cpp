@@ -37,14 +37,8 @@ std::string recall_digest(const RecallRecipe& recipe) {
 }
 
 double recall_progress(const RecallTrainOptions& options) {
-  const auto path = fs::path(options.out) / "metrics.jsonl";
-  if (!fs::exists(path)) return 0;
-  double step = 0;
-  read_metrics(
-      path,
-      [&](const std::string&, const nlohmann::json& line) { step = line["step"].get<double>(); },
-      [](const std::string&) {});
-  return step / static_cast<double>(options.train.steps);
+  const auto done = last_step(fs::path(options.out) / "metrics.jsonl");
+  return static_cast<double>(done) / static_cast<double>(options.train.steps);
 }
 
 Stage recall_stage(const ReproducePlan& plan, const ChildSettings& settings,

@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/cores.h"
+#include "base/formatted.h"
 #include "base/json_reader.h"
 #include "base/spelling.h"
 #include "hydramix/error.h"
@@ -101,6 +102,12 @@ ReproducePlan plan_reproduction(const ReproduceOptions& options) {
     HYDRAMIX_CHECK_USAGE(has_data(plan.data, *table), "reproduce: ", table->name, " at scale ",
                          options.scale, " needs ", table->of_images() ? "images. " : "text. ",
                          table->of_images() ? kImagesNeeded : kTextNeeded);
+  const auto any = [&](auto&& holds) {
+    return std::any_of(plan.tables.begin(), plan.tables.end(), holds);
+  };
+  if (any([](const PaperTable* table) { return !table->of_images(); })) open_text(plan.data);
+  if (any([](const PaperTable* table) { return table->has_column("glue"); })) open_glue(plan.data);
+  if (any([](const PaperTable* table) { return table->of_images(); })) open_images(plan.data);
   return plan;
 }
 
@@ -117,8 +124,13 @@ ReproduceOutcome reproduce(const ReproduceOptions& options, const fs::path& prog
   auto stages = make_stages(plan, settings);
   for (auto& stage : recall_stages(plan, settings)) stages.push_back(std::move(stage));
   check_kept_results(stages);
-  if (events.message && plan.data.glue_tasks.empty() && !plan.tables.empty())
+  const bool shows_glue = std::any_of(plan.tables.begin(), plan.tables.end(),
+                                      [](const auto* table) { return table->has_column("glue"); });
+  if (events.message && plan.data.glue_tasks.empty() && shows_glue)
     events.message("no data of GLUE: its columns stay empty");
+  if (events.message && plan.data.images_held_out > 0)
+    events.message(formatted("%s: holds one split; %.0f %% of its images are held out",
+                             plan.data.images, 100 * plan.data.images_held_out));
   ReproduceOutcome outcome;
   outcome.runs = run_stages(stages, slots.count, events);
   outcome.report = write_reports(plan, version);

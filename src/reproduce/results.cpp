@@ -16,8 +16,8 @@ void add_training(RowResults& row, int64_t seed, const Json& result) {
   row.parameters = result.at("parameters");
   row.steps = result.at("steps");
   row.numbers["parameters"][seed] = static_cast<double>(row.parameters) / 1e6;
-  for (const char* key :
-       {"loss", "accuracy", "top1", "top1_ema", "top5", "top5_ema", "tokens_per_second"})
+  for (const char* key : {"loss", "accuracy", "top1", "top1_ema", "top5", "top5_ema",
+                          "tokens_per_second", "images_per_second"})
     if (result.contains(key)) row.numbers[key][seed] = result.at(key);
   row.curves[seed].clear();
   for (const auto& point : result.at("curve"))
@@ -60,7 +60,11 @@ AllResults read_results(const ReproducePlan& plan) {
           own.numbers[task][seed] = score.get<double>();
         add_version(own, result);
       }
-      own.tokens_per_second = spread(own.of("tokens_per_second", seeds_of(plan, *table))).mean;
+      const auto mean = [&](const char* key) {
+        return spread(own.of(key, seeds_of(plan, *table))).mean;
+      };
+      own.tokens_per_second = mean("tokens_per_second");
+      own.images_per_second = mean("images_per_second");
     }
   return results;
 }

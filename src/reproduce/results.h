@@ -16,7 +16,7 @@ struct RowResults {
   std::map<std::string, std::map<int64_t, double>> numbers;
   std::map<int64_t, std::vector<std::pair<double, double>>> curves;  // (step, loss), by seed
   int64_t parameters = 0, steps = 0;
-  double tokens_per_second = 0;  // mean over the seeds
+  double tokens_per_second = 0, images_per_second = 0;  // means over the seeds
   std::vector<std::string> versions;
 
   // The numbers of the seeds 1 .. count, in order; those that are missing are left out.

@@ -24,6 +24,7 @@ Scale scale_of(const std::string& name);
 // Folders of the data that rows read. Empty: the built-in language.
 struct RowData {
   std::string train, validation, vocab;  // token shards and their vocabulary
+  int64_t vocabulary = 0;                // its number of tokens
 };
 
 struct RowRecipe {

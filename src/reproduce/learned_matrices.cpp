@@ -4,6 +4,8 @@
 #include <set>
 
 #include "hydramix/error.h"
+#include "hydramix/model_folder.h"
+#include "models/image_input.h"
 #include "models/layer_matrices.h"
 #include "models/matrix_picture.h"
 #include "train/trained_model.h"
@@ -16,33 +18,48 @@ const std::string kSentence =
     "what colour is the map ? green . before she left , anna was sad . surely the map looks green "
     ".";
 
+bool is_matrix(const BlockOptions& block) {
+  return mixer_info(block.mixer, block.mixer_options).linear;
+}
+
+std::vector<MatrixPicture> shown_matrices(const std::vector<torch::Tensor>& layers) {
+  std::vector<MatrixPicture> pictures;
+  for (const auto layer : std::set<std::size_t>{0, layers.size() / 2, layers.size() - 1}) {
+    int64_t best = 0;
+    double most = -1;
+    for (int64_t h = 0; h < layers[layer].size(0); ++h)
+      if (const double share = share_of_others(layers[layer][h]); share > most) {
+        most = share;
+        best = h;
+      }
+    pictures.push_back(matrix_picture(concat("layer ", layer + 1, ", head ", best + 1),
+                                      layers[layer][best].contiguous()));
+  }
+  return pictures;
+}
+
 }  // namespace
 
-std::vector<MatrixPicture> learned_matrices(const std::filesystem::path& run) {
-  const auto trained = open_trained_model(run / "model");
-  const auto& block = trained.model->options().block;
-  if (!mixer_info(block.mixer, block.mixer_options).linear) return {};
-  torch::NoGradGuard no_grad;
+std::vector<MatrixPicture> learned_matrices(const std::filesystem::path& folder) {
+  const auto trained = open_trained_model(folder);
+  const auto& model = trained.model;
+  if (!is_matrix(model->options().block)) return {};
+  const torch::NoGradGuard no_grad;
   const auto encoding = trained.tokenizer.encode(kSentence, 0);
   const auto ids =
       torch::tensor(std::vector<int64_t>(encoding.ids.begin(), encoding.ids.end()), torch::kInt64)
           .unsqueeze(0);
-  std::vector<std::string> tokens;
-  for (const auto id : encoding.ids) tokens.push_back(trained.tokenizer.token(id));
-  const auto layers =
-      layer_matrices(*trained.model, trained.model->options(),
-                     [&](const auto& observe) { trained.model->encode(ids, {}, {}, {}, observe); });
-  std::vector<MatrixPicture> pictures;
-  const std::set<std::size_t> shown{0, layers.size() / 2, layers.size() - 1};
-  for (const auto layer : shown) {
-    int64_t best = 0;
-    for (int64_t h = 0; h < layers[layer].size(0); ++h)
-      if (share_of_others(layers[layer][h]) > share_of_others(layers[layer][best])) best = h;
-    pictures.push_back(matrix_picture(concat("layer ", layer + 1, ", head ", best + 1),
-                                      layers[layer][best].contiguous()));
-    pictures.back().row_labels = pictures.back().col_labels = tokens;
-  }
-  return pictures;
+  return shown_matrices(layer_matrices(*model, model->options(), [&](const auto& observe) {
+    model->encode(ids, {}, {}, {}, observe);
+  }));
+}
+
+std::vector<MatrixPicture> learned_matrices(const std::filesystem::path& folder,
+                                            const Image& image) {
+  auto opened = load_image_model(folder);
+  if (!is_matrix(opened.model->options().block)) return {};
+  opened.model->eval();
+  return shown_matrices(layer_matrices(opened.model, image_input(opened, image)));
 }
 
 }  // namespace hydramix

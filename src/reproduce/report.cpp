@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/counted.h"
 #include "base/formatted.h"
+#include "base/spelling.h"
 #include "hydramix/error.h"
 #include "reproduce/recall_stages.h"
 
@@ -29,6 +30,23 @@ std::vector<TableColumn> shown_columns(const ReproducePlan& plan, const PaperTab
 
 Json spread_json(const Spread& spread) {
   return {{"mean", spread.mean}, {"deviation", spread.deviation}, {"seeds", spread.count}};
+}
+
+// The folders of the data, and which share of the images is held out.
+std::string data_text(const DataFolders& data) {
+  std::vector<std::string> names;
+  for (const auto& name : {data.text.train, data.images})
+    if (!name.empty()) names.push_back(name);
+  auto text = join(names, " and ");
+  if (data.images_held_out > 0)
+    text +=
+        formatted(" (%.0f %% of the images held out for validation)", 100 * data.images_held_out);
+  return text;
+}
+
+// "+0.031", with a minus sign as wide as the plus.
+std::string signed_text(double value) {
+  return formatted("%s%.3f", value < 0 ? "\u2212" : "+", std::abs(value));
 }
 
 // As RFC 4180 quotes it.
@@ -99,10 +117,11 @@ std::string comparison_text(const Comparison& comparison) {
   const auto& d = comparison.difference;
   if (d.count == 0) return comparison.text + ": not measured";
   if (comparison.half_width == 0) return comparison.text;
-  auto text = formatted("%s: %+.3f", comparison.text, d.mean);
+  auto text = comparison.text + ": " + signed_text(d.mean);
   if (d.count > 1)
-    text += formatted(" ± %.3f, 95 %% interval %+.3f to %+.3f", d.deviation,
-                      d.mean - comparison.half_width, d.mean + comparison.half_width);
+    text += formatted(" ± %.3f, 95 %% interval %s to %s", d.deviation,
+                      signed_text(d.mean - comparison.half_width),
+                      signed_text(d.mean + comparison.half_width));
   return text + ", " + counted(d.count, "seed");
 }
 
@@ -114,14 +133,14 @@ std::string scale_text(const ReproducePlan& plan) {
              "language, its eight GLUE tasks and drawn images. The paper's models are a "
              "thousand times larger, on real data: compare the order of rows, not the numbers.";
     case Scale::kSmall:
-      return "Scale small: models of six to twelve layers and 256 channels read " +
-             plan.data.text.train +
-             ". The paper's models are seven times larger and read C4: compare the order of rows, "
-             "not the numbers.";
+      return "Scale small: models of six to twelve layers and 256 channels learn from " +
+             data_text(plan.data) +
+             ". The paper's models are many times larger, on C4 and ImageNet: compare the order of "
+             "rows, not the numbers.";
     case Scale::kAsPublished:
       break;
   }
-  return "Scale paper: the full recipes on " + plan.data.text.train + ".";
+  return "Scale paper: the full recipes on " + data_text(plan.data) + ".";
 }
 
 std::string report_markdown(const Report& report) {
@@ -211,6 +230,7 @@ Json report_json(const Report& report) {
       if (const auto found = report.results.find(row.row.name); found != report.results.end()) {
         line["parameters"] = found->second.parameters;
         line["tokens_per_second"] = found->second.tokens_per_second;
+        if (table.table->of_images()) line["images_per_second"] = found->second.images_per_second;
         line["versions"] = found->second.versions;
         for (const auto& [seed, points] : found->second.curves)
           line["curves"][std::to_string(seed)] = points;

@@ -8,12 +8,11 @@
 #include "base/counted.h"
 #include "base/formatted.h"
 #include "hydramix/error.h"
-#include "reproduce/learned_matrices.h"
 #include "reproduce/recall_stages.h"
 #include "reproduce/report.h"
+#include "reproduce/report_matrices.h"
 #include "view/chart.h"
 #include "view/dot_plot.h"
-#include "view/png.h"
 #include "view/xml_text.h"
 
 namespace hydramix {
@@ -28,13 +27,13 @@ constexpr const char* kPageHead = R"(<!doctype html>
 <meta name="color-scheme" content="light dark">
 <title>Hydra's tables, reproduced</title>
 <style>
-:root { --paper: #fff; --ink: #1c202a; --muted: #626976; --rule: #d5d9e0; --soft: #f5f6f8; --yes: #0b6b43; --yes-soft: #d8f1e2; --no: #9b2c12; --no-soft: #fbe0d8; --open: #6b5900; --open-soft: #f6edc8; --accent: #0072b2; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #14171d; --ink: #e8eaef; --muted: #a3abb9; --rule: #343b47; --soft: #1d222b; --yes: #7fe0b0; --yes-soft: #17402d; --no: #ffb49e; --no-soft: #552a1e; --open: #f0dc8a; --open-soft: #4a4115; --accent: #6cc0f5; }
-  .matrices img { filter: invert(1) hue-rotate(180deg); }
+:root { --paper: #fff; --ink: #1c202a; --muted: #626976; --rule: #d5d9e0; --soft: #f5f6f8; --yes: #0b6b43; --yes-soft: #d8f1e2; --no: #9b2c12; --no-soft: #fbe0d8; --open: #6b5900; --open-soft: #f6edc8; --accent: #0072b2; --edge: #0003; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --paper: #14171d; --ink: #e8eaef; --muted: #a3abb9; --rule: #343b47; --soft: #1d222b; --yes: #7fe0b0; --yes-soft: #17402d; --no: #ffb49e; --no-soft: #552a1e; --open: #f0dc8a; --open-soft: #4a4115; --accent: #6cc0f5; --edge: #000a; }
+  .matrices div:not(.photo) img { filter: invert(1) hue-rotate(180deg); }
 }
 * { box-sizing: border-box; }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 80rem; margin: 0 auto; padding: 1rem 1rem 4rem; }
+body { font: 1rem/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 80rem; margin: 0 auto; padding: 1rem 1rem 4rem; }
 p, ul { max-width: 48rem; }
 h1 { font-size: 1.8rem; line-height: 1.2; margin-bottom: .4rem; } h2 { margin-top: 3rem; font-size: 1.35rem; border-top: 1px solid var(--rule); padding-top: 1.4rem; } h3 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
 a { color: var(--accent); } .muted { color: var(--muted); font-size: .9rem; }
@@ -45,10 +44,10 @@ pre { background: var(--soft); padding: .8rem; border-radius: .4rem; white-space
 .badge.yes { background: var(--yes-soft); color: var(--yes); } .badge.no { background: var(--no-soft); color: var(--no); } .badge.open { background: var(--open-soft); color: var(--open); }
 .findings { list-style: none; padding: 0; max-width: 60rem; } .findings > li { display: grid; grid-template-columns: 8rem 1fr; gap: .2rem .9rem; align-items: start; padding: .7rem 0; border-bottom: 1px solid var(--rule); }
 .findings .muted { margin: .1rem 0 0; } .findings ul { margin: .3rem 0; padding-left: 1.1rem; }
-.scroll { overflow-x: auto; margin: 1rem 0; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; margin: 1rem 0; background: linear-gradient(to left, var(--paper) 30%, transparent) right / 3rem 100% local no-repeat, linear-gradient(to left, var(--edge), transparent) right / 1rem 100% scroll no-repeat; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .6rem; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; vertical-align: top; }
 thead th { vertical-align: bottom; font-weight: 600; } tbody th, thead th:first-child { text-align: left; font-weight: normal; position: sticky; left: 0; background: var(--paper); }
-td.mark { text-align: center; } td b { font-weight: 700; } td i { display: block; font-style: normal; color: var(--muted); font-size: .85rem; } td small { color: var(--muted); } tr.cited th, tr.cited td { background: var(--soft); }
+td.mark, thead th.mark { text-align: center; } .none { color: var(--muted); } td b { font-weight: 700; } td i { display: block; font-style: normal; color: var(--muted); font-size: .85rem; } td small { color: var(--muted); } tr.cited th, tr.cited td { background: var(--soft); }
 figure { margin: 0; } svg { max-width: 100%; height: auto; } .charts { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); align-items: start; } .charts svg { width: 100%; max-width: 44rem; }
 .hover { cursor: crosshair; } .hover:hover { fill-opacity: .35; }
 .matrices { display: grid; gap: 1rem .8rem; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); } .matrices div { display: grid; gap: .3rem; grid-auto-flow: column; grid-auto-columns: 1fr; }
@@ -57,7 +56,7 @@ figure { margin: 0; } svg { max-width: 100%; height: auto; } .charts { display: 
 details { margin: .6rem 0; } summary { cursor: pointer; padding: .4rem 0; font-weight: 600; } summary:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
 #values { position: fixed; display: none; pointer-events: none; background: var(--ink); color: var(--paper); border-radius: .4rem; padding: .25rem .6rem; font-size: .85rem; max-width: 16rem; z-index: 1; }
 @media (max-width: 40rem) { body { padding: .8rem .8rem 3rem; } h1 { font-size: 1.45rem; } .findings > li { grid-template-columns: 1fr; } th, td { padding: .3rem .4rem; font-size: .88rem; } .matrices { grid-template-columns: repeat(2, 1fr); } }
-@media print { body { max-width: none; font-size: 11px; } .scroll { overflow: visible; } th, td { padding: .15rem .3rem; font-size: 9px; } tbody th, thead th:first-child { position: static; } figure, tr, .findings > li { break-inside: avoid; } nav { display: none; } }
+@media print { html { font-size: 10px; } body { max-width: none; padding: 0; } .scroll { overflow: visible; background: none; } th, td { padding: .2rem .35rem; font-size: .9rem; } tbody th, thead th:first-child { position: static; } h2, h3 { break-after: avoid; } figure, tr, .findings > li { break-inside: avoid; } nav { display: none; } .charts { grid-template-columns: 1fr 1fr; } .matrices { grid-template-columns: repeat(6, 1fr); } }
 </style>
 </head>
 <body>
@@ -80,6 +79,8 @@ constexpr const char* kPageEnd = R"(</main>
   addEventListener('pointerdown', show);
   addEventListener('pointermove', show);
   addEventListener('scroll', () => { box.style.display = 'none'; }, true);
+  const folded = () => document.querySelectorAll('.findings details, .runs');
+  addEventListener('beforeprint', () => folded().forEach(part => { part.open = true; }));
 })();
 </script>
 </body>
@@ -118,8 +119,14 @@ std::string answer_counts(const Report& report) {
 }
 
 std::string findings_list(const Report& report) {
-  std::string out = "<ul class=\"findings\">\n";
+  std::string out, table;
   for (const auto& finding : report.findings) {
+    if (finding.table != table) {
+      out += (table.empty() ? "" : "</ul>\n") +
+             ("<h3>" + xml_escaped(paper_table(finding.table).title)) +
+             "</h3>\n<ul class=\"findings\">\n";
+      table = finding.table;
+    }
     out += "<li>" + badge(finding.answer) + "<div>" + xml_escaped(finding.statement) +
            "<p class=\"muted\">Paper: " + xml_escaped(finding.paper) + ".";
     if (finding.parts.size() == 1)
@@ -134,7 +141,7 @@ std::string findings_list(const Report& report) {
     }
     out += "</div></li>\n";
   }
-  return out + "</ul>\n";
+  return out + (table.empty() ? "" : "</ul>\n");
 }
 
 // Ours above the paper's number.
@@ -149,6 +156,9 @@ std::string table_cell(const ReportTable& table, const ReportRow& row, std::size
     if (cell.ours.count > 1 && column.key != "parameters")
       ours += " <small>±&#8239;" + number_text(column.key, cell.ours.deviation, true) + "</small>";
   }
+  // So that the paper's numbers of a row stand in one line.
+  if (cell.ours.count == 0 && cell.published && !row.row.name.empty())
+    ours = "<span class=\"none\">\u2013</span>";
   if (cell.published) ours += "<i>" + number_text(column.key, *cell.published, false) + "</i>";
   return "<td>" + ours + "</td>";
 }
@@ -156,7 +166,8 @@ std::string table_cell(const ReportTable& table, const ReportRow& row, std::size
 std::string results_table_html(const ReportTable& table) {
   const bool marks = !table.table->mark_heading.empty();
   std::string out = "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\"></th>";
-  if (marks) out += "<th scope=\"col\">" + xml_escaped(table.table->mark_heading) + "</th>";
+  if (marks)
+    out += "<th scope=\"col\" class=\"mark\">" + xml_escaped(table.table->mark_heading) + "</th>";
   for (const auto& column : table.columns)
     out += "<th scope=\"col\">" + xml_escaped(column.heading) + "</th>";
   out += "</tr></thead>\n<tbody>\n";
@@ -174,11 +185,20 @@ std::string results_table_html(const ReportTable& table) {
   return out + "</tbody>\n</table></div>\n";
 }
 
-// The paper's figure begins here: before, the fall of all curves would hide their differences.
-constexpr double kFigureBegins = 10000;
+// The paper's figure begins at 10 000 of 70 000 steps: before, the fall of all curves would hide
+// their differences. Ours begin at the same share of their steps.
+constexpr double kFigureBegins = 1.0 / 7;
 
-std::string row_title(const ReportRow& row) {
-  return row.row.mark == "DD" ? row.row.label + " DD" : row.row.label;
+// Leaves out the points before that, if two or more remain.
+void cut_beginning(ChartLine& line) {
+  if (line.points.empty()) return;
+  const double begins = kFigureBegins * line.points.back().first;
+  const auto first = std::find_if(line.points.begin(), line.points.end(),
+                                  [&](const auto& point) { return point.first >= begins; });
+  const auto before = first - line.points.begin();
+  if (std::ssize(line.points) - before < 2) return;
+  line.points.erase(line.points.begin(), first);
+  if (!line.range.empty()) line.range.erase(line.range.begin(), line.range.begin() + before);
 }
 
 // Mean and range over the seeds, at the steps that all of them have.
@@ -198,31 +218,39 @@ ChartLine mean_curve(const std::string& name, const RowResults& results) {
 }
 
 std::string curves_chart(const Report& report, const ReportTable& table) {
+  const bool families = table.table->mark_heading == "DD";
   ChartPanel ours, paper;
   std::vector<std::string> names;
   for (const auto& row : table.rows) {
     const auto found = report.results.find(row.row.name);
     if (found == report.results.end() || found->second.curves.empty()) continue;
-    auto line = mean_curve(row_title(row), found->second);
+    auto line = mean_curve(row.row.label, found->second);
     if (line.points.empty()) continue;
-    names.push_back(line.name);
+    cut_beginning(line);
+    // The two variants of a family have one colour.
+    line.dashed = families && row.row.mark != "DD";
+    if (std::find(names.begin(), names.end(), line.name) == names.end()) names.push_back(line.name);
     line.strong = row.row.name.ends_with("/hydra") || row.row.name.ends_with("quasiseparable_dd");
     ours.lines.push_back(std::move(line));
   }
   if (ours.lines.empty()) return "";
+  // The legend shows the first line of a name.
+  std::stable_partition(ours.lines.begin(), ours.lines.end(),
+                        [](const ChartLine& line) { return !line.dashed; });
   if (table.table->name == "table3")
     for (const auto& row : table.rows)
       for (const auto& curve : published_curves())
         if (curve.row == row.row.name) {
           ChartLine line;
-          line.name = row_title(row);
-          for (const auto& point : curve.points)
-            if (point.first >= kFigureBegins) line.points.push_back(point);
+          line.name = row.row.label;
+          line.points = curve.points;
+          cut_beginning(line);
           line.dashed = true;
           paper.lines.push_back(std::move(line));
         }
   ChartOptions options;
-  options.title = "Validation loss over steps, ours";
+  options.title = families ? "Validation loss, ours; dashed: data-independent"
+                           : "Validation loss over steps, ours";
   options.x_label = "step";
   options.y_label = "cross-entropy";
   options.colours = names;
@@ -264,34 +292,8 @@ std::string losses_plot(const Report& report, const ReportTable& table) {
          "</figure>\n</div>\n";
 }
 
-std::string matrices_html(const Report& report, const ReportTable& table) {
-  std::string figures;
-  for (const auto& row : table.rows) {
-    const auto run = row.row.name.empty() ? std::filesystem::path()
-                                          : row_folder(report.plan, row.row.name, 1) / "pretrain";
-    if (run.empty() || !std::filesystem::exists(run / "model")) continue;
-    const auto pictures = learned_matrices(run);
-    if (pictures.empty()) continue;
-    std::string images, places;
-    for (const auto& picture : pictures) {
-      images += formatted("<img loading=\"lazy\" src=\"%s\" alt=\"Matrix of %s, %s\">",
-                          png_data_uri(matrix_image(picture, colour_scale(picture), 1)),
-                          xml_escaped(row_title(row)), xml_escaped(picture.title));
-      places += (places.empty() ? "" : "; ") + picture.title;
-    }
-    figures += "<figure><div>" + images + "</div><figcaption>" + xml_escaped(row_title(row)) +
-               "<br><span class=\"muted\">" + xml_escaped(places) +
-               "</span></figcaption></figure>\n";
-  }
-  if (figures.empty()) return "";
-  return "<h3>Learned matrices</h3>\n<p class=\"muted\">What the trained models of seed 1 apply to "
-         "one sentence: of each layer shown, the head that reads other places most. A row is the "
-         "place that is computed, a column the place that it reads. Red adds, blue "
-         "subtracts.</p>\n<div class=\"matrices\">\n" +
-         figures + "</div>\n";
-}
-
 std::string runs_html(const Report& report, const ReportTable& table) {
+  const bool of_images = table.table->of_images();
   std::string rows, commands;
   for (const auto& row : table.rows) {
     const auto found = report.results.find(row.row.name);
@@ -303,16 +305,17 @@ std::string runs_html(const Report& report, const ReportTable& table) {
         "<tr><th scope=\"row\">%s</th><td>%lld</td><td>%lld</td><td>%lld</td><td>%.0f</td>"
         "<td>%s</td></tr>\n",
         xml_escaped(row_title(row)), own.parameters, own.steps,
-        std::ssize(own.of("loss", table.seeds)), own.tokens_per_second, xml_escaped(versions));
+        std::ssize(own.of("parameters", table.seeds)),
+        of_images ? own.images_per_second : own.tokens_per_second, xml_escaped(versions));
     commands += "<pre>" + xml_escaped(row.commands.train);
     if (!row.commands.glue.empty()) commands += "\n" + xml_escaped(row.commands.glue);
     commands += "</pre>\n";
   }
-  return "<details><summary>Parameters, throughput, seeds, versions</summary>\n<div "
+  return "<details class=\"runs\"><summary>Parameters, throughput, seeds, versions</summary>\n<div "
          "class=\"scroll\"><table><thead><tr><th></th><th scope=\"col\">parameters</th><th "
-         "scope=\"col\">steps</th><th scope=\"col\">seeds</th><th scope=\"col\">tokens/s</th><th "
-         "scope=\"col\">version</th></tr></thead><tbody>\n" +
-         rows +
+         "scope=\"col\">steps</th><th scope=\"col\">seeds</th><th scope=\"col\">" +
+         std::string(of_images ? "images/s" : "tokens/s") +
+         "</th><th scope=\"col\">version</th></tr></thead><tbody>\n" + rows +
          "</tbody></table></div></details>\n<details><summary>Commands, one row each, seed "
          "1</summary>\n" +
          commands + "</details>\n";
@@ -343,7 +346,7 @@ std::string report_html(const Report& report) {
            "deviation over " +
            counted(table.seeds, "seed") +
            (table.table->name == "mixers" ? "." : "; below, grey: the paper.") +
-           " Bold: our best.</p>\n";
+           (table.seeds > 1 ? " Without ±: one seed." : "") + " Bold: our best.</p>\n";
     out += results_table_html(table);
     out += table.table->name == "mixers" ? losses_plot(report, table) : curves_chart(report, table);
     out += matrices_html(report, table) + runs_html(report, table);

@@ -9,9 +9,11 @@
 #include "base/json_reader.h"
 #include "base/read_file.h"
 #include "hydramix/error.h"
+#include "hydramix/model_folder.h"
 #include "reproduce/reproduce.h"
 #include "support/command.h"
 #include "support/expect.h"
+#include "support/models.h"
 
 namespace hydramix {
 namespace {
@@ -100,20 +102,57 @@ TEST_F(ReportTest, ThePageIsOneFile) {
     EXPECT_FALSE(contains(page, part)) << "the page loads something: " << part;
 }
 
+// Table 5: accuracies, curves, and the matrices of a model of images.
+TEST_F(ReportTest, HasTheMatricesOfImageModels) {
+  plan_.tables = {&paper_table("table5")};
+  const auto folder = row_folder(plan_, "table5/hydra-vit-b", 1);
+  const ImageModel model(test::tiny_image_model("hydra"));
+  save_image_model(folder / "images" / "model", model, {.classes = {"a", "b", "c"}});
+  write_file(folder / "images.json", Json{{"version", "9.8.7"},
+                                          {"parameters", 79000},
+                                          {"steps", 375},
+                                          {"top1", 34.9},
+                                          {"tokens_per_second", 6400},
+                                          {"images_per_second", 100},
+                                          {"curve", {{188, 2.0}, {375, 1.5}}}}
+                                         .dump());
+  auto page = report_html(make_report(plan_, "9.8.7"));
+  for (const std::string part : {"alt=\"Matrix of Hydra-ViT-B, layer 1, head ", "alt=\"The image\"",
+                                 "images/s", "<td>1</td><td>100</td>", "<span class=\"none\">"})
+    EXPECT_TRUE(contains(page, part)) << part;
+  // The report of finished runs does not fail for a model that was lost later.
+  std::filesystem::resize_file(folder / "images/model/model.safetensors", 20);
+  page = report_html(make_report(plan_, "9.8.7"));
+  EXPECT_FALSE(contains(page, "alt=\"Matrix"));
+  EXPECT_TRUE(contains(page, "model.safetensors"));
+}
+
 // Debian's chromium, if it is installed, must have nothing to say about the page.
 TEST_F(ReportTest, ThePageLoadsInABrowser) {
   if (std::system("command -v chromium >/dev/null 2>&1") != 0)
     GTEST_SKIP() << "chromium is not installed";
+  plan_.tables.clear();
+  for (const auto& table : paper_tables()) plan_.tables.push_back(&table);
   write_file(folder_ / "report.html", report_html(make_report(plan_, "9.8.7")));
-  const auto r = test::run_program(
-      "timeout 60 chromium",
-      "--headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --user-data-dir=" +
-          (folder_ / "profile").string() + " --dump-dom file://" +
-          (folder_ / "report.html").string(),
-      "HOME=" + folder_.path().string());
+  // On a telephone the page itself does not scroll sideways; its wide tables do.
+  write_file(folder_ / "narrow.html",
+             "<iframe id=page src=report.html style='width: 390px; height: 800px'></iframe>"
+             "<script>onload = () => { const page = document.getElementById('page'); "
+             "document.title = page.contentDocument.documentElement.scrollWidth > 390 "
+             "? 'too wide' : 'fits'; }</script>");
+  const auto browse = [&](const std::string& page) {
+    return test::run_program(
+        "timeout 60 chromium",
+        "--headless --no-sandbox --disable-gpu --allow-file-access-from-files "
+        "--virtual-time-budget=3000 --enable-logging=stderr --v=0 --user-data-dir=" +
+            (folder_ / "profile").string() + " --dump-dom file://" + (folder_ / page).string(),
+        "HOME=" + folder_.path().string());
+  };
+  const auto r = browse("report.html");
   if (r.code != 0) GTEST_SKIP() << "chromium does not start here: " << r.err;
   EXPECT_TRUE(contains(r.out, "id=\"values\"")) << "the page is not whole";
   EXPECT_FALSE(contains(r.err, "CONSOLE")) << r.err;
+  EXPECT_TRUE(contains(browse("narrow.html").out, "<title>fits</title>"));
 }
 
 class PlanTest : public ::testing::Test {

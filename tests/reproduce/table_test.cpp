@@ -150,6 +150,20 @@ TEST(RowRecipes, OfTable5AreFilesOfEveryScale) {
   EXPECT_EQ(image_recipe_of("table5/hydra-vit-b", Scale::kTiny), "images/tiny");
 }
 
+// The paper's table of recipes, and FNet's rate for CoLA in a footnote of Table 4.
+TEST(RowRecipes, FineTuneAtThePapersScaleByTheRecipeOfTheModel) {
+  for (const auto& [row, recipe] :
+       std::vector<std::pair<std::string, std::string>>{{"table2/toeplitz_dd", "table2"},
+                                                        {"table3/add", "hydra"},
+                                                        {"table4/bert", "train_bert"},
+                                                        {"table4/mlp_mixer", "train_bert"},
+                                                        {"table4/fnet", "fnet"},
+                                                        {"table4/m2", "m2"},
+                                                        {"table4/hydra_24", "m2"},
+                                                        {"table4/hydra", "hydra"}})
+    EXPECT_EQ(glue_recipe_of(row, Scale::kAsPublished), recipe) << row;
+}
+
 TEST(RowRecipes, OfATableHaveSimilarSizesAtTinyScale) {
   for (const auto& name : {"table2", "table3", "table4"}) {
     double least = 1e18, most = 0;

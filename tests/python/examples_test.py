@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples run, and what they write opens in the command.
 
-    examples_test.py [COMMAND]
+    examples_test.py COMMAND
 """
 
 import subprocess
@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-COMMAND = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
+COMMAND = sys.argv.pop(1)
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples" / "python"
 
 
@@ -40,11 +40,10 @@ class Examples(unittest.TestCase):
             out = run(sys.executable, EXAMPLES / "classify.py", model, classifier, 1)
             right = [float(line.split()[2]) for line in out.splitlines() if "epoch" in line]
             self.assertGreater(right[-1], 80)
-            if COMMAND:
-                self.assertIn("dog", run(COMMAND, "fill-mask", "--model", model, "the dog [MASK] .",
-                                         "--top", 300))
-                self.assertIn(out.split()[-1], run(COMMAND, "predict", classifier, "--text",
-                                                   "the film was really lovely ."))
+            self.assertIn("dog", run(COMMAND, "fill-mask", "--model", model, "the dog [MASK] .",
+                                     "--top", 300))
+            self.assertIn(out.split()[-1], run(COMMAND, "predict", classifier, "--text",
+                                               "the film was really lovely ."))
 
 
 if __name__ == "__main__":

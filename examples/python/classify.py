@@ -30,7 +30,7 @@ def encode(examples):
 
 for epoch in range(epochs):
     model.train()
-    for rows in torch.randperm(len(train)).split(32):
+    for rows in torch.randperm(len(train)).split(16):
         batch, labels = encode([train[row] for row in rows])
         loss = model(**batch, labels=labels).loss
         optimizer.zero_grad()

@@ -64,7 +64,7 @@ Tensor run(const std::string& spec, const std::string& method, bool bfloat16, co
     const torch::NoGradGuard no_grad;
     const BorrowedModule module(spec, weights, {});
     const auto output = module.call(RunArguments{spec, method, bfloat16, extras}.call(input));
-    return output.is_alias_of(input) ? output.clone() : output;
+    return output.is_alias_of(input) ? output.clone() : output.contiguous();
   });
 }
 

@@ -66,6 +66,7 @@ std::vector<torch::Tensor> Tape::backward(const torch::Tensor& gradient) const {
       gradients[i] = torch::zeros_like(wanted_[i]);
     else if (gradients[i].is_alias_of(gradient))  // an operator's results must not alias
       gradients[i] = gradients[i].clone();
+    gradients[i] = gradients[i].contiguous();
   }
   return gradients;
 }

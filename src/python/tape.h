@@ -19,9 +19,9 @@ class Tape {
   Tape(const std::string& spec, const ModuleCall& call, at::TensorList weights,
        const std::vector<int64_t>& wanted);
 
-  // Without autograd.
-  torch::Tensor output() const { return output_.detach(); }
-  // One gradient for each wanted tensor.
+  // Contiguous and without autograd.
+  torch::Tensor output() const { return output_.detach().contiguous(); }
+  // One gradient for each wanted tensor, contiguous, as the fake operators promise.
   std::vector<torch::Tensor> backward(const torch::Tensor& gradient) const;
 
  private:

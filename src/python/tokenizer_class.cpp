@@ -4,11 +4,7 @@
 #include <ATen/Parallel.h>
 #include <torch/library.h>
 
-#include <limits>
-
 #include "base/read_file.h"
-#include "hydramix/error.h"
-#include "python/errors.h"
 
 namespace hydramix {
 namespace {
@@ -17,24 +13,18 @@ Tokenizer parse_tokenizer(const std::string& text, bool lowercase, const std::st
   return Tokenizer::parse(text, origin, lowercase ? TokenizerOptions() : TokenizerOptions::cased());
 }
 
+// The Python class checks the arguments, because a method's errors are always RuntimeErrors there.
+
 // Pairs in parallel, as Tokenizer::encode_batch() encodes single texts.
 std::vector<Encoding> encode_pairs(const Tokenizer& tokenizer,
                                    const std::vector<std::string>& texts,
                                    const std::vector<std::string>& pairs, int64_t max_length) {
-  HYDRAMIX_CHECK_USAGE(pairs.size() == texts.size(), "tokenizer: ", texts.size(), " texts and ",
-                       pairs.size(), " second texts; expected as many.");
   std::vector<Encoding> encodings(texts.size());
   at::parallel_for(0, static_cast<int64_t>(texts.size()), 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       encodings[i] = tokenizer.encode_pair(texts[i], pairs[i], max_length);
   });
   return encodings;
-}
-
-int32_t checked_id(int64_t id) {
-  HYDRAMIX_CHECK_USAGE(id >= 0 && id <= std::numeric_limits<int32_t>::max(), "tokenizer: id ", id,
-                       " is not one of the vocabulary's.");
-  return static_cast<int32_t>(id);
 }
 
 }  // namespace
@@ -51,10 +41,6 @@ c10::intrusive_ptr<TokenizerClass> TokenizerClass::load(const std::string& path,
 TokenizerClass::Batch TokenizerClass::encode(const std::vector<std::string>& texts,
                                              const std::vector<std::string>& pairs,
                                              int64_t max_length, int64_t threads) const {
-  HYDRAMIX_CHECK_USAGE(max_length >= 0 && threads >= 0 && threads <= 1024,
-                       "tokenizer: max_length is 0 (no limit) or more and threads 0 (one per core) "
-                       "to 1024; got ",
-                       max_length, " and ", threads, ".");
   const auto encodings = pairs.empty()
                              ? tokenizer_.encode_batch(texts, max_length, static_cast<int>(threads))
                              : encode_pairs(tokenizer_, texts, pairs, max_length);
@@ -73,8 +59,7 @@ TokenizerClass::Batch TokenizerClass::encode(const std::vector<std::string>& tex
 }
 
 std::string TokenizerClass::decode(const std::vector<int64_t>& ids, bool skip_special) const {
-  std::vector<int32_t> narrow;
-  for (const int64_t id : ids) narrow.push_back(checked_id(id));
+  const std::vector<int32_t> narrow(ids.begin(), ids.end());
   return tokenizer_.decode(narrow, skip_special);
 }
 
@@ -84,17 +69,13 @@ void register_tokenizer(torch::Library& m) {
       .def(torch::init<std::string, bool, std::string>())
       .def("encode",
            [](const Self& self, const std::vector<std::string>& texts,
-              const std::vector<std::string>& pairs, int64_t max_length, int64_t threads) {
-             return with_python_errors(
-                 [&] { return self->encode(texts, pairs, max_length, threads); });
-           })
-      .def("decode",
-           [](const Self& self, const std::vector<int64_t>& ids, bool skip_special) {
-             return with_python_errors([&] { return self->decode(ids, skip_special); });
-           })
+              const std::vector<std::string>& pairs, int64_t max_length,
+              int64_t threads) { return self->encode(texts, pairs, max_length, threads); })
+      .def("decode", [](const Self& self, const std::vector<int64_t>& ids,
+                        bool skip_special) { return self->decode(ids, skip_special); })
       .def("size", [](const Self& self) { return self->tokenizer().size(); })
-      .def("token",
-           [](const Self& self, int64_t id) { return self->tokenizer().token(checked_id(id)); })
+      .def("token", [](const Self& self,
+                       int64_t id) { return self->tokenizer().token(static_cast<int32_t>(id)); })
       // -1: not in the vocabulary
       .def("find",
            [](const Self& self, const std::string& token) {

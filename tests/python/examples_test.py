@@ -34,10 +34,10 @@ class Examples(unittest.TestCase):
     def test_pretraining_and_fine_tuning(self):
         with tempfile.TemporaryDirectory() as folder:
             model, classifier = Path(folder) / "model", Path(folder) / "classifier"
-            out = run(sys.executable, EXAMPLES / "train_mlm.py", model, 100)
+            out = run(sys.executable, EXAMPLES / "train_mlm.py", model, 120)
             losses = [float(line.split()[-1]) for line in out.splitlines() if "loss" in line]
             self.assertLess(losses[-1], losses[0] - 1.5)
-            out = run(sys.executable, EXAMPLES / "classify.py", model, classifier, 1)
+            out = run(sys.executable, EXAMPLES / "classify.py", model, classifier, 3)
             right = [float(line.split()[2]) for line in out.splitlines() if "epoch" in line]
             self.assertGreater(right[-1], 80)
             self.assertIn("dog", run(COMMAND, "fill-mask", "--model", model, "the dog [MASK] .",

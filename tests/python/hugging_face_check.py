@@ -268,24 +268,12 @@ def check_trainer(home, folder):
     same_masks("Trainer: what it saved, in hydramix", model.eval(), saved, tokenizer)
 
 
-def small_vocabulary(home):
-    letters = "abcdefgh"
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *".,!", *letters]
-    tokens += [f"##{letter}" for letter in letters]
-    (home / "vocab.txt").write_text("\n".join(dict.fromkeys(tokens)) + "\n")
-    from tokenizers import BertWordPieceTokenizer
-
-    words = BertWordPieceTokenizer(str(home / "vocab.txt"))
-    special = {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")}
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words._tokenizer, **special)
-    return tokenizer, len(dict.fromkeys(tokens))
-
-
-def check_import(home):
-    tokenizer, vocab = small_vocabulary(home)
+def check_import(home, exported):
+    tokenizer = tokenizer_of(exported)
+    vocab = len(tokenizer)
     torch.manual_seed(2)
     options = {"vocab_size": vocab + 3, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
-               "intermediate_size": 80, "max_position_embeddings": 160, "initializer_range": 0.2}
+               "intermediate_size": 80, "max_position_embeddings": 512, "initializer_range": 0.2}
     for name in ("BertForMaskedLM", "BertForSequenceClassification", "BertModel"):
         config = transformers.BertConfig(**options, num_labels=3)
         model = getattr(transformers, name)(config).eval()
@@ -323,7 +311,7 @@ def main():
             lambda: check_classifier(home, home / "run_hydra"),
             lambda: check_new_head(home, folder),
             lambda: check_resized(home, folder),
-            lambda: check_import(home),
+            lambda: check_import(home, folder),
             lambda: check_config(home, folder),
         ]
         if sentence_transformers:

@@ -9,6 +9,7 @@
 
 #include "serve/http_error.h"
 #include "serve/openapi.h"
+#include "serve/page_files.h"
 #include "serve/request_body.h"
 #include "serve/runs.h"
 
@@ -47,6 +48,17 @@ Json model_info(const ModelFacts& model) {
 
 HttpAnswer json_answer(const Json& body) {
   return {.body = body.dump(-1, ' ', false, Json::error_handler_t::replace)};
+}
+
+HttpAnswer page_answer(const HttpRequest& request) {
+  const auto file = *page_file(request.path);
+  return {.content_type = std::string(file.type),
+          .body = std::string(file.content),
+          .headers = {{"Content-Security-Policy", std::string(kPagePolicy)},
+                      {"Referrer-Policy", "no-referrer"},
+                      {"Cross-Origin-Opener-Policy", "same-origin"},
+                      {"ETag", concat('"', file.digest, '"')},
+                      {"Cache-Control", "no-cache"}}};
 }
 
 }  // namespace
@@ -118,6 +130,9 @@ void Service::add_routes() {
   get("/v1/models/{}", [this](const HttpRequest& request) {
     return json_answer(openai_model(*models_.find(request.parameter)));
   });
+
+  for (const auto path : page_paths())
+    get(std::string(path).c_str(), page_answer, /*is_public=*/true);
 
   const auto files = [&](const char* method, const char* pattern,
                          std::function<HttpAnswer(const HttpRequest&)> answer) {

@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "fake_model.h"
 #include "raw_client.h"
+#include "serve/page_files.h"
 #include "support/expect.h"
 
 namespace hydramix::serve {
@@ -106,6 +107,22 @@ TEST_F(ServerTest, AnswersManyRequestsOnOneConnection) {
   // An id that could forge a line of the log is replaced.
   EXPECT_EQ(client.get("/health", "X-Request-Id: a b\r\n").header.find("X-Request-Id: a b"),
             std::string::npos);
+}
+
+TEST_F(ServerTest, ServesThePageUnderAStrictPolicy) {
+  options.service.api_key = "secret";  // the page itself needs none
+  start();
+  RawClient client(port);
+  for (const auto path : page_paths()) {
+    const auto reply = client.get(std::string(path));
+    EXPECT_EQ(reply.status, 200) << path;
+    EXPECT_EQ(reply.body, page_file(path)->content);
+    EXPECT_NE(reply.header.find(concat("Content-Security-Policy: ", kPagePolicy)),
+              std::string::npos);
+    EXPECT_NE(reply.header.find(concat("Content-Type: ", page_file(path)->type)),
+              std::string::npos);
+    EXPECT_NE(reply.header.find("X-Content-Type-Options: nosniff"), std::string::npos);
+  }
 }
 
 TEST_F(ServerTest, DocumentsEveryRoute) {

@@ -16,8 +16,12 @@ struct BlockRanks {
   std::vector<int64_t> above_on_diagonal = {};  // of M[:i+1, i:]
 };
 
-// M (L, L) float64, L >= 2. The rank counts the singular values above 1e-10 of the block's largest.
-// Those with the diagonal cost as much again.
-BlockRanks block_ranks(const torch::Tensor& M, bool with_diagonal = true);
+// For matrices computed in float64, and for those that a model has computed in float32.
+inline constexpr double kRankTolerance = 1e-10, kFloat32RankTolerance = 1e-6;
+
+// M (L, L) float64, L >= 2. The rank counts the singular values above `tolerance` times the block's
+// largest. Those with the diagonal cost as much again.
+BlockRanks block_ranks(const torch::Tensor& M, bool with_diagonal = true,
+                       double tolerance = kRankTolerance);
 
 }  // namespace hydramix

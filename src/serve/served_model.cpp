@@ -65,7 +65,7 @@ Matrices matrices_of(const TextModel& model, const Work& work) {
   const auto M = heads[work.head - 1].contiguous();
   matrices.whole.assign(M.data_ptr<double>(), M.data_ptr<double>() + M.numel());
   if (M.size(0) >= 2 && M.size(0) <= kMostRankTokens) {
-    auto ranks = block_ranks(M, /*with_diagonal=*/false);
+    auto ranks = block_ranks(M, /*with_diagonal=*/false, kFloat32RankTolerance);
     matrices.below = std::move(ranks.below);
     matrices.above = std::move(ranks.above);
   }

@@ -13,7 +13,7 @@ struct HttpRequest {
   std::string method;
   std::string path;   // decoded, without the query
   std::string query;  // after '?', as sent
-  std::string host, origin, authorization;
+  std::string host, origin, authorization, if_none_match;
   std::string id;         // of the log and of X-Request-Id
   std::string parameter;  // the part of the path that a route leaves open
   std::string body;

@@ -9,7 +9,7 @@
 
 #include "serve/http_error.h"
 #include "serve/openapi.h"
-#include "serve/page_files.h"
+#include "serve/page_route.h"
 #include "serve/request_body.h"
 #include "serve/runs.h"
 
@@ -48,17 +48,6 @@ Json model_info(const ModelFacts& model) {
 
 HttpAnswer json_answer(const Json& body) {
   return {.body = body.dump(-1, ' ', false, Json::error_handler_t::replace)};
-}
-
-HttpAnswer page_answer(const HttpRequest& request) {
-  const auto file = *page_file(request.path);
-  return {.content_type = std::string(file.type),
-          .body = std::string(file.content),
-          .headers = {{"Content-Security-Policy", std::string(kPagePolicy)},
-                      {"Referrer-Policy", "no-referrer"},
-                      {"Cross-Origin-Opener-Policy", "same-origin"},
-                      {"ETag", concat('"', file.digest, '"')},
-                      {"Cache-Control", "no-cache"}}};
 }
 
 }  // namespace

@@ -140,6 +140,7 @@ void Session::check_header() {
   request_.host = as_string(message[http::field::host]);
   request_.origin = as_string(message[http::field::origin]);
   request_.authorization = as_string(message[http::field::authorization]);
+  request_.if_none_match = as_string(message[http::field::if_none_match]);
   keep_alive_ = message.keep_alive();
   // A proxy in front may read such a message in another way, and see other requests than we do.
   const bool encoded = message.count(http::field::transfer_encoding) > 0;

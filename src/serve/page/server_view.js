@@ -148,9 +148,20 @@ export function serverView() {
     byId('server-batches').replaceChildren(bars(now.batches.size_buckets, now.batches.size_counts));
   }
 
+  // The files of the page count as one route.
+  function routesOf(requests) {
+    const routes = new Map();
+    for (const {route, status, count} of requests) {
+      const name = route === '/' || /\.(css|js|svg)$/.test(route) ? 'the page' : route;
+      const key = `${name} ${status}`;
+      routes.set(key, {route: name, status, count: count + (routes.get(key)?.count ?? 0)});
+    }
+    return [...routes.values()].sort((a, b) => (a.route < b.route ? -1 : 1));
+  }
+
   function drawRoutes(now) {
     byId('server-routes').tBodies[0].replaceChildren(
-      ...now.requests.map(({route, status, count}) =>
+      ...routesOf(now.requests).map(({route, status, count}) =>
         element(
           'tr',
           {},

@@ -15,6 +15,7 @@ std::vector<Command> all_commands() {
       fill_mask_command(),
       embed_command(),
       serve_command(),
+      view_command(),
       train_images_command(),
       classify_command(),
       show_augmentations_command(),

@@ -28,6 +28,7 @@ Command matrix_command();
 Command predict_command();
 Command pretrain_command();
 Command serve_command();
+Command view_command();
 Command show_augmentations_command();
 Command reproduce_command();
 Command tokenize_command();

@@ -39,6 +39,10 @@ void add_runs(const fs::path& folder, const std::string& prefix, int levels,
 std::vector<Run> runs_in(const fs::path& folder) {
   if (folder.empty()) throw not_found("the server shows no runs; start it with --runs FOLDER.");
   std::vector<Run> runs;
+  std::error_code ignored;
+  if (fs::is_regular_file(folder / "metrics.jsonl", ignored))
+    runs.push_back(
+        {fs::absolute(folder / "").parent_path().filename().string(), folder / "metrics.jsonl"});
   add_runs(folder, "", 2, runs);
   return runs;
 }

@@ -7,8 +7,8 @@
 
 namespace hydramix::serve {
 
-// {"runs": [{"name", "bytes", "modified"}, ...]}: folders with a metrics.jsonl, one or two levels
-// deep. An HttpError 404 for an empty `folder`.
+// {"runs": [{"name", "bytes", "modified"}, ...]}: folders with a metrics.jsonl, the folder
+// itself and those one or two levels deep. An HttpError 404 for an empty `folder`.
 std::string runs_list(const std::filesystem::path& folder);
 
 // {"name", "lines": [...], "next"}: the complete lines from byte `after` on. An HttpError for a run

@@ -73,26 +73,23 @@ function makeModels() {
 
 function startServer(...more) {
   const models = ['hydra', 'mamba', 'sst2'].map(name => `${name}=${at(`runs/${name}`)}`);
-  const words = [
-    'serve',
-    ...models,
-    '--port',
-    '0',
-    '--device',
-    'cpu',
-    '--runs',
-    at('runs'),
-    ...more,
-  ];
-  const server = spawn(command, words, {env: environment, stdio: ['ignore', 'inherit', 'pipe']});
+  const options = ['--port', '0', '--device', 'cpu', '--runs', at('runs'), ...more];
+  return startCommand('serve', ...models, ...options);
+}
+
+// Waits until the command has printed its address.
+function startCommand(...words) {
+  const server = spawn(command, words, {env: environment, stdio: ['ignore', 'pipe', 'pipe']});
   return new Promise((resolve, reject) => {
     let said = '';
-    server.on('exit', code => reject(new Error(`the server ended with ${code}: ${said}`)));
-    server.stderr.on('data', text => {
+    const hear = text => {
       said += text;
-      const found = said.match(/http:\/\/[^\s]+:\d+/);
+      const found = said.match(/http:\/\/[^\s/]+:\d+/);
       if (found) resolve({address: found[0], server});
-    });
+    };
+    server.on('exit', code => reject(new Error(`the server ended with ${code}: ${said}`)));
+    server.stdout.on('data', hear);
+    server.stderr.on('data', hear);
   });
 }
 
@@ -511,6 +508,32 @@ test(
   },
   {complaints: /401/},
 );
+
+test('view shows one run and its model, and a run without weights its curves', async ({page}) => {
+  const view = folder => startCommand('view', folder, '--device', 'cpu');
+  const one = await view(at('runs/mamba'));
+  try {
+    await page.goto(one.address);
+    await ready(page);
+    assert.deepEqual(await page.locator('#matrix-model option').allTextContents(), ['mamba']);
+    await page.goto(`${one.address}/#runs`);
+    await page.waitForSelector('#runs-chart polyline');
+    assert.deepEqual(await page.locator('#runs-table tbody label').allTextContents(), ['mamba']);
+    await page.goto('about:blank'); // it would ask a server that has ended
+  } finally {
+    await stopServer(one);
+  }
+  fs.mkdirSync(at('begun'));
+  fs.writeFileSync(at('begun/metrics.jsonl'), '{"step":1,"loss":5}\n{"step":2,"loss":4}\n');
+  const begun = await view(at('begun'));
+  try {
+    await page.goto(`${begun.address}/#runs`);
+    await page.waitForSelector('#runs-chart polyline');
+    await page.goto('about:blank');
+  } finally {
+    await stopServer(begun);
+  }
+});
 
 async function main() {
   makeModels();

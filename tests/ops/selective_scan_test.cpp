@@ -97,7 +97,7 @@ TEST_P(SelectiveScan, Float32IsCloseToFloat64) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_LT(test::relative_error(a[i], b[i]), 5e-6) << i;
 }
 
-// exp(dt A) is below the smallest float32 at every other token, where the state starts anew.
+// exp(dt A) is below the smallest float32 at every other token, where the state is forgotten.
 TEST_P(SelectiveScan, LongStepsForgetTheState) {
   const auto lengthen = [](SelectiveCase& c) {
     c.dt.index({torch::indexing::Slice(0, torch::indexing::None, 2)}).add_(2e4);

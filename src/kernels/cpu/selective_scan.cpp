@@ -100,11 +100,11 @@ void SelectiveForwardTasks(const SelectiveForward<T>& p, const SelectiveRange& r
 // over channels for V vectors. Four chains and what they share take 30 registers.
 constexpr int kBlockVectors = 2, kBlockStates = HWY_TARGET <= HWY_AVX3 ? 2 : 1;
 
-// What is kept of a token, each a vector of channels; dx is dt x.
+// The vectors of channels that are kept for a token; dx is dt x.
 enum SelectiveField { kDt, kDx, kDy, kDdx, kDdt, kFields };
 
-// Scratch memory of a backward task. What is used together lies together: arrays of their own, with
-// sizes that are powers of two, would share a few sets of the L1 cache.
+// Scratch memory of a backward task. Values that are used together are stored together: separate
+// arrays, whose sizes are powers of two, would share a few sets of the L1 cache.
 template <typename T>
 struct SelectiveScratch {
   T* tokens;   // (blocks, tile, kFields, V, lanes)
@@ -250,7 +250,7 @@ HWY_INLINE hn::Vec128<float> SumsOfLanes(D d, hn::Vec<D> v0, hn::Vec<D> v1, hn::
   const hn::Repartition<double, D> pairs;
   const hn::Half<D> half;
   const hn::Half<decltype(half)> quarter;
-  const auto of_two = [&](hn::Vec<D> a, hn::Vec<D> b) {
+  const auto of_two = [&](hn::Vec<D> a, hn::Vec<D> b) HWY_ATTR {
     return hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
   };
   const auto v01 = of_two(v0, v1), v23 = of_two(v2, v3);
@@ -360,7 +360,7 @@ void SelectiveChunkTask(const SelectiveBackward<T>& p, const SelectivePlace& pla
       .before =
           enters ? p.states + (place.chunk * p.shape.tasks() + place.task) * N * kTask : nullptr,
       .ahead = nullptr};
-  const auto states = [&]<int Count>() {
+  const auto states = [&]<int Count>() HWY_ATTR {
     const bool is_last = block.n + Count == N;
     for (block.vector = 0; block.vector < vectors; block.vector += V) {
       block.ahead = ahead.Next();
@@ -413,8 +413,8 @@ void SelectiveBackwardTasks(const SelectiveBackward<T>& p, const SelectiveRange&
     const int64_t begin = range.begin + i * s.tile, rows = HWY_MIN(s.tile, range.end - begin);
     for (int64_t task = tasks.begin; task < tasks.end; ++task) {
       const SelectivePlace now{range.first_chunk + i, begin, task};
-      // What follows: the next task, or the first one of the chunk before. Rows are prefetched up
-      // to the number of the present chunk's.
+      // The next task, or the first one of the chunk before. As many rows are prefetched as this
+      // chunk has.
       SelectivePlace next = now;
       if (task + 1 < tasks.end)
         ++next.task;

@@ -22,7 +22,7 @@ struct SelectiveChunkRanges {
   bool several = false;  // chunks in some sequence
 
   explicit SelectiveChunkRanges(const SelectiveScanCall& call) {
-    // What the backward pass keeps of a chunk of this length stays in the L1 cache.
+    // The scratch memory of the backward pass stays in the L1 cache at this length.
     constexpr int64_t kLongest = 12;
     const int64_t tile = std::min(call.tile, kLongest);
     shape = {call.x.size(1), call.params.A.size(1), tile};

@@ -33,6 +33,7 @@ std::vector<Command> all_commands() {
       matrix_command(),
       check_command(),
       bench_command(),
+      bench_serve_command(),
   };
 }
 

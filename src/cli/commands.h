@@ -9,6 +9,7 @@
 namespace hydramix {
 
 Command bench_command();
+Command bench_serve_command();
 Command check_command();
 Command classify_command();
 Command convert_command();

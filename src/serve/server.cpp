@@ -44,10 +44,10 @@ tcp::endpoint endpoint_of(const ServerOptions& options) {
 Server::Server(const ServerOptions& options, ModelTable& models, Batcher::Compute compute)
     : options_(options),
       service_(options.service, models, std::move(compute)),
-      acceptor_(io_),
+      acceptor_(asio::make_strand(io_)),
       signals_(io_),
-      accept_timer_(io_),
-      drain_timer_(io_) {
+      accept_timer_(acceptor_.get_executor()),
+      drain_timer_(acceptor_.get_executor()) {
   raise_file_limit(options_.service.limits.max_connections);
   const auto endpoint = endpoint_of(options_);
   boost::system::error_code error;
@@ -85,11 +85,9 @@ void Server::accept() {
 }
 
 void Server::on_accept(const boost::system::error_code& error, tcp::socket socket) {
+  if (!error) add_session(std::move(socket));  // even if the server has begun to drain meanwhile
   if (!acceptor_.is_open()) return;
-  if (!error) {
-    add_session(std::move(socket));
-    return accept();
-  }
+  if (!error) return accept();
   accept_timer_.expires_after(kAcceptPause);
   accept_timer_.async_wait([this](const boost::system::error_code& cancelled) {
     if (!cancelled && acceptor_.is_open()) accept();
@@ -134,18 +132,19 @@ void Server::wait_for_signal() {
       std::_Exit(128 + signal);
     } else {
       std::fprintf(stderr, "stopping: answering what was accepted; a second signal ends at once\n");
-      begin_drain();
+      service_.drain();
+      drain();
     }
     wait_for_signal();
   });
 }
 
 void Server::drain() {
-  asio::post(io_, [this] { begin_drain(); });
+  asio::post(acceptor_.get_executor(), [this] { begin_drain(); });
 }
 
 void Server::begin_drain() {
-  if (service_.draining()) return;
+  if (!acceptor_.is_open()) return;
   service_.drain();
   // Connections that the kernel has accepted for us would be reset.
   boost::system::error_code error;
@@ -164,13 +163,21 @@ void Server::begin_drain() {
   drain_end_ = std::chrono::steady_clock::now() +
                std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                    std::chrono::duration<double>(options_.service.limits.drain_seconds));
-  poll_drain();
+  wait_for_sessions();
 }
 
 int64_t Server::open_sessions() {
   const std::lock_guard lock(mutex_);
   return std::count_if(sessions_.begin(), sessions_.end(),
                        [](const auto& each) { return !each.expired(); });
+}
+
+// The first look comes after the handler of a connection that was accepted just now.
+void Server::wait_for_sessions() {
+  drain_timer_.expires_after(kDrainPoll);
+  drain_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) poll_drain();
+  });
 }
 
 void Server::poll_drain() {
@@ -180,10 +187,7 @@ void Server::poll_drain() {
     io_.stop();
     return;
   }
-  drain_timer_.expires_after(kDrainPoll);
-  drain_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) poll_drain();
-  });
+  wait_for_sessions();
 }
 
 bool Server::wait() {

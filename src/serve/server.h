@@ -49,6 +49,7 @@ class Server {
   void add_session(boost::asio::ip::tcp::socket socket);
   void wait_for_signal();
   void begin_drain();
+  void wait_for_sessions();
   void poll_drain();
   int64_t open_sessions();
 

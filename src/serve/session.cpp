@@ -11,6 +11,8 @@
 
 #include <sys/socket.h>
 
+#include <cerrno>
+
 #include "serve/access_log.h"
 #include "serve/http_error.h"
 
@@ -33,6 +35,18 @@ std::string as_string(boost::beast::string_view text) { return {text.data(), tex
 // Of the parser, not of the socket.
 bool is_of_http(const boost::system::error_code& error) {
   return error.category() == http::make_error_code(http::error::bad_method).category();
+}
+
+enum class Waiting { kBytes, kNothing, kEnd };
+
+// Looks at a socket that was reported readable. The report may be stale: of bytes that have been
+// read since.
+Waiting peek(asio::ip::tcp::socket& socket) {
+  char byte = 0;
+  const auto count = recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (count > 0) return Waiting::kBytes;
+  const bool again = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  return again ? Waiting::kNothing : Waiting::kEnd;
 }
 
 }  // namespace
@@ -96,6 +110,8 @@ void Session::wait_for_request() {
                      [self = shared_from_this()](const Error& error) {
                        self->waiting_ = false;
                        if (error) return self->close();
+                       if (peek(self->socket_) == Waiting::kNothing)
+                         return self->wait_for_request();
                        self->read_header();
                      });
 }
@@ -215,15 +231,17 @@ void Session::answer_request() {
 
 // Readable while no request is expected: the client has sent its next request, or has left.
 void Session::watch_client() {
-  socket_.async_wait(
-      asio::ip::tcp::socket::wait_read, [self = shared_from_this()](const Error& error) {
-        if (error || !self->running_) return;
-        char byte = 0;
-        if (recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) return;
-        self->left_ = true;
-        self->service_.metrics().count_abandoned();
-        self->running_->abandon();
-      });
+  socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this(), running = running_](const Error& error) {
+                       // Not for a later request: the answer may have come in the meantime.
+                       if (error || self->running_ != running) return;
+                       const auto found = peek(self->socket_);
+                       if (found == Waiting::kBytes) return;
+                       if (found == Waiting::kNothing) return self->watch_client();
+                       self->left_ = true;
+                       self->service_.metrics().count_abandoned();
+                       running->abandon();
+                     });
 }
 
 void Session::on_answer(HttpAnswer answer) {

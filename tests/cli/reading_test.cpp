@@ -118,7 +118,7 @@ TEST(Reading, DeepJsonIsRefusedWhereverItIsRead) {
   write_file(folder / "index.json", deep);
   expect_refused("tokenize --verify " + folder.path().string(), "nested deeper than");
   write_file(folder / "data.json", "{\"a\":" + deep);
-  write_file(folder / "config.json", "{\"train\": {}, \"model\": {}}");
+  write_file(folder / "config.json", "{\"train\": {}, \"model\": {}, \"data\": {}}");
   expect_refused("evaluate " + folder.path().string(), "data.json: holds no fingerprints");
 }
 

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/output_path.h"
+#include "hub/python_files.h"
 #include "hydramix/error.h"
 #include "hydramix/text_embedder.h"
 #include "onnx/export.h"
@@ -41,7 +42,8 @@ int export_onnx(const ExportOnnxOptions& options) {
   const auto model =
       open_text_model(options.model, options.which, Wanted::kAny, {}, kEmbeddedLength);
   const auto exported = onnx::export_model(out, *model, options.graph, options.model,
-                                           {{"hydramix_version", HYDRAMIX_VERSION}});
+                                           {{"hydramix_version", HYDRAMIX_VERSION},
+                                            {"hydramix_commit", build_commit()}});
   std::printf("wrote %s: %s, %.1f MB\n", options.out.c_str(), exported.output.c_str(),
               static_cast<double>(exported.bytes) / 1e6);
   return 0;

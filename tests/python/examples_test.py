@@ -34,7 +34,7 @@ class Examples(unittest.TestCase):
     def test_pretraining_and_fine_tuning(self):
         with tempfile.TemporaryDirectory() as folder:
             model, classifier = Path(folder) / "model", Path(folder) / "classifier"
-            out = run(sys.executable, EXAMPLES / "train_mlm.py", model, 120)
+            out = run(sys.executable, EXAMPLES / "train_mlm.py", model, 200)
             losses = [float(line.split()[-1]) for line in out.splitlines() if "loss" in line]
             self.assertLess(losses[-1], losses[0] - 1.5)
             out = run(sys.executable, EXAMPLES / "classify.py", model, classifier, 3)

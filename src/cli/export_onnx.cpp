@@ -41,9 +41,9 @@ int export_onnx(const ExportOnnxOptions& options) {
   check_can_be_written(out);
   const auto model =
       open_text_model(options.model, options.which, Wanted::kAny, {}, kEmbeddedLength);
-  const auto exported = onnx::export_model(out, *model, options.graph, options.model,
-                                           {{"hydramix_version", HYDRAMIX_VERSION},
-                                            {"hydramix_commit", build_commit()}});
+  const auto exported = onnx::export_model(
+      out, *model, options.graph, options.model,
+      {{"hydramix_version", HYDRAMIX_VERSION}, {"hydramix_commit", build_commit()}});
   std::printf("wrote %s: %s, %.1f MB\n", options.out.c_str(), exported.output.c_str(),
               static_cast<double>(exported.bytes) / 1e6);
   return 0;

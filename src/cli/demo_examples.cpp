@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "models/matrix_picture.h"
 #include "hydramix/error.h"
 #include "language/language_documents.h"
 #include "models/layer_matrices.h"
+#include "models/matrix_picture.h"
 #include "train/tiny_model.h"
 
 namespace hydramix {

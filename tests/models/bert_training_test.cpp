@@ -220,8 +220,9 @@ TEST(BertTraining, OutputDropoutDoesNotDependOnTheBatch) {
     const auto whole = encoded_whole_and_split(model);
     const auto other = model->encode(ids, {}, packing(), {18, torch::tensor({100, 101, 102, 103})});
     EXPECT_GT(test::relative_error(other, whole), 1e-2) << "the seed counts";
-    EXPECT_THROW_WITH(model->encode(ids, {}, packing()), Error,
-                      "encoder: dropout = 0.5 in training needs a number for each of the 4 sequences");
+    EXPECT_THROW_WITH(
+        model->encode(ids, {}, packing()), Error,
+        "encoder: dropout = 0.5 in training needs a number for each of the 4 sequences");
     model->eval();
     EXPECT_GT(test::relative_error(model->encode(ids, {}, packing()), whole), 1e-2);
   }

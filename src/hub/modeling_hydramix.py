@@ -559,6 +559,11 @@ class Predictions(nn.Module):
         self.decoder = Decoder(config.vocab_size)
 
 
+def loss_over_tokens(logits, labels):
+    """logits (B, L, C), labels (B, L); places with the label -100 do not count"""
+    return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten().to(logits.device))
+
+
 class MaskedLMHead(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -602,9 +607,7 @@ class HydraMixForMaskedLM(HydraMixPreTrainedModel):
         head = self.cls.predictions
         table = self.bert.get_input_embeddings().weight
         logits = F.linear(head.transform(output.last_hidden_state), table, head.decoder.bias)
-        loss = None
-        if labels is not None:
-            loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten().to(logits.device))
+        loss = None if labels is None else loss_over_tokens(logits, labels)
         result = MaskedLMOutput(loss=loss, logits=logits, hidden_states=output.hidden_states)
         return as_wanted(result, return_dict)
 
@@ -685,8 +688,6 @@ class HydraMixForTokenClassification(HydraMixPreTrainedModel):
             input_ids, attention_mask, token_type_ids, inputs_embeds, output_hidden_states, True
         )
         logits = self.classifier(self.dropout(output.last_hidden_state))
-        loss = None
-        if labels is not None:
-            loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten().to(logits.device))
+        loss = None if labels is None else loss_over_tokens(logits, labels)
         result = TokenClassifierOutput(loss=loss, logits=logits, hidden_states=output.hidden_states)
         return as_wanted(result, return_dict)

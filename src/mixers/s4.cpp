@@ -49,8 +49,11 @@ LegS hippo_legs(int64_t N) {
   const int64_t half = N / 2;  // eigenvalues are sorted: the positive half is the last
   const auto frequency = values.narrow(0, half, half);
   const auto to_basis = V.narrow(1, half, half).conj().transpose(0, 1);
-  return {torch::complex(torch::full_like(frequency, -0.5), frequency),
-          torch::mv(to_basis, to_complex(p)), torch::mv(to_basis, to_complex(b))};
+  // The phase of an eigenvector is free, and LAPACK's differs from CPU to CPU. The one that makes
+  // p real and positive does the same for b = sqrt(2) p.
+  const auto real_p = torch::abs(torch::mv(to_basis, to_complex(p)));
+  return {torch::complex(torch::full_like(frequency, -0.5), frequency), to_complex(real_p),
+          to_complex(std::sqrt(2.0) * real_p)};
 }
 
 // The weights as complex128 tensors, one of each conjugate pair.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target for the server's text routes: any body is refused with an HttpError, or becomes
-// work within the limits whose answer is JSON.
+// libFuzzer target for the routes of the server's models: any body is refused with an HttpError, or
+// becomes work within the limits whose answer is JSON.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,10 +19,11 @@ using namespace hydramix::serve;
 
 // The first byte chooses the route and the model.
 constexpr PrepareRequest kRoutes[] = {
-    prepare_embed,  prepare_embed_all,        prepare_similarity, prepare_predict,
-    prepare_rerank, prepare_fill_mask,        prepare_matrix,     prepare_tokenize,
-    prepare_decode, prepare_openai_embeddings};
-constexpr const char* kKinds[] = {"masked-lm", "classes", "score", "labels", "tokens", "pairs"};
+    prepare_embed,  prepare_embed_all,         prepare_similarity, prepare_predict,
+    prepare_rerank, prepare_fill_mask,         prepare_matrix,     prepare_tokenize,
+    prepare_decode, prepare_openai_embeddings, prepare_classify};
+constexpr const char* kKinds[] = {"masked-lm", "classes", "score", "labels",
+                                  "tokens",    "pairs",   "images"};
 
 }  // namespace
 

@@ -42,7 +42,6 @@ ImageClassifier ImageClassifier::open(const std::filesystem::path& folder,
 
 std::vector<ImageClassifier::Answer> ImageClassifier::classify(
     std::span<const std::filesystem::path> files) const {
-  const torch::NoGradGuard no_grad;
   const auto& transform = state_->transform;
   const int64_t size = transform.size(), values = static_cast<int64_t>(transform.values());
   std::vector<Answer> answers;
@@ -62,10 +61,7 @@ std::vector<ImageClassifier::Answer> ImageClassifier::classify(
         throw ImageError(begin + i, error.what());
       }
     }
-    const auto probabilities = state_->opened.model->forward(pixels.to(state_->device))
-                                   .to(torch::kCPU, torch::kFloat64)
-                                   .softmax(1)
-                                   .contiguous();
+    const auto probabilities = image_outputs(state_->opened, pixels, state_->device).softmax(1);
     for (std::size_t i = 0; i < count; ++i) {
       const auto row = probabilities[static_cast<int64_t>(i)];
       Answer answer;

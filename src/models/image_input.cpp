@@ -20,4 +20,11 @@ torch::Tensor image_input(const ImageModelFolder& folder, const Image& image) {
   return pixels;
 }
 
+torch::Tensor image_outputs(const ImageModelFolder& folder, const torch::Tensor& pixels,
+                            const torch::Device& device) {
+  const torch::NoGradGuard no_grad;
+  auto model = folder.model;
+  return model->forward(pixels.to(device)).to(torch::kCPU, torch::kFloat64).contiguous();
+}
+
 }  // namespace hydramix

@@ -13,4 +13,8 @@ ImageTransform input_transform(const ImageModelFolder& folder);
 // (1, 3, size, size)
 torch::Tensor image_input(const ImageModelFolder& folder, const Image& image);
 
+// pixels (B, 3, size, size) of such inputs -> (B, classes), before softmax, float64 on the CPU.
+torch::Tensor image_outputs(const ImageModelFolder& folder, const torch::Tensor& pixels,
+                            const torch::Device& device);
+
 }  // namespace hydramix

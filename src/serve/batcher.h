@@ -36,8 +36,8 @@ struct Job {
 
 class Batcher {
  public:
-  // compute(works): the results of each text of each work, in order. All works have the same model
-  // and kind.
+  // compute(works): the results of each text or image of each work, in order. All works have the
+  // same model and kind.
   using Compute =
       std::function<std::vector<std::vector<WorkResult>>(std::span<const Work* const> works)>;
 

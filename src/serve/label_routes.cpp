@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Routes that answer with labels and scores: /predict and /rerank.
 #include <algorithm>
-#include <numeric>
 #include <sstream>
 
 #include "models/word_pieces.h"
@@ -59,8 +58,8 @@ Work pair_work(const std::shared_ptr<const ModelFacts>& model, std::span<const T
     if (second && !model->takes_pairs)
       throw invalid("the model '", model->name, "' reads single texts (type_vocab is 1), but text ",
                     i + 1, " is a pair.");
-    return second ? model->tokenizer.encode_pair(first, *second, max_length)
-                  : model->tokenizer.encode(first, max_length);
+    return second ? model->tokenizer->encode_pair(first, *second, max_length)
+                  : model->tokenizer->encode(first, max_length);
   });
   return work;
 }
@@ -77,23 +76,6 @@ std::vector<double> scores_of(std::span<const WorkResult> results, const ModelFa
   return scores;
 }
 
-// The largest first, as many as there are.
-std::vector<std::size_t> descending(std::span<const double> values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
-  return order;
-}
-
-Json labels_of(const WorkResult& result, const ModelFacts& model, bool raw) {
-  const auto& shares = raw ? result.outputs : result.shares;
-  auto list = Json::array();
-  for (const auto k : descending(shares))
-    list.push_back({{"score", shares[k]}, {"label", model.labels[k]}});
-  return list;
-}
-
 PreparedRequest tag_words(const std::shared_ptr<const ModelFacts>& model,
                           const std::vector<TextOrPair>& entries, bool several,
                           const Lengths& lengths) {
@@ -107,11 +89,11 @@ PreparedRequest tag_words(const std::shared_ptr<const ModelFacts>& model,
   std::vector<std::vector<int64_t>> places(sentences.size());
   Work work{model, WorkKind::kOutputs, {}};
   work.texts = encode_within(sentences.size(), lengths, [&](std::size_t i, int64_t max_length) {
-    auto pieces = word_pieces(sentences[i], model->tokenizer, max_length);
+    auto pieces = word_pieces(sentences[i], *model->tokenizer, max_length);
     places[i] = std::move(pieces.places);
     // A word that did not fit was left out, so that the length does not show it.
     if (!lengths.truncate &&
-        std::ssize(word_pieces(sentences[i], model->tokenizer, 0).ids) >= max_length)
+        std::ssize(word_pieces(sentences[i], *model->tokenizer, 0).ids) >= max_length)
       throw invalid("text ", i + 1, " has more than ", max_length - 1,
                     " tokens. Shorten it, or send \"truncate\": true.");
     Encoding encoding;
@@ -147,7 +129,7 @@ PreparedRequest tag_words(const std::shared_ptr<const ModelFacts>& model,
 
 PreparedRequest prepare_predict(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
-  const auto model = chosen_model(body, context);
+  const auto model = chosen_model(body, context, "/predict");
   if (model->kind == "masked-lm") refuse_route(*model, "/predict", "a model of hydramix finetune");
   bool several = false;
   const auto entries =
@@ -164,14 +146,15 @@ PreparedRequest prepare_predict(std::string_view text, const RouteContext& conte
               for (const double score : scores_of(results, *model))
                 answer.push_back(Json::array({{{"score", score}, {"label", "score"}}}));
             else
-              for (const auto& result : results) answer.push_back(labels_of(result, *model, raw));
+              for (const auto& result : results)
+                answer.push_back(labels_of(raw ? result.outputs : result.shares, *model));
             return json_text(several ? answer : answer.front());
           }};
 }
 
 PreparedRequest prepare_rerank(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
-  const auto model = chosen_model(body, context);
+  const auto model = chosen_model(body, context, "/rerank");
   const bool scores = model->kind == "score" && model->takes_pairs;
   if (model->kind != "pairs" && !scores)
     refuse_route(*model, "/rerank", "a model of pairs with one score");

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "hydramix/options.h"
+#include "images/decode.h"
 
 namespace hydramix::serve {
 
@@ -15,6 +16,7 @@ struct Limits {
   int64_t max_client_batch_size = 32;
   int64_t max_request_tokens = 16384;
   int64_t max_body = 2 << 20;
+  int64_t max_image_pixels = 20'000'000;
   double header_seconds = 10;
   double body_seconds = 30;
   double idle_seconds = 75;
@@ -31,6 +33,8 @@ struct Limits {
       "tokens computed at once; 0: 2048 on the CPU, 16384 on a GPU");
     v("max_client_batch_size", self.max_client_batch_size, Range{1, 1 << 20}, "texts of a request");
     v("max_request_tokens", self.max_request_tokens, Range{3, 1 << 24}, "tokens of a request");
+    v("max_image_pixels", self.max_image_pixels, Range{1, kMaxImagePixels},
+      "pixels of an image, which takes three bytes for each while it is decoded");
     v("max_body", self.max_body, Range{1, 1 << 30}, "bytes of a request's body");
     v("header_seconds", self.header_seconds, Range{0.01, 3600.0},
       "time in which a request's header must arrive");

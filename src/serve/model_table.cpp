@@ -59,11 +59,16 @@ std::vector<std::string> ModelTable::reload(const std::string& name) {
   return names;
 }
 
-std::shared_ptr<const ModelFacts> ModelTable::find(const std::string& name) const {
+std::shared_ptr<const ModelFacts> ModelTable::find(
+    const std::string& name, const std::function<bool(const ModelFacts&)>& preferred) const {
   const std::lock_guard lock(mutex_);
   if (models_.empty())
     throw HttpError(503, "unavailable", "the models are being loaded. GET /ready says when.");
-  if (name.empty()) return models_.front();
+  if (name.empty()) {
+    for (const auto& model : models_)
+      if (preferred && preferred(*model)) return model;
+    return models_.front();
+  }
   std::vector<std::string> known;
   for (const auto& model : models_) {
     if (model->name == name) return model;

@@ -35,8 +35,10 @@ class ModelTable {
   // models stay. One reload at a time.
   std::vector<std::string> reload(const std::string& name);
 
-  // The first for an empty name. An HttpError where there is none of the name, or none yet.
-  std::shared_ptr<const ModelFacts> find(const std::string& name) const;
+  // The first for an empty name, of those that `preferred` accepts if there is any. An HttpError
+  // where there is none of the name, or none yet.
+  std::shared_ptr<const ModelFacts> find(
+      const std::string& name, const std::function<bool(const ModelFacts&)>& preferred = {}) const;
   std::vector<std::shared_ptr<const ModelFacts>> all() const;
 
  private:

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/numbers.h"
 
+#include <array>
 #include <charconv>
 
 namespace hydramix::serve {
 namespace {
+
+constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 template <class Number>
 void append_shortest(std::string& text, Number value) {
@@ -47,7 +50,6 @@ void append_rows(std::string& text, std::span<const double> values, std::size_t 
 }
 
 std::string base64(std::span<const uint8_t> bytes) {
-  constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
   text.reserve((bytes.size() + 2) / 3 * 4);
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
@@ -61,6 +63,29 @@ std::string base64(std::span<const uint8_t> bytes) {
     text += left > 2 ? kLetters[group & 63] : '=';
   }
   return text;
+}
+
+std::optional<std::vector<uint8_t>> from_base64(std::string_view text) {
+  static const auto places = [] {
+    std::array<int8_t, 256> made;
+    made.fill(-1);
+    for (int8_t i = 0; i < 64; ++i) made[static_cast<uint8_t>(kLetters[i])] = i;
+    return made;
+  }();
+  if (text.size() % 4 != 0) return {};
+  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
+  text.remove_suffix(padding);
+  std::vector<uint8_t> bytes;
+  bytes.reserve(text.size() / 4 * 3 + 2);
+  uint32_t group = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const int8_t place = places[static_cast<uint8_t>(text[i])];
+    if (place < 0) return {};
+    group = group << 6 | static_cast<uint32_t>(place);
+    // Every letter but the first of four completes a byte.
+    if (i % 4 != 0) bytes.push_back(static_cast<uint8_t>(group >> (6 - 2 * (i % 4))));
+  }
+  return bytes;
 }
 
 }  // namespace hydramix::serve

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace hydramix::serve {
 
@@ -19,5 +22,7 @@ void append_rows(std::string& text, std::span<const double> values, std::size_t 
 
 // RFC 4648, with padding.
 std::string base64(std::span<const uint8_t> bytes);
+// Empty where the text is not base64.
+std::optional<std::vector<uint8_t>> from_base64(std::string_view text);
 
 }  // namespace hydramix::serve

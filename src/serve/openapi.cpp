@@ -113,6 +113,16 @@ Json text_paths() {
       "fill_mask", "The likeliest words for every [MASK]",
       text_request({{"inputs", text_or_texts()}, {"top", a("integer", "words", 5)}}, {"inputs"}),
       list_of(object({{"text", kText}, {"masks", list_of(list_of(word))}})));
+  const Json image{{"type", "string"}, {"format", "byte"}};
+  paths["/classify"] = post("classify", "The classes of images, the most probable first",
+                            object({{"inputs", {{"oneOf", Json::array({image, list_of(image)})}}},
+                                    {"model", kText},
+                                    {"top", a("integer", "classes", 5)}},
+                                   {"inputs"}),
+                            {{"oneOf", Json::array({list_of(label), list_of(list_of(label))})}});
+  for (const char* type : {"image/jpeg", "image/png"})
+    paths["/classify"]["post"]["requestBody"]["content"][type] = {
+        {"schema", {{"type", "string"}, {"format", "binary"}}}};
   const auto thumbnail = object({{"size", kInteger}, {"scale", kNumber}, {"data", kText}});
   paths["/matrix"] = post(
       "matrix", "The matrices that mix the tokens of a text",

@@ -2,6 +2,7 @@
 #include "serve/route_parts.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/quotes.h"
 #include "base/spelling.h"
@@ -10,8 +11,11 @@
 
 namespace hydramix::serve {
 
-std::shared_ptr<const ModelFacts> chosen_model(RequestBody& body, const RouteContext& context) {
-  return context.model(body.text("model", ""));
+std::shared_ptr<const ModelFacts> chosen_model(RequestBody& body, const RouteContext& context,
+                                               std::string_view route) {
+  auto model = context.model(body.text("model", ""), route);
+  if (!model->tokenizer && !answers(*model, route)) refuse_route(*model, route, "a model of texts");
+  return model;
 }
 
 bool wants_truncation(RequestBody& body, const RouteContext& context) {
@@ -68,7 +72,7 @@ std::vector<Encoding> encode_within(
 std::vector<Encoding> encode_texts(const ModelFacts& model, std::span<const std::string> texts,
                                    const Lengths& lengths) {
   return encode_within(texts.size(), lengths, [&](std::size_t i, int64_t max_length) {
-    return model.tokenizer.encode(texts[i], max_length);
+    return model.tokenizer->encode(texts[i], max_length);
   });
 }
 
@@ -81,6 +85,24 @@ double dot_product(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
   return sum;
+}
+
+std::vector<std::size_t> descending(std::span<const double> values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  return order;
+}
+
+nlohmann::ordered_json labels_of(std::span<const double> scores, const ModelFacts& model,
+                                 std::size_t most) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto k : descending(scores)) {
+    if (list.size() == most) break;
+    list.push_back({{"score", scores[k]}, {"label", model.labels[k]}});
+  }
+  return list;
 }
 
 void refuse_route(const ModelFacts& model, std::string_view route, std::string_view needed) {

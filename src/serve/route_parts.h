@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the text routes: choosing the model, tokenising within the limits, unit vectors.
+// Shared by the routes: choosing the model, tokenising within the limits, unit vectors.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -15,7 +16,9 @@
 
 namespace hydramix::serve {
 
-std::shared_ptr<const ModelFacts> chosen_model(RequestBody& body, const RouteContext& context);
+// The model of the key "model". One of images is refused for a route of texts.
+std::shared_ptr<const ModelFacts> chosen_model(RequestBody& body, const RouteContext& context,
+                                               std::string_view route);
 
 // Reads "truncate", and "truncation_direction", which can only be "right".
 bool wants_truncation(RequestBody& body, const RouteContext& context);
@@ -41,6 +44,12 @@ std::vector<Encoding> encode_texts(const ModelFacts& model, std::span<const std:
 // The vector at length 1; a zero vector stays zero.
 std::vector<float> unit_vector(std::vector<float> vector);
 double dot_product(std::span<const float> a, std::span<const float> b);
+
+// The places of the values, that of the largest first.
+std::vector<std::size_t> descending(std::span<const double> values);
+// [{"score": ..., "label": ...}, ...], the best first.
+nlohmann::ordered_json labels_of(std::span<const double> scores, const ModelFacts& model,
+                                 std::size_t most = SIZE_MAX);
 
 // 422 that names the kind of the model and what the route needs.
 [[noreturn]] void refuse_route(const ModelFacts& model, std::string_view route,

@@ -8,9 +8,11 @@
 #include "hydramix/text_embedder.h"
 #include "models/block_ranks.h"
 #include "models/encoded_texts.h"
+#include "models/folder_files.h"
 #include "models/layer_matrices.h"
 #include "models/text_model.h"
 #include "serve/http_error.h"
+#include "serve/served_images.h"
 #include "train/trained_model.h"
 
 namespace hydramix::serve {
@@ -104,6 +106,8 @@ std::vector<WorkResult> results_of(const ServedModel& served, const Work& first,
     case WorkKind::kMatrices:
       results[0].matrices = matrices_of(model, first);
       break;
+    case WorkKind::kImages:  // of another kind of model
+      break;
   }
   return results;
 }
@@ -111,7 +115,8 @@ std::vector<WorkResult> results_of(const ServedModel& served, const Work& first,
 }  // namespace
 
 ServedModel::ServedModel(std::shared_ptr<const TextModel> opened_model)
-    : ModelFacts(opened_model->tokenizer()), model(std::move(opened_model)) {
+    : model(std::move(opened_model)) {
+  tokenizer = model->tokenizer();
   const auto& classifier = model->classifier();
   const auto& options = model->encoder_options();
   kind = !classifier.model ? "masked-lm" : classifier.kind;
@@ -129,17 +134,21 @@ ServedModel::ServedModel(std::shared_ptr<const TextModel> opened_model)
   const int64_t trained = classifier.model ? classifier.model->options().max_length : 0;
   embed_length = shorter(trained > 0 ? trained : kEmbeddedLength, longest);
   predict_length = shorter(trained > 0 ? trained : kUsualClassifierLength, longest);
-  opened = std::chrono::duration_cast<std::chrono::seconds>(
-               std::chrono::system_clock::now().time_since_epoch())
-               .count();
 }
 
-std::shared_ptr<ServedModel> open_served_model(const std::string& name,
-                                               const std::filesystem::path& folder,
-                                               const TextModelOptions& options) {
-  auto served = std::make_shared<ServedModel>(
-      open_text_model(folder, "last", Wanted::kAny, options, kEmbeddedLength));
+std::shared_ptr<ModelFacts> open_served_model(const std::string& name,
+                                              const std::filesystem::path& folder,
+                                              const TextModelOptions& options) {
+  std::shared_ptr<ModelFacts> served;
+  if (is_of_images(folder))
+    served = open_served_images(folder, options.device);
+  else
+    served = std::make_shared<ServedModel>(
+        open_text_model(folder, "last", Wanted::kAny, options, kEmbeddedLength));
   served->name = name;
+  served->opened = std::chrono::duration_cast<std::chrono::seconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
   return served;
 }
 
@@ -150,23 +159,33 @@ std::vector<std::vector<WorkResult>> compute_works(std::span<const Work* const> 
     texts.insert(texts.end(), work->texts.begin(), work->texts.end());
     top = std::max(top, work->top);
   }
-  const auto& served = dynamic_cast<const ServedModel&>(*works.front()->model);
-  auto results = results_of(served, *works.front(), texts, top);
+  const auto& facts = *works.front()->model;
+  auto results =
+      works.front()->kind == WorkKind::kImages
+          ? image_results(facts, works)
+          : results_of(dynamic_cast<const ServedModel&>(facts), *works.front(), texts, top);
   std::vector<std::vector<WorkResult>> split;
   auto begin = std::make_move_iterator(results.begin());
   for (const auto* work : works) {
-    const auto end = begin + std::ssize(work->texts);
+    const auto end = begin + static_cast<std::ptrdiff_t>(work->size());
     split.emplace_back(begin, end);
     begin = end;
   }
   return split;
 }
 
-void warm_up(const std::shared_ptr<const ServedModel>& model) {
-  const auto run = [&](WorkKind kind, const std::string& text) {
-    Work work{model, kind, {model->tokenizer.encode(text, 16)}, 1};
+void warm_up(const std::shared_ptr<const ModelFacts>& model) {
+  const auto compute = [](const Work& work) {
     const Work* works[] = {&work};
     compute_works(works);
+  };
+  if (model->transform) {
+    Work work{model, WorkKind::kImages, {}};
+    work.images.emplace_back(model->transform->values(), 0.0F);
+    return compute(work);
+  }
+  const auto run = [&](WorkKind kind, const std::string& text) {
+    compute({model, kind, {model->tokenizer->encode(text, 16)}, 1});
   };
   run(WorkKind::kVectors, "a text to warm up");
   if (model->kind == "masked-lm")

@@ -37,8 +37,9 @@ Json model_info(const ModelFacts& model) {
           {"layers", model.layers},
           {"d_model", model.width},
           {"parameters", model.parameters},
-          {"vocab", model.tokenizer.size()},
+          {"vocab", model.tokenizer ? model.tokenizer->size() : 0},
           {"max_length", model.kind == "masked-lm" ? model.embed_length : model.predict_length},
+          {"image_size", model.transform ? model.transform->size() : 0},
           {"pooling", model.pooling},
           {"labels", model.labels},
           {"pairs", model.pairs},
@@ -59,7 +60,10 @@ Service::Service(ServiceOptions options, ModelTable& models, Batcher::Compute co
   context_ = {.limits = options_.limits,
               .auto_truncate = options_.auto_truncate,
               .prompts = options_.prompts,
-              .model = [this](const std::string& name) { return models_.find(name); }};
+              .model = [this](const std::string& name, std::string_view route) {
+                return models_.find(
+                    name, [route](const ModelFacts& model) { return answers(model, route); });
+              }};
   batcher_ =
       std::make_unique<Batcher>(options_.max_batch_tokens, std::move(compute_function), metrics_);
   add_routes();
@@ -71,19 +75,20 @@ Service::~Service() {
 }
 
 void Service::add_routes() {
-  const auto text = [&](const char* pattern, PrepareRequest prepare) {
+  const auto computed = [&](const char* pattern, PrepareRequest prepare) {
     router_.add({.method = "POST", .pattern = pattern, .prepare = prepare});
   };
-  text("/embed", prepare_embed);
-  text("/embed_all", prepare_embed_all);
-  text("/predict", prepare_predict);
-  text("/rerank", prepare_rerank);
-  text("/similarity", prepare_similarity);
-  text("/fill-mask", prepare_fill_mask);
-  text("/matrix", prepare_matrix);
-  text("/tokenize", prepare_tokenize);
-  text("/decode", prepare_decode);
-  text("/v1/embeddings", prepare_openai_embeddings);
+  computed("/embed", prepare_embed);
+  computed("/embed_all", prepare_embed_all);
+  computed("/predict", prepare_predict);
+  computed("/rerank", prepare_rerank);
+  computed("/similarity", prepare_similarity);
+  computed("/fill-mask", prepare_fill_mask);
+  computed("/matrix", prepare_matrix);
+  computed("/tokenize", prepare_tokenize);
+  computed("/decode", prepare_decode);
+  computed("/v1/embeddings", prepare_openai_embeddings);
+  computed("/classify", prepare_classify);
 
   const auto get = [&](const char* pattern, std::function<HttpAnswer(const HttpRequest&)> answer,
                        bool is_public = false) {
@@ -178,7 +183,7 @@ Service::Place Service::take_place() {
 void Service::Running::abandon() {
   const std::lock_guard lock(mutex_);
   abandoned_ = true;
-  if (job_) job_->abandoned = true;
+  if (const auto job = job_.lock()) job->abandoned = true;
 }
 
 std::shared_ptr<Service::Running> Service::handle(const Route& route, HttpRequest request,

@@ -55,7 +55,7 @@ class Service {
    private:
     friend class Service;
     std::mutex mutex_;
-    std::shared_ptr<Job> job_;
+    std::weak_ptr<Job> job_;  // the job holds the session, which holds this
     bool abandoned_ = false;
   };
   // Calls `answer` once, from any thread.

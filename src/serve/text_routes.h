@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The routes that take texts, as functions: a body becomes work for a model, and the model's
-// results become the answer. No sockets, no threads, no LibTorch.
+// The routes of models, as functions: a body becomes work for a model, and the model's results
+// become the answer. No sockets, no threads, no LibTorch.
 #pragma once
 
 #include <functional>
@@ -21,14 +21,16 @@ struct RouteContext {
   Limits limits;
   bool auto_truncate = false;
   std::map<std::string, std::string> prompts = {};
-  // The model of a name, or the first for an empty one; an HttpError where there is none.
-  std::function<std::shared_ptr<const ModelFacts>(const std::string& name)> model;
+  // The model of a name; without one the first that answers the route, or else the first. An
+  // HttpError where there is none.
+  std::function<std::shared_ptr<const ModelFacts>(const std::string& name, std::string_view route)>
+      model;
 };
 
 struct PreparedRequest {
   std::string model;         // its name, for the log
   std::optional<Work> work;  // none where the answer needs no model's computation
-  // The body of the answer, from one result per text of the work.
+  // The body of the answer, from one result per text or image of the work.
   std::function<std::string(std::span<const WorkResult>)> answer;
 };
 
@@ -46,7 +48,10 @@ PreparedRequest prepare_tokenize(std::string_view body, const RouteContext& cont
 PreparedRequest prepare_decode(std::string_view body, const RouteContext& context);
 PreparedRequest prepare_openai_embeddings(std::string_view body, const RouteContext& context);
 
-// The text routes that a model answers.
+PreparedRequest prepare_classify(std::string_view body, const RouteContext& context);
+
+// The routes above that a model answers.
 std::vector<std::string> routes_of(const ModelFacts& model);
+bool answers(const ModelFacts& model, std::string_view route);
 
 }  // namespace hydramix::serve

@@ -61,7 +61,7 @@ std::string thumbnails_text(const Matrices& matrices) {
 
 PreparedRequest prepare_fill_mask(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
-  const auto model = chosen_model(body, context);
+  const auto model = chosen_model(body, context, "/fill-mask");
   if (model->kind != "masked-lm") refuse_route(*model, "/fill-mask", "a pretrained model");
   const auto texts =
       texts_of(body.required("inputs"), "inputs", context.limits.max_client_batch_size);
@@ -70,7 +70,7 @@ PreparedRequest prepare_fill_mask(std::string_view text, const RouteContext& con
                         wants_truncation(body, context)};
   body.finish();
   Work work{model, WorkKind::kWords, encode_texts(*model, texts, lengths), top};
-  const int32_t mask = model->tokenizer.special().mask;
+  const int32_t mask = model->tokenizer->special().mask;
   for (std::size_t i = 0; i < work.texts.size(); ++i)
     if (std::count(work.texts[i].ids.begin(), work.texts[i].ids.end(), mask) == 0)
       throw invalid("text ", i + 1, " of ", texts.size(), " has no [MASK]",
@@ -96,7 +96,7 @@ PreparedRequest prepare_fill_mask(std::string_view text, const RouteContext& con
 
 PreparedRequest prepare_matrix(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
-  const auto model = chosen_model(body, context);
+  const auto model = chosen_model(body, context, "/matrix");
   const std::string sentence = text_of(body.required("inputs"), "inputs");
   const int64_t most = std::min(
       context.limits.max_request_tokens,
@@ -109,13 +109,13 @@ PreparedRequest prepare_matrix(std::string_view text, const RouteContext& contex
     throw bad_request("give both 'layer' and 'head', for one matrix, or neither, for thumbnails.");
   const auto longer = encode_within(
       1, {0, context.limits.max_request_tokens, false},
-      [&](std::size_t, int64_t) { return model->tokenizer.encode(sentence, tokens + 1); });
+      [&](std::size_t, int64_t) { return model->tokenizer->encode(sentence, tokens + 1); });
   const bool cut = std::ssize(longer[0].ids) > tokens;
-  Work work{model, WorkKind::kMatrices, {model->tokenizer.encode(sentence, tokens)}};
+  Work work{model, WorkKind::kMatrices, {model->tokenizer->encode(sentence, tokens)}};
   work.layer = layer;
   work.head = head;
   std::vector<std::string> words;
-  for (const auto id : work.texts[0].ids) words.push_back(model->tokenizer.token(id));
+  for (const auto id : work.texts[0].ids) words.push_back(model->tokenizer->token(id));
   return {
       model->name, std::move(work),
       [model, words, cut, layer, head](std::span<const WorkResult> results) {
@@ -136,7 +136,7 @@ PreparedRequest prepare_matrix(std::string_view text, const RouteContext& contex
 
 PreparedRequest prepare_tokenize(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
-  const auto model = chosen_model(body, context);
+  const auto model = chosen_model(body, context, "/tokenize");
   const auto texts =
       texts_of(body.required("inputs"), "inputs", context.limits.max_client_batch_size);
   const bool special = body.flag("add_special_tokens", true);
@@ -148,8 +148,8 @@ PreparedRequest prepare_tokenize(std::string_view text, const RouteContext& cont
     const std::size_t around = special ? 0 : 1;  // [CLS] at the start, [SEP] at the end
     for (std::size_t i = around; i + around < encoding.ids.size(); ++i)
       tokens.push_back({{"id", encoding.ids[i]},
-                        {"text", model->tokenizer.token(encoding.ids[i])},
-                        {"special", model->tokenizer.is_special(encoding.ids[i])},
+                        {"text", model->tokenizer->token(encoding.ids[i])},
+                        {"special", model->tokenizer->is_special(encoding.ids[i])},
                         {"start", encoding.offsets[i][0]},
                         {"stop", encoding.offsets[i][1]}});
   }
@@ -158,7 +158,7 @@ PreparedRequest prepare_tokenize(std::string_view text, const RouteContext& cont
 
 PreparedRequest prepare_decode(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
-  const auto model = chosen_model(body, context);
+  const auto model = chosen_model(body, context, "/decode");
   const auto& ids = body.required("ids");
   const bool skip = body.flag("skip_special_tokens", true);
   body.finish();
@@ -177,17 +177,18 @@ PreparedRequest prepare_decode(std::string_view text, const RouteContext& contex
     std::vector<int32_t> numbers;
     for (const auto& id : list) {
       if (!id.is_number_unsigned() ||
-          id.get<uint64_t>() >= static_cast<uint64_t>(model->tokenizer.size()))
+          id.get<uint64_t>() >= static_cast<uint64_t>(model->tokenizer->size()))
         throw invalid("token id ", clipped(id.dump(), 40), " is not one of the vocabulary, 0 to ",
-                      model->tokenizer.size() - 1, ".");
+                      model->tokenizer->size() - 1, ".");
       numbers.push_back(id.get<int32_t>());
     }
-    answer.push_back(model->tokenizer.decode(numbers, skip));
+    answer.push_back(model->tokenizer->decode(numbers, skip));
   }
   return {model->name, {}, [answer](std::span<const WorkResult>) { return json_text(answer); }};
 }
 
 std::vector<std::string> routes_of(const ModelFacts& model) {
+  if (model.kind == "images") return {"/classify"};
   std::vector<std::string> routes{"/embed", "/embed_all", "/similarity"};
   if (model.kind == "masked-lm")
     routes.push_back("/fill-mask");
@@ -198,6 +199,11 @@ std::vector<std::string> routes_of(const ModelFacts& model) {
   for (const char* route : {"/matrix", "/tokenize", "/decode", "/v1/embeddings"})
     routes.push_back(route);
   return routes;
+}
+
+bool answers(const ModelFacts& model, std::string_view route) {
+  const auto routes = routes_of(model);
+  return std::find(routes.begin(), routes.end(), route) != routes.end();
 }
 
 }  // namespace hydramix::serve

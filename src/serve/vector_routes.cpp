@@ -27,13 +27,13 @@ Lengths embed_lengths(const ModelFacts& model, RequestBody& body, const RouteCon
 // where they are missing.
 Encoding encoding_of_ids(const ModelFacts& model, const nlohmann::json& ids, int64_t max_length,
                          bool truncate) {
-  const auto& special = model.tokenizer.special();
+  const auto& special = model.tokenizer->special();
   Encoding encoding;
   for (const auto& id : ids) {
     if (!id.is_number_unsigned() ||
-        id.get<uint64_t>() >= static_cast<uint64_t>(model.tokenizer.size()))
+        id.get<uint64_t>() >= static_cast<uint64_t>(model.tokenizer->size()))
       throw invalid("token id ", clipped(id.dump(), 40), " is not one of the vocabulary, 0 to ",
-                    model.tokenizer.size() - 1, ".");
+                    model.tokenizer->size() - 1, ".");
     encoding.ids.push_back(id.get<int32_t>());
   }
   if (encoding.ids.empty() || encoding.ids.front() != special.cls)
@@ -82,7 +82,7 @@ std::string openai_answer(std::span<const WorkResult> results, const std::string
 
 PreparedRequest prepare_embed(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
-  const auto model = chosen_model(body, context);
+  const auto model = chosen_model(body, context, "/embed");
   const bool normalize = body.flag("normalize", true);
   auto texts = texts_of(body.required("inputs"), "inputs", context.limits.max_client_batch_size);
   const auto prompt = chosen_prompt(body, context);
@@ -102,7 +102,7 @@ PreparedRequest prepare_embed(std::string_view text, const RouteContext& context
 
 PreparedRequest prepare_embed_all(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
-  const auto model = chosen_model(body, context);
+  const auto model = chosen_model(body, context, "/embed_all");
   auto texts = texts_of(body.required("inputs"), "inputs", context.limits.max_client_batch_size);
   const auto prompt = chosen_prompt(body, context);
   const auto lengths = embed_lengths(*model, body, context);
@@ -121,7 +121,7 @@ PreparedRequest prepare_embed_all(std::string_view text, const RouteContext& con
 
 PreparedRequest prepare_similarity(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
-  const auto model = chosen_model(body, context);
+  const auto model = chosen_model(body, context, "/similarity");
   const auto& inputs = body.required("inputs");
   const int64_t most = context.limits.max_client_batch_size;
   // text-embeddings-inference has these in "parameters".
@@ -163,7 +163,7 @@ PreparedRequest prepare_similarity(std::string_view text, const RouteContext& co
 
 PreparedRequest prepare_openai_embeddings(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
-  const auto model = chosen_model(body, context);
+  const auto model = chosen_model(body, context, "/v1/embeddings");
   const auto& input = body.required("input");
   const auto format = body.text("encoding_format", "float");
   if (format != "float" && format != "base64")

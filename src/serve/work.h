@@ -5,43 +5,50 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hydramix/fill_mask.h"
 #include "hydramix/tokenizer.h"
+#include "images/augment.h"
 
 namespace hydramix::serve {
 
 // A model as far as requests and answers depend on it.
 struct ModelFacts {
-  explicit ModelFacts(Tokenizer its_tokenizer) : tokenizer(std::move(its_tokenizer)) {}
+  ModelFacts() = default;
   virtual ~ModelFacts() = default;
 
   std::string name;
-  std::string kind;  // masked-lm, classes, score, labels, tokens, pairs
+  std::string kind;  // masked-lm, classes, score, labels, tokens, pairs, images
   std::string task, mixer, pooling;
   std::vector<std::string> labels;
-  Tokenizer tokenizer;
-  bool pairs = false;        // was trained on pairs
-  bool takes_pairs = false;  // tells a first text from a second
+  std::optional<Tokenizer> tokenizer;       // of a model of texts
+  std::optional<ImageTransform> transform;  // of a model of images
+  bool pairs = false;                       // was trained on pairs
+  bool takes_pairs = false;                 // tells a first text from a second
   int64_t layers = 0, width = 0, parameters = 0;
   // Tokens of a text with [CLS] and [SEP]; 0: no limit. As in embed, predict and fill-mask.
   int64_t embed_length = 0, predict_length = 0, longest = 0;
+  int64_t image_tokens = 0;  // of an image, whatever its size
   int64_t revision = 1;
   int64_t opened = 0;  // seconds since 1970
 };
 
-enum class WorkKind { kVectors, kTokenVectors, kOutputs, kWords, kMatrices };
+enum class WorkKind { kVectors, kTokenVectors, kOutputs, kWords, kMatrices, kImages };
 
 struct Work {
   std::shared_ptr<const ModelFacts> model;
   WorkKind kind = WorkKind::kVectors;
   std::vector<Encoding> texts;
-  int64_t top = 0;              // kWords: of each [MASK]
-  int64_t layer = 0, head = 0;  // kMatrices, from 1; 0: thumbnails of all
+  int64_t top = 0;                              // kWords: of each [MASK]
+  int64_t layer = 0, head = 0;                  // kMatrices, from 1; 0: thumbnails of all
+  std::vector<std::vector<float>> images = {};  // kImages: (3, size, size), in place of texts
+
+  std::size_t size() const { return texts.size() + images.size(); }
   int64_t tokens() const {
-    int64_t count = 0;
+    int64_t count = std::ssize(images) * model->image_tokens;
     for (const auto& text : texts) count += std::ssize(text.ids);
     return count;
   }
@@ -61,12 +68,12 @@ struct Matrices {
   std::vector<int64_t> below, above;               // ranks
 };
 
-// Of one text; only the member of the work's kind is filled.
+// Of one text or image; only the member of the work's kind is filled.
 struct WorkResult {
-  std::vector<float> vector;                       // kVectors: not normalised
-  std::vector<float> token_vectors;                // kTokenVectors: (tokens, width)
-  std::vector<double> outputs;                     // kOutputs: before softmax; tags: (tokens, tags)
-  std::vector<double> shares;                      // kOutputs: after softmax or sigmoid
+  std::vector<float> vector;         // kVectors: not normalised
+  std::vector<float> token_vectors;  // kTokenVectors: (tokens, width)
+  std::vector<double> outputs;       // kOutputs, kImages: before softmax; tags: (tokens, tags)
+  std::vector<double> shares;        // kOutputs, kImages: after softmax or sigmoid
   std::vector<std::vector<FillMask::Word>> words;  // kWords: of each [MASK]
   Matrices matrices;                               // kMatrices
 };

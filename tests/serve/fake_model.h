@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,18 @@ inline Tokenizer fake_tokenizer() {
 }
 
 inline std::shared_ptr<serve::ModelFacts> fake_model(const std::string& kind = "masked-lm") {
-  auto model = std::make_shared<serve::ModelFacts>(fake_tokenizer());
+  auto model = std::make_shared<serve::ModelFacts>();
   model->name = "fake";
   model->kind = kind;
+  if (kind == "images") {
+    AugmentOptions options;
+    options.size = 4;
+    model->transform.emplace(options);
+    model->image_tokens = 4;
+    model->labels = {"no", "yes"};
+    return model;
+  }
+  model->tokenizer = fake_tokenizer();
   model->mixer = "hydra";
   model->pooling = "mean";
   model->width = 2;
@@ -54,8 +64,10 @@ inline serve::WorkResult fake_result(const serve::Work& work, const Encoding& te
       break;
     case serve::WorkKind::kWords:
       for (const auto id : text.ids)
-        if (id == work.model->tokenizer.special().mask)
+        if (id == work.model->tokenizer->special().mask)
           result.words.push_back({{"w1", 6, 0.5}, {"w2", 7, 0.25}});
+      break;
+    case serve::WorkKind::kImages:
       break;
     case serve::WorkKind::kMatrices: {
       const std::size_t L = text.ids.size();
@@ -76,6 +88,16 @@ inline serve::WorkResult fake_result(const serve::Work& work, const Encoding& te
 inline std::vector<serve::WorkResult> fake_results(const serve::Work& work) {
   std::vector<serve::WorkResult> results;
   for (const auto& text : work.texts) results.push_back(fake_result(work, text));
+  // The mean of red, and that of green.
+  for (const auto& image : work.images) {
+    const auto plane = static_cast<std::ptrdiff_t>(image.size() / 3);
+    const double red = std::accumulate(image.begin(), image.begin() + plane, 0.0);
+    const double green = std::accumulate(image.begin() + plane, image.begin() + 2 * plane, 0.0);
+    serve::WorkResult result;
+    result.outputs =
+        result.shares = {red / static_cast<double>(plane), green / static_cast<double>(plane)};
+    results.push_back(std::move(result));
+  }
   return results;
 }
 
@@ -89,7 +111,7 @@ inline std::vector<std::vector<serve::WorkResult>> fake_compute(
 inline serve::RouteContext fake_context(const std::string& kind = "masked-lm") {
   serve::RouteContext context;
   context.prompts = {{"query", "w7 "}};
-  context.model = [model = fake_model(kind)](const std::string& name) {
+  context.model = [model = fake_model(kind)](const std::string& name, std::string_view) {
     if (!name.empty() && name != "fake") throw serve::not_found("no model ", name);
     return model;
   };

@@ -9,15 +9,21 @@
 #include <map>
 #include <thread>
 
+#include "base/atomic_file.h"
+#include "hydramix/image_classifier.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/text_classifier.h"
 #include "hydramix/text_embedder.h"
+#include "images/jpeg.h"
+#include "images/png.h"
 #include "models/layer_matrices.h"
 #include "models/text_model.h"
 #include "raw_client.h"
+#include "serve/numbers.h"
 #include "serve/server.h"
 #include "support/classifiers.h"
 #include "support/expect.h"
+#include "support/models.h"
 
 namespace hydramix::serve {
 namespace {
@@ -33,6 +39,8 @@ class Served : public ::testing::Test {
     save_classifier(folder / "classes", test::lively_classifier(2), "TEST", {"no", "yes"},
                     &tokenizer);
     save_classifier(folder / "score", test::lively_classifier(1), "TEST", {}, &tokenizer);
+    save_image_model(folder / "images", ImageModel(test::tiny_image_model("hydra")),
+                     {.classes = {"cat", "dog", "owl"}});
     options.port = 0;
     options.access_log = false;
     options.service.max_batch_tokens = 256;
@@ -40,7 +48,8 @@ class Served : public ::testing::Test {
   }
   void start() {
     std::vector<ModelPlace> places;
-    for (const char* name : {"words", "classes", "score"}) places.push_back({name, folder / name});
+    for (const char* name : {"words", "classes", "score", "images"})
+      places.push_back({name, folder / name});
     models = std::make_unique<ModelTable>(places, [](const ModelPlace& place) {
       auto model = open_served_model(place.name, place.folder, {.batch_tokens = 256});
       warm_up(model);
@@ -147,6 +156,36 @@ TEST_F(Served, RerankHasTheScoresOfPredict) {
     EXPECT_LE(entry["score"].get<double>(), before);
     before = entry["score"];
   }
+}
+
+TEST_F(Served, ClassesOfImagesHaveTheBitsOfTheClassifier) {
+  start();
+  const auto classifier = ImageClassifier::open(folder / "images");
+  std::vector<std::filesystem::path> files;
+  json images = json::array();
+  for (int k = 0; k < 5; ++k) {
+    Image image(9 + k, 14);
+    for (std::size_t i = 0; i < image.rgb.size(); ++i)
+      image.rgb[i] = static_cast<uint8_t>(i * static_cast<std::size_t>(k + 3));
+    const auto bytes = k % 2 == 0 ? encode_png(image) : encode_jpeg(image, 90);
+    files.push_back(folder / std::to_string(k));
+    write_file(files.back(), bytes);
+    images.push_back(base64({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}));
+    // The only model that answers the route, so it needs no name.
+    const auto reply = client->post("/classify", bytes);
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    const auto labels = json::parse(reply.body);
+    const auto wanted = classifier.classify(files.back());
+    EXPECT_EQ(labels[0]["label"], wanted.label);
+    EXPECT_EQ(labels[0]["score"], wanted.probabilities[wanted.number]);
+  }
+  const auto wanted = classifier.classify(files);
+  const auto together = post("/classify", {{"inputs", images}, {"model", "images"}});
+  for (std::size_t k = 0; k < wanted.size(); ++k)
+    EXPECT_EQ(together[k][0]["score"], wanted[k].probabilities[wanted[k].number]) << k;
+  EXPECT_EQ(client->post("/embed", R"({"inputs": "a", "model": "images"})").status, 422);
+  EXPECT_EQ(json::parse(client->get("/info").body)["models"][3]["routes"],
+            json::array({"/classify"}));
 }
 
 TEST_F(Served, MatricesAreThoseOfTheLayers) {

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs a script of node that drives Debian's chromium through npm's playwright-core:
 #   scripts/browser.sh SCRIPT.js [...]
-# npm installs the library into build/browser once. Exits with 77, which CTest reports as skipped, where something is
-# missing that cannot be installed.
+# Installs chromium with apt-get where it is missing and the user is root, and the library with npm into build/browser,
+# once. Exits with 77, which CTest reports as skipped, where something is missing that cannot be installed, or
+# HYDRAMIX_NO_INSTALL=1 forbids it.
 set -euo pipefail
 
 version=1.65.0
@@ -11,6 +12,15 @@ cd "$(dirname "$0")/.."
 home=$PWD/build/browser
 skip() { echo "skipped: $*" >&2; exit 77; }
 
+# The lists of packages may be old or missing, so a failure is tried again with new ones.
+install() {
+  [ "$(id -u)" = 0 ] && [ "${HYDRAMIX_NO_INSTALL:-0}" != 1 ] && command -v apt-get >/dev/null || return 0
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get install -y --no-install-recommends "$@" >/dev/null 2>&1 ||
+    { apt-get update && apt-get install -y --no-install-recommends "$@"; } >/dev/null 2>&1 || true
+}
+
+command -v chromium >/dev/null || install chromium
 for program in chromium node npm; do
   command -v $program >/dev/null || skip "$program is missing: apt-get install chromium nodejs npm"
 done

@@ -35,7 +35,7 @@ struct ServeOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("models", self.models, Positional{}, Required{},
-      "folders of models, of classifiers or of runs; NAME=FOLDER gives a name");
+      "folders of models of texts or images, of classifiers or of runs; NAME=FOLDER gives a name");
     v("host", self.host, "address to listen on; 0.0.0.0: all of the machine");
     v("port", self.port, Range{0, 65535}, "port to listen on; 0: any that is free");
     v("device", self.device, Choices{"auto", "cpu", "cuda"},

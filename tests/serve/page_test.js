@@ -69,10 +69,23 @@ function makeModels() {
     '--out',
     at('runs/sst2'),
   );
+  run('make-data', 'images', '--train', '20', '--validation', '10', '--out', at('shapes'));
+  run(
+    'train-images',
+    'recipes/images/tiny.yaml',
+    '--device',
+    'cpu',
+    '--data.path',
+    at('shapes'),
+    '--train.epochs',
+    '1',
+    '--out',
+    at('runs/shapes'),
+  );
 }
 
 function startServer(...more) {
-  const models = ['hydra', 'mamba', 'sst2'].map(name => `${name}=${at(`runs/${name}`)}`);
+  const models = ['hydra', 'mamba', 'sst2', 'shapes'].map(name => `${name}=${at(`runs/${name}`)}`);
   const options = ['--port', '0', '--device', 'cpu', '--runs', at('runs'), ...more];
   return startCommand('serve', ...models, ...options);
 }
@@ -394,12 +407,44 @@ test('classify shows the probabilities of the command', async ({page, address}) 
   );
 });
 
+test(
+  'classify shows the classes of an image as the command does',
+  async ({page, address}) => {
+    const folder = path.join(at('shapes/val'), fs.readdirSync(at('shapes/val'))[0]);
+    const image = path.join(folder, fs.readdirSync(folder)[0]);
+    const {classes} = JSON.parse(run('classify', at('runs/shapes'), image, '--to', 'jsonl'));
+    await page.goto(`${address}/#classify`);
+    await page.selectOption('#classify-model', 'shapes');
+    assert.equal(await page.locator('#classify-text').isVisible(), false);
+    await page.setInputFiles('#classify-file', image);
+    await page.waitForSelector('#view-classify .share');
+    assert.deepEqual(
+      await page.locator('#view-classify .word').allTextContents(),
+      classes.map(({label}) => label),
+    );
+    assert.equal(
+      await page.locator('#view-classify .share').first().textContent(),
+      `${(100 * classes[0].probability).toFixed(2)} %`,
+    );
+    assert.equal(await page.locator('#classify-preview').isVisible(), true);
+    await page.setInputFiles('#classify-file', {
+      name: 'no.png',
+      mimeType: 'image/png',
+      buffer: Buffer.from('no image'),
+    });
+    await page.waitForSelector('#classify-notice.bad');
+    assert.match(await page.locator('#classify-notice').textContent(), /image 1/);
+  },
+  {complaints: /422/}, // the browser's own, of the file that is no image
+);
+
 test('runs are drawn, and grow while they train', async ({page, address}) => {
   await page.goto(`${address}/#runs`);
   await page.waitForSelector('#runs-chart polyline');
   assert.deepEqual(await page.locator('#runs-table tbody label').allTextContents(), [
     'hydra',
     'mamba',
+    'shapes',
     'sst2',
   ]);
   const row = page.locator('#runs-table tr', {hasText: 'mamba'});
@@ -431,7 +476,7 @@ test('the server view counts what the server answers', async ({page, address}) =
       ),
     before + 5,
   );
-  assert.ok((await page.locator('#server-models tbody tr').count()) === 3);
+  assert.ok((await page.locator('#server-models tbody tr').count()) === 4);
   await page.waitForSelector('#server-batches rect');
 });
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fine-tuned model's answer for a text or a pair: probabilities of labels, a score, or tags.
+// A fine-tuned model's answer for a text, a pair or an image: probabilities of labels, a score, or
+// tags.
 import {latest, post} from './api.js';
 import {byId, element, whenPaused} from './dom.js';
 import {fillModels, modelNamed, notice} from './models.js';
@@ -44,16 +45,65 @@ function tags(answer) {
   );
 }
 
+const dataUrl = file =>
+  new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result);
+    reader.onerror = () => reject(new Error(`${file.name} cannot be read.`));
+    reader.readAsDataURL(file);
+  });
+
+// Draws a file's image, at most 240 pixels high. The server says what is wrong with a bad one.
+async function preview(canvas, file) {
+  canvas.hidden = true;
+  const bitmap = file && (await createImageBitmap(file).catch(() => null));
+  if (!bitmap) return;
+  const scale = Math.min(1, 240 / bitmap.height, 320 / bitmap.width);
+  canvas.width = Math.max(1, Math.round(bitmap.width * scale));
+  canvas.height = Math.max(1, Math.round(bitmap.height * scale));
+  canvas.getContext('2d').drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+  canvas.hidden = false;
+}
+
 export function classifyView() {
   const field = byId('classify-text'),
     second = byId('classify-second');
   const select = byId('classify-model'),
-    message = byId('classify-notice');
+    message = byId('classify-notice'),
+    picture = byId('classify-file');
   const ask = latest((signal, inputs) =>
     post('predict', {model: select.value, inputs, truncate: true}, signal),
   );
 
+  const askImage = latest(async (signal, file) =>
+    post('classify', {model: select.value, inputs: await dataUrl(file)}, signal),
+  );
+
+  async function loadImage() {
+    const file = picture.files[0];
+    byId('classify-answer').replaceChildren();
+    await preview(byId('classify-preview'), file);
+    if (!file) return notice(message, 'Choose a JPEG or PNG image.');
+    try {
+      const answer = await askImage(file);
+      if (!answer) return undefined;
+      notice(message, null);
+      byId('classify-answer').replaceChildren(labels(answer));
+    } catch (error) {
+      notice(message, error.message, true);
+    }
+    return undefined;
+  }
+
   async function load() {
+    const ofImages = modelNamed(select.value).kind === 'images';
+    byId('classify-first').hidden = ofImages;
+    byId('classify-picture').hidden = !ofImages;
+    byId('classify-preview').hidden = true;
+    if (ofImages) {
+      byId('classify-pair').hidden = true;
+      return loadImage();
+    }
     const model = modelNamed(select.value),
       text = field.value.trim(),
       other = second.value.trim();
@@ -81,7 +131,7 @@ export function classifyView() {
     return undefined;
   }
 
-  if (fillModels(select, '/predict') === 0) {
+  if (fillModels(select, ['/predict', '/classify']) === 0) {
     field.disabled = true;
     select.disabled = true;
     notice(
@@ -93,6 +143,7 @@ export function classifyView() {
   }
   field.value = example;
   for (const box of [field, second]) box.addEventListener('input', whenPaused(load, 300));
+  picture.addEventListener('change', load);
   select.addEventListener('change', load);
   return {show: load};
 }

@@ -23,17 +23,19 @@ export async function loadInfo(onWait) {
   }
 }
 
-export const answering = route => served.models.filter(model => model.routes.includes(route));
+// The models that answer a route, or one of several.
+export const answering = routes =>
+  served.models.filter(model => [routes].flat().some(route => model.routes.includes(route)));
 export const modelNamed = name => served.models.find(model => model.name === name);
 
 // "hydra (hydra, 2 layers)"
 export const summary = model =>
   `${model.mixer}, ${model.layers} ${model.layers === 1 ? 'layer' : 'layers'}`;
 
-// Fills a <select> with the models that answer a route; with `none`, an entry for no model. Hides
+// Fills a <select> with the models that answer a route, or one of several; with `none`, an entry for no model. Hides
 // a choice that offers nothing.
-export function fillModels(select, route, none) {
-  const models = answering(route);
+export function fillModels(select, routes, none) {
+  const models = answering(routes);
   const names = models.map(model => element('option', {value: model.name}, model.name));
   select.replaceChildren(...(none ? [element('option', {value: ''}, none)] : []), ...names);
   if (none) select.parentElement.hidden = models.length < 2;

@@ -29,7 +29,9 @@ struct GradientReducer::State {
   std::size_t sent = 0;           // buckets
 
   // Autograd holds accumulators weakly. Without these it would make new ones, without our hooks.
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;
+  // LibTorch 1.13 has std::shared_ptr here, 2.14 c10::intrusive_ptr.
+  using Accumulator = decltype(torch::autograd::impl::grad_accumulator(torch::Tensor()));
+  std::vector<Accumulator> accumulators;
   std::vector<uintptr_t> hooks;
 
   void accumulate(std::size_t param);

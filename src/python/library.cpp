@@ -13,6 +13,7 @@
 #include "hydramix/weights.h"
 #include "language/glue.h"
 #include "language/language_documents.h"
+#include "language/lexicon.h"
 #include "models/folder_files.h"
 #include "models/model_config.h"
 #include "python/errors.h"
@@ -110,7 +111,7 @@ Names language_texts(int64_t count, int64_t first, bool validation) {
 
 c10::intrusive_ptr<TokenizerClass> tokenizer_of_language() {
   std::string lines;
-  for (const auto& token : Language().vocabulary()) lines += token + "\n";
+  for (const auto& token : language_vocabulary()) lines += token + "\n";
   return c10::make_intrusive<TokenizerClass>(lines, /*lowercase=*/true, "the built-in language");
 }
 

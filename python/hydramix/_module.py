@@ -82,6 +82,8 @@ def check_mask(input: Tensor, attention_mask: Optional[Tensor],
 
 def autocast_dtype(device: torch.device) -> Optional[torch.dtype]:
     """The dtype of torch.autocast for this device; None where it is off."""
+    if device.type == "meta":  # PyTorch 2 has no autocast for it and raises
+        return None
     if hasattr(torch, "get_autocast_dtype"):
         on = torch.is_autocast_enabled(device.type)
         return torch.get_autocast_dtype(device.type) if on else None

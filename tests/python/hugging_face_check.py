@@ -41,7 +41,7 @@ def hydramix(*arguments, text=None, fails=False):
     words = [COMMAND, *map(str, arguments)]
     done = subprocess.run(words, input=text, text=True, capture_output=True)
     if (done.returncode != 0) != fails:
-        raise SystemExit(f"hydramix {' '.join(words[1:])} exited with {done.returncode}:\n{done.stderr}")
+        raise SystemExit(f"hydramix {' '.join(words[1:])} exited with {done.returncode}:\n{done.stderr}{done.stdout}")
     return done.stderr if fails else done.stdout
 
 

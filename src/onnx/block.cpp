@@ -110,10 +110,15 @@ Value step(const BlockExport& e, const Value& raw, const Value& dt_bias) {
   return in_chunks(dt * e.batch.mask, {shape.G, shape.R, 1}, *e.batch.tiling);
 }
 
-// y (B, G, R, L', P) one place later, or earlier; zero at the first place, or the last.
-Value shifted(const Value& y, bool reverse) {
-  const int64_t by = reverse ? -1 : 1;
-  return y.graph->node("Pad", {y, y.graph->ints({0, 0, 0, by, 0, 0, 0, 0, -by, 0})});
+// y (B, G, R, L', P) one place later, or earlier; zero at the first place, or the last. Padded,
+// then cut: ONNX Runtime 1.23 leaves memory unset where one Pad adds a place and removes the only
+// other.
+Value shifted(const Value& y, const Value& length, bool reverse) {
+  Graph& g = *y.graph;
+  const int64_t before = reverse ? 0 : 1;
+  const auto longer = g.node("Pad", {y, g.ints({0, 0, 0, before, 0, 0, 0, 0, 1 - before, 0})});
+  const auto one = g.ints({1});
+  return reverse ? slice(longer, one, length + one, 3) : slice(longer, g.ints({0}), length, 3);
 }
 
 // The diagonal, to be multiplied by x (B, G, R, L', P); none without a skip.
@@ -158,7 +163,7 @@ Value scan_mixer(const BlockExport& e, const Projected& p) {
                          .initial = initial},
                         shape, tiling, reverse);
     const auto in_places = reshape(y, places);
-    return hydra ? shifted(in_places, reverse) : in_places;
+    return hydra ? shifted(in_places, tiling.padded_length(), reverse) : in_places;
   };
   auto y = direction(both ? "_f" : "", /*reverse=*/false);
   if (both) y = y + direction("_b", /*reverse=*/true);

@@ -13,7 +13,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using hydramix::torch_archive::File;
   using hydramix::torch_archive::Selection;
-  for (const auto selection : {Selection::kWeights, Selection::kEverything}) {
+  for (const auto selection : {Selection::kWeights, Selection::kEverything, Selection::kAnything}) {
     try {
       const auto file = File::parse(std::as_bytes(std::span<const std::uint8_t>(data, size)),
                                     "fuzz input", selection);

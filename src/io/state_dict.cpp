@@ -200,9 +200,10 @@ StateDict find_tensors(const pickle::Document& document, const TensorReader& rea
   }
   walker.collect(start, "", 0);
   result.tensors = std::move(walker.found);
-  HYDRAMIX_CHECK(!result.tensors.empty() || walker.left_out_count == 0, origin,
-                 ": holds no tensors, only ", walker.root_text(),
-                 ". Save the model's state_dict() instead.");
+  HYDRAMIX_CHECK(
+      !result.tensors.empty() || walker.left_out_count == 0 || selection == Selection::kAnything,
+      origin, ": holds no tensors, only ", walker.root_text(),
+      ". Save the model's state_dict() instead.");
   if (selection == Selection::kWeights)
     if (const auto prefix = strip_shared_prefix(result.tensors); !prefix.empty())
       result.notes.push_back(concat("removed ", in_quotes(prefix), " from the names"));

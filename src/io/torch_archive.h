@@ -28,7 +28,8 @@ enum class Selection {
   // The model's weights: the tensors under state_dict, model_state_dict, model or state.model if
   // present, without prefixes like "module." that all names share.
   kWeights,
-  kEverything  // every tensor under its full path: "optimizer.state.0.exp_avg"
+  kEverything,  // every tensor under its full path: "optimizer.state.0.exp_avg"
+  kAnything     // as kEverything, and a file without tensors is accepted
 };
 
 // A checked, read-only file. Views stay valid while any copy of the File or its storage() lives.

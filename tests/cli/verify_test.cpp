@@ -80,6 +80,17 @@ TEST(Verify, NamesTheDamageAndExitsWithOne) {
   EXPECT_EQ(run_here("verify").code, 2);
 }
 
+TEST(Verify, AcceptsAnArchiveOfPyTorchWithoutTensors) {
+  TemporaryFolder folder;
+  const auto bytes =
+      read_file(fs::path(HYDRAMIX_SOURCE_DIR) / "fuzz/corpus/torch_archive/only_a_call");
+  write_file(folder / "training_args.bin", bytes);
+  std::string output;
+  EXPECT_EQ(verified(folder.path(), output), 0) << output;
+  write_file(folder / "training_args.bin", bytes.substr(0, bytes.size() / 2));
+  EXPECT_EQ(verified(folder.path(), output), 1) << output;
+}
+
 TEST(Verify, AMissingShardIsDamage) {
   const auto& files = our_files();
   TemporaryFolder folder;

@@ -194,6 +194,7 @@ TEST(TorchArchive, NamesWhatItSkipsAndFilesWithoutTensors) {
   expect_archive_refused(archive(dict({{"step", "K\x05"}})),
                          "holds no tensors, only values that are none: step");
   expect_archive_refused(archive(evil), "only an object of \"os.system\"");
+  EXPECT_EQ(names(parse_archive(archive(evil), Selection::kAnything)), Names{});
   expect_archive_refused(archive(dict({{"s", "ctorch._utils\n_rebuild_sparse_tensor\n)R"}})),
                          "\"s\" is a tensor made by \"torch._utils._rebuild_sparse_tensor\"");
 }

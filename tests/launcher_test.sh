@@ -7,7 +7,7 @@ source=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export HYDRAMIX_NO_INSTALL=1
-unset HYDRAMIX_PRESET HYDRAMIX_JOBS HYDRAMIX_PYTHON PYTHONPATH  # the caller's settings must not reach the projects made here
+unset HYDRAMIX_PRESET HYDRAMIX_JOBS HYDRAMIX_PYTHON PYTHONPATH MALLOC_TRIM_THRESHOLD_  # the caller's settings must not reach the projects made here
 failures=0
 expect() { # expect NAME CONDITION...
   local name=$1
@@ -39,6 +39,14 @@ expect 'HYDRAMIX_NO_INSTALL=1 fails with exit code 1' test $code = 1
 expect 'it calls no apt-get' test ! -e "$work/installed"
 expect 'it lists what is missing' has "$out" 'install nothing: cmake ninja-build'
 expect 'it does not list what is there' lacks "$out" 'g++'
+for system in 'debian 12 libboost1.81-dev' 'debian 13 libboost-dev' 'ubuntu 24.04 libboost-dev'; do
+  read -r id version package <<<"$system"
+  printf 'ID=%s\nVERSION_ID="%s"\n' "$id" "$version" >"$work/os-release"
+  sed "s|/etc/os-release|$work/os-release|g; s|/usr/include/boost|$work/boost|" "$source/hydramix" >"$work/hydramix_elsewhere"
+  chmod +x "$work/hydramix_elsewhere"
+  out=$(PATH=$work/bin "$work/hydramix_elsewhere" info 2>&1)
+  expect "on $id $version it asks for $package" has "$out" " $package"$'\n'
+done
 expect 'it says how to build by hand' has "$out" 'cmake --preset release'
 expect 'nothing was left behind' test ! -e "$work/build"
 
@@ -140,12 +148,12 @@ expect 'a second time there is nothing to build' test "$code $err" = '0 '
 expect 'and its arguments go to ctest' has "$out" 'Total Tests: 1'
 
 # A Python that prints its paths and arguments.
-printf '#!/bin/sh\n[ "$1" = -c ] && exit 0\necho "$HYDRAMIX_LIBRARY|$PYTHONPATH|$*"\n' >"$work/python"
+printf '#!/bin/sh\n[ "$1" = -c ] && exit 0\necho "$HYDRAMIX_LIBRARY|$PYTHONPATH|$MALLOC_TRIM_THRESHOLD_|$*"\n' >"$work/python"
 chmod +x "$work/python"
 HYDRAMIX_PYTHON=$work/python call "$launcher" python script.py 'two words'
 expect 'python builds the library for it' test -e "$project/build/release/built_for_python"
 expect 'and starts it with the paths of library and package, and the arguments' \
-  test "$code $out" = "0 $project/build/release/python|$project/python|script.py two words"
+  test "$code $out" = "0 $project/build/release/python|$project/python|536870912|script.py two words"
 printf '#!/bin/sh\nexit 1\n' >"$work/python"
 HYDRAMIX_PYTHON=$work/python call "$launcher" python
 expect 'a Python without PyTorch is an error' test $code = 1

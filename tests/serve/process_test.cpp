@@ -6,11 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "hydramix/model_folder.h"
+#include "hydramix/text_classifier.h"
 #include "raw_client.h"
 #include "support/classifiers.h"
 #include "support/command.h"
@@ -89,6 +92,53 @@ TEST_F(ServeProcess, AnswersAsTheCommandDrainsAndEndsWithCode0) {
   EXPECT_TRUE(
       nlohmann::json::parse(log.substr(begin, log.find('\n', begin) - begin)).contains("id"));
   EXPECT_TRUE(test::contains(log, "\"path\":\"/embed\",\"status\":200"));
+}
+
+TEST_F(ServeProcess, RerankScoresPairsOfStsBAsPredictDoes) {
+  const auto at = [&](const char* name) { return (folder / name).string(); };
+  const auto run = [](const std::string& words) {
+    const auto result = test::run(words, "OMP_NUM_THREADS=1");
+    EXPECT_EQ(result.code, 0) << result.err;
+  };
+  run("make-data glue --train 24 --dev 12 --test 6 --out " + at("glue"));
+  run("pretrain --device cpu --model.vocab 300 --model.layers 1 --model.block.d-model 16 "
+      "--model.block.headdim 8 --model.block.mixer-options.d-state 4 "
+      "--data.evaluation-documents 4 --train.steps 4 --train.batch 4 --out " +
+      at("base"));
+  run("finetune --device cpu --recipe tiny --epochs 1 --task STS-B --model " + at("base") +
+      " --data " + at("glue") + " --out " + at("stsb"));
+  start({"stsb=" + at("stsb")});
+  test::RawClient client(port);
+  const auto classifier = TextClassifier::open(folder / "stsb" / "model");
+  // The first sentence of every row, compared with the second sentences of all.
+  std::vector<std::string> queries;
+  auto texts = nlohmann::json::array();
+  std::ifstream rows(folder / "glue" / "STS-B" / "dev.tsv");
+  std::string row;
+  std::getline(rows, row);  // names of the columns
+  while (std::getline(rows, row)) {
+    std::vector<std::string> cells;
+    std::istringstream columns(row);
+    for (std::string cell; std::getline(columns, cell, '\t');) cells.push_back(cell);
+    queries.push_back(cells.at(7));
+    texts.push_back(cells.at(8));
+  }
+  ASSERT_EQ(queries.size(), 12U);
+  for (const auto& query : queries) {
+    const auto reply = client.post(
+        "/rerank", nlohmann::json{{"query", query}, {"texts", texts}, {"model", "stsb"}}.dump());
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    double before = INFINITY;
+    const auto ranked = nlohmann::json::parse(reply.body);
+    ASSERT_EQ(ranked.size(), texts.size());
+    for (const auto& entry : ranked) {
+      const auto& text = texts.at(entry["index"].get<std::size_t>());
+      EXPECT_EQ(entry["score"].get<double>(),
+                classifier.classify({query, text.get<std::string>()}).value);
+      EXPECT_LE(entry["score"].get<double>(), before);
+      before = entry["score"];
+    }
+  }
 }
 
 TEST_F(ServeProcess, ASecondSignalEndsItAtOnce) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/module_pool.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -123,6 +124,20 @@ class ModulePool {
   std::unordered_map<std::string, std::vector<std::unique_ptr<BorrowedModule::Pooled>>> free_;
 };
 
+// A module draws initial weights. Those of the pool are never used, so the user's random numbers
+// must not depend on when the pool makes one.
+std::unique_ptr<BorrowedModule::Pooled> make_without_random_numbers(const std::string& spec) {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const auto state = [&] {
+    const std::lock_guard lock(generator.mutex());
+    return generator.get_state();
+  }();
+  auto made = std::make_unique<BorrowedModule::Pooled>(spec);
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+  return made;
+}
+
 }  // namespace
 
 BorrowedModule::BorrowedModule(const std::string& spec, at::TensorList weights,
@@ -130,7 +145,7 @@ BorrowedModule::BorrowedModule(const std::string& spec, at::TensorList weights,
     : spec_(spec), pooled_(ModulePool::instance().take(spec, weights)) {
   const c10::InferenceMode normal_tensors(false);
   const torch::NoGradGuard no_grad;
-  if (pooled_ == nullptr) pooled_ = std::make_unique<Pooled>(spec);
+  if (pooled_ == nullptr) pooled_ = make_without_random_numbers(spec);
   pooled_->bind(weights, differentiable);
 }
 

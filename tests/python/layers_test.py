@@ -240,6 +240,13 @@ class Layers(unittest.TestCase):
         block.eval()
         self.assertTrue(torch.equal(block(u), block(u)))
 
+    def test_calls_draw_no_random_numbers(self):
+        layer = hydramix.Hydra(80, d_state=24, headdim=20)  # no other test has this size
+        u = torch.randn(1, 5, 80)
+        before = torch.get_rng_state()
+        layer(u)
+        self.assertTrue(torch.equal(torch.get_rng_state(), before))
+
     def test_mixers(self):
         known = hydramix.mixers()
         self.assertGreater(len(known), 30)

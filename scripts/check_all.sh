@@ -85,7 +85,7 @@ check_asan() {
 
 check_tsan() {
   cmake --preset tsan && cmake --build --preset tsan -j "$jobs" &&
-    ctest --preset tsan -j "$jobs" -L '^(base|data|dist|images|ops|text|train)$'
+    ctest --preset tsan -j "$jobs" -L '^(base|data|dist|images|ops|serve|text|train)$'
 }
 
 check_clang() {

@@ -3,7 +3,7 @@
 # newer_torch_check.sh ROOT: checks Python, Hugging Face and ONNX with the newest PyTorch and transformers of Debian, on
 # the CPU. Debian 12 has PyTorch 1.13 and no transformers.
 #
-#   1. ROOT becomes a Debian sid by debootstrap, unless it is one already, with all packages (8 GB). Needs root.
+#   1. ROOT becomes a Debian sid by debootstrap, unless it is one already, with all packages (3 GB). Needs root.
 #   2. The tree is copied to ROOT/root/hydramix and built there; build outputs of an earlier call are used again.
 #   3. The tests of tests/python, tests/onnx, tests/hub and io/torch_archive_test run, then the real transformers opens
 #      our folders, with the package hydramix and without it. Times of the block from Python and in C++ are printed.

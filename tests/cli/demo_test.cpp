@@ -33,32 +33,46 @@ std::map<std::string, Row> table(const std::string& output) {
   return rows;
 }
 
+// Under a sanitizer a step takes tens of times as long. Twenty show that every part runs; the
+// numbers are left to the other builds.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kTrained = false;
+#else
+constexpr bool kTrained = true;
+#endif
+
 // A fifth of the demo's steps: by then all models use the words nearby, and none recalls a fact
 // from another sentence yet. Over the seeds 1 to 3 Hydra's accuracy on words that depend on the
 // right is 34 to 48 points above Mamba's and attention's 15 to 25; Mamba's is 33 to 40 %, and 48 to
 // 59 points higher on words that depend on the left; the losses are 0.30 and 0.25 below Mamba's;
 // the fine-tuned model is always right. The bounds are at most two thirds of that, for other
 // machines round differently.
+void expect_differences(const Row& hydra, const Row& mamba, const Row& attention,
+                        const std::string& out) {
+  EXPECT_GT(hydra.right, mamba.right + 20) << out;
+  EXPECT_GT(attention.right, mamba.right + 5) << out;
+  EXPECT_LT(mamba.right, 55) << "a causal model cannot see what determines the word\n" << out;
+  EXPECT_GT(mamba.left, mamba.right + 30) << out;
+  EXPECT_LT(hydra.loss, mamba.loss - 0.15) << out;
+  EXPECT_LT(attention.loss, mamba.loss - 0.1) << out;
+
+  const auto task = out.find("accuracy ");  // of the fine-tuned model; by chance 50 %
+  ASSERT_NE(task, std::string::npos) << out;
+  EXPECT_GT(std::stod(out.substr(task + 9)), 80) << out;
+}
+
 TEST(Demo, TheModelsDifferAsTheReadmeSays) {
   test::TemporaryFolder folder;
-  const std::string demo = "demo --steps 160 --out " + folder.path().string();
+  const std::string demo =
+      std::string("demo --steps ") + (kTrained ? "160" : "20") + " --out " + folder.path().string();
   const auto r = run(demo, "OMP_NUM_THREADS=2");
   ASSERT_EQ(r.code, 0) << r.err;
-  auto rows = table(r.out);
+  const auto rows = table(r.out);
   ASSERT_EQ(rows.size(), 3u) << r.out;
   const Row hydra = rows.at("hydra"), mamba = rows.at("mamba"), attention = rows.at("attention");
   for (const Row& row : {mamba, attention})
     EXPECT_NEAR(row.parameters / hydra.parameters, 1, 0.06) << "models of the same size";
-  EXPECT_GT(hydra.right, mamba.right + 20) << r.out;
-  EXPECT_GT(attention.right, mamba.right + 5) << r.out;
-  EXPECT_LT(mamba.right, 55) << "a causal model cannot see what determines the word\n" << r.out;
-  EXPECT_GT(mamba.left, mamba.right + 30) << r.out;
-  EXPECT_LT(hydra.loss, mamba.loss - 0.15) << r.out;
-  EXPECT_LT(attention.loss, mamba.loss - 0.1) << r.out;
-
-  const auto task = r.out.find("accuracy ");  // of the fine-tuned model; by chance 50 %
-  ASSERT_NE(task, std::string::npos) << r.out;
-  EXPECT_GT(std::stod(r.out.substr(task + 9)), 80) << r.out;
+  if (kTrained) expect_differences(hydra, mamba, attention, r.out);
 
   const auto page = read_file(folder / "report.html");
   for (const std::string part :

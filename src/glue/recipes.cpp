@@ -75,7 +75,7 @@ const std::vector<std::string>& glue_recipes() {
 
 TaskRecipe glue_recipe(const std::string& recipe, const std::string& task) {
   const auto key = task == kOwnFiles ? task : GlueRecipe::key_of(sentence_task(task));
-  const auto found = opened_recipe(recipe).tasks.at(key);
+  auto found = opened_recipe(recipe).tasks.at(key);
   for (const auto& [name, stated] :
        {std::pair{"rate", found.rate > 0}, std::pair{"epochs", found.epochs > 0},
         std::pair{"batch", found.batch > 0}, std::pair{"max_length", found.max_length > 0}})

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace hydramix {
 namespace {
@@ -122,7 +123,7 @@ Image adjust_contrast(Image image, double factor) {
   int64_t sum = 0;
   for (std::size_t i = 0; i < image.rgb.size(); i += 3) sum += luma(&image.rgb[i]);
   const auto pixels = static_cast<double>(image.height * image.width);
-  const int mean = static_cast<int>(static_cast<double>(sum) / pixels + 0.5);
+  const int mean = static_cast<int>(std::floor(static_cast<double>(sum) / pixels + 0.5));
   const auto share = static_cast<float>(factor);
   return mapped(std::move(image), byte_table([&](int i) { return blended(mean, i, share); }));
 }

@@ -56,8 +56,8 @@ TapTable::TapTable(const Axis& axis, Interpolation kind) {
   std::vector<double> exact(static_cast<std::size_t>(stride));
   for (int64_t i = 0; i < axis.outputs; ++i) {
     const double centre = offset + (static_cast<double>(axis.first + i) + 0.5) * scale;
-    const auto low = std::max<int64_t>(0, static_cast<int64_t>(centre - support + 0.5));
-    const auto high = std::min(inputs, static_cast<int64_t>(centre + support + 0.5));
+    const auto low = std::max<int64_t>(0, static_cast<int64_t>(std::floor(centre - support + 0.5)));
+    const auto high = std::min(inputs, static_cast<int64_t>(std::floor(centre + support + 0.5)));
     double sum = 0;
     for (int64_t k = low; k < high; ++k) {
       const double weight = filter_value(kind, (static_cast<double>(k) - centre + 0.5) * inverse);

@@ -105,7 +105,7 @@ LabelKind found_kind(const RawFile& file) {
 Names found_classes(const RawFile& file, const OwnColumns& columns) {
   std::set<std::string> found;
   for (const auto& row : file.rows) found.insert(class_text(file.path, row, columns));
-  const Names names = ordered(found);
+  Names names = ordered(found);
   HYDRAMIX_CHECK(names.size() > 1, file.path.string(), ": every ", columns.label, " is ",
                  in_quotes(clipped(names.front(), 80)),
                  "; expected two classes or more. Is this the right column?");
@@ -131,7 +131,7 @@ Names found_tags(const RawFile& file) {
   for (const auto& row : file.rows) found.insert(row.tags.begin(), row.tags.end());
   HYDRAMIX_CHECK(!found.empty(), file.path.string(),
                  ": every list of words is empty; expected words and their tags.");
-  const Names tags = ordered_tags(found);
+  Names tags = ordered_tags(found);
   HYDRAMIX_CHECK(tags.size() > 1, file.path.string(), ": every tag is ",
                  in_quotes(clipped(tags.front(), 80)),
                  "; expected two or more. Name the tags' column with --label, counted from 1.");

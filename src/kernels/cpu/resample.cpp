@@ -23,7 +23,7 @@ void ResampleColumns(const uint8_t* in, const ResampleTaps& taps, uint8_t* out) 
   for (int64_t x = 0; x < taps.outputs; ++x)
     for (int64_t c = 0; c < 3; ++c) {
       int32_t sum = 1 << (kResampleBits - 1);
-      for (int32_t k = 0; k < taps.count[x]; ++k)
+      for (int64_t k = 0; k < taps.count[x]; ++k)
         sum += taps.weights[x * taps.stride + k] * in[3 * (taps.first[x] + k) + c];
       out[3 * x + c] = ClampedByte(sum);
     }
@@ -36,7 +36,7 @@ void ResampleColumns(const uint8_t* in, const ResampleTaps& taps, uint8_t* out) 
     const uint8_t* from = in + 3 * static_cast<int64_t>(taps.first[x]);
     const int32_t* weights = taps.weights + x * taps.stride;
     auto sum = half;
-    for (int32_t k = 0; k < taps.count[x]; ++k)
+    for (int64_t k = 0; k < taps.count[x]; ++k)
       sum = hn::Add(
           sum, hn::Mul(hn::PromoteTo(d, hn::LoadU(bytes, from + 3 * k)), hn::Set(d, weights[k])));
     const auto value = hn::DemoteTo(shorts, hn::ShiftRight<kResampleBits>(sum));

@@ -135,8 +135,8 @@ HWY_NOINLINE void SelectiveStates(const SelectiveBackward<T>& p, const Selective
   using Vector = hn::Vec<decltype(d)>;
   const int64_t lanes = hn::Lanes(d), channel = block.vector * lanes, rows = block.rows;
   const int64_t at = block.first + channel, n = block.n;
-  const int64_t token_size = kFields * V * lanes, kept_size = 2 * V * S * lanes;
-  const int64_t sums_size = 2 * S * lanes;
+  const int64_t token_size = lanes * kFields * V, kept_size = lanes * 2 * V * S;
+  const int64_t sums_size = lanes * 2 * S;
   // The entries of a row that vector i has.
   const auto of_row = [&](const auto& tokens, int64_t t, int i) {
     return tokens.data + (block.begin + t) * tokens.stride + at + i * lanes;
@@ -270,7 +270,7 @@ HWY_INLINE void SelectiveStoreSums(const SelectiveBackward<T>& p, const Selectiv
   const int64_t to = (task * p.n + block.begin) * N + block.n;
   T *HWY_RESTRICT db = p.db + to, *HWY_RESTRICT dc = p.dc + to;
   const T* HWY_RESTRICT sums = work.sums;
-  for (int64_t t = 0; t < rows; ++t, sums += 2 * S * lanes, db += N, dc += N) {
+  for (int64_t t = 0; t < rows; ++t, sums += lanes * 2 * S, db += N, dc += N) {
 #if HWY_TARGET <= HWY_AVX3
     if constexpr (sizeof(T) == 4 && S == 2) {
       const hn::CappedTag<T, 2> two;
@@ -389,17 +389,17 @@ void SelectiveBackwardTasks(const SelectiveBackward<T>& p, const SelectiveRange&
   constexpr int V = kBlockVectors, S = kBlockStates;
   const int64_t lanes = hn::Lanes(d), N = s.N, row = s.tile * lanes;
   const int64_t blocks = (kTask + V * lanes - 1) / (V * lanes), weights = (3 * N + 1) * kTask;
-  const int64_t size =
-      (blocks * kFields * V + 2 * V * S + 2 * S) * row + (tasks.end - tasks.begin) * weights;
+  const int64_t size = row * blocks * kFields * V + row * 2 * V * S + row * 2 * S +
+                       (tasks.end - tasks.begin) * weights;
   const auto memory = make_workspace<T>(size);
   std::memset(memory.get(), 0, sizeof(T) * static_cast<size_t>(size));
   SelectiveScratch<T> work;
   work.tokens = memory.get();
-  work.kept = work.tokens + blocks * kFields * V * row;
-  work.sums = work.kept + 2 * V * S * row;
+  work.kept = work.tokens + row * blocks * kFields * V;
+  work.sums = work.kept + row * 2 * V * S;
   const auto of_task = [&](int64_t task) {
     SelectiveScratch<T> own = work;
-    own.A = work.sums + 2 * S * row + (task - tasks.begin) * weights;
+    own.A = work.sums + row * 2 * S + (task - tasks.begin) * weights;
     own.dh = own.A + N * kTask, own.dA = own.dh + N * kTask, own.dD = own.dA + N * kTask;
     return own;
   };

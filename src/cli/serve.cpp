@@ -2,12 +2,14 @@
 // hydramix serve: models behind HTTP (docs/serving.md).
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "base/cores.h"
 #include "base/json_reader.h"
 #include "cli/commands.h"
 #include "hydramix/error.h"
 #include "models/device.h"
+#include "serve/host_names.h"
 #include "serve/served_model.h"
 #include "serve/server.h"
 
@@ -24,6 +26,7 @@ struct ServeOptions {
   std::string device = "auto";
   std::string api_key, api_key_file;
   std::string cors_origin;
+  std::vector<std::string> host_names;
   std::string runs;
   std::string prompts_file;
   bool auto_truncate = false;
@@ -46,6 +49,9 @@ struct ServeOptions {
     v("api_key_file", self.api_key_file, "file that holds the key, in place of --api-key");
     v("cors_origin", self.cors_origin,
       "site whose pages may use the server, for example https://example.org, or *");
+    v("host_names", self.host_names,
+      "names of the server that requests may have as Host, beside addresses and localhost; unless "
+      "given every name is allowed, but with a --host of this machine alone none");
     v("runs", self.runs, "folder of training runs to show");
     v("prompts_file", self.prompts_file,
       "JSON file with the texts that a request's prompt_name puts before its inputs: {\"NAME\": "
@@ -67,6 +73,11 @@ std::string key_of(const ServeOptions& options) {
   while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
   HYDRAMIX_CHECK_USAGE(!key.empty(), "serve: ", options.api_key_file, " is empty; expected a key.");
   return key;
+}
+
+std::optional<std::vector<std::string>> host_names_of(const ServeOptions& options) {
+  if (options.host_names.empty() && !serve::is_loopback(options.host)) return {};
+  return options.host_names;
 }
 
 std::map<std::string, std::string> prompts_of(const std::string& file) {
@@ -92,6 +103,7 @@ int serve_models(const ServeOptions& options) {
       .service = {.limits = options.limits,
                   .api_key = key_of(options),
                   .cors_origin = options.cors_origin,
+                  .host_names = host_names_of(options),
                   .runs = options.runs,
                   .prompts = prompts_of(options.prompts_file),
                   .auto_truncate = options.auto_truncate,

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 
+#include "serve/host_names.h"
 #include "serve/http_error.h"
 #include "serve/openapi.h"
 #include "serve/page_route.h"
@@ -154,6 +155,10 @@ void Service::add_routes() {
 }
 
 Router::Match Service::admit(const HttpRequest& head, std::string& allowed) const {
+  if (options_.host_names && !is_host_of(head.host, *options_.host_names))
+    throw HttpError(403, "forbidden",
+                    concat("'", host_name(head.host),
+                           "' (Host) is not a name of this server. --host-names allows one."));
   // A page of another site can send requests, even if it cannot read the answers.
   if (!head.origin.empty() && options_.cors_origin != "*" && head.origin != options_.cors_origin &&
       host_of(head.origin) != head.host)

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "serve/batcher.h"
@@ -26,6 +27,8 @@ struct ServiceOptions {
   Limits limits = {};
   std::string api_key = {};      // empty: none needed
   std::string cors_origin = {};  // empty: no other site's page may use the server
+  // The names that requests may have as Host; none: any name.
+  std::optional<std::vector<std::string>> host_names = {};
   std::filesystem::path runs = {};
   std::map<std::string, std::string> prompts = {};
   bool auto_truncate = false;

@@ -73,7 +73,9 @@ class ServeProcess : public ::testing::Test {
 TEST_F(ServeProcess, AnswersAsTheCommandDrainsAndEndsWithCode0) {
   start();
   {
-    test::RawClient client(port);
+    test::RawClient client(port), rebound(port);
+    rebound.send("GET /info HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    EXPECT_EQ(rebound.read().status, 403);
     const auto reply = client.post("/embed", R"({"inputs": "w1 w2 w3"})");
     const auto printed = test::run("embed --model " + (folder / "words").string() +
                                    " --normalize --text 'w1 w2 w3'");
@@ -144,7 +146,7 @@ TEST_F(ServeProcess, RerankScoresPairsOfStsBAsPredictDoes) {
 TEST_F(ServeProcess, ASecondSignalEndsItAtOnce) {
   start();
   test::RawClient busy(port);
-  busy.send("POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n");
+  busy.send("POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n");
   std::this_thread::sleep_for(100ms);
   kill(process, SIGTERM);
   for (int i = 0; i < 1000 && !test::contains(errors(), "stopping"); ++i)

@@ -70,12 +70,12 @@ class RawClient {
   bool is_closed() { return buffer_.empty() && !more(); }
 
   Reply post(const std::string& path, const std::string& body, const std::string& headers = "") {
-    send("POST " + path + " HTTP/1.1\r\nHost: x\r\n" + headers +
+    send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
     return read();
   }
   Reply get(const std::string& path, const std::string& headers = "") {
-    send("GET " + path + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n");
+    send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
     return read();
   }
 

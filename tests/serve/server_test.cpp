@@ -343,11 +343,29 @@ TEST_F(ServerTest, RefusesPagesOfOtherSites) {
   start();
   RawClient client(port);
   EXPECT_EQ(client.get("/info", "Origin: http://evil.example\r\n").status, 403);
-  const auto own = client.get("/info", "Origin: http://x\r\n");
+  const auto own = client.get("/info", "Origin: http://localhost\r\n");
   EXPECT_EQ(own.status, 200);
   EXPECT_EQ(own.header.find("Access-Control"), std::string::npos);
   RawClient poster(port);
   EXPECT_EQ(poster.post("/embed", kEmbed, "Origin: http://evil.example\r\n").status, 403);
+}
+
+// A name that was rebound to this machine's address, with an Origin that agrees.
+TEST_F(ServerTest, RefusesRequestsToNamesThatAreNotItsOwn) {
+  options.service.host_names = {"Embed.Example.org"};
+  start();
+  const auto status = [&](const std::string& host) {
+    RawClient client(port);
+    client.send(
+        concat("GET /info HTTP/1.1\r\nHost: ", host, "\r\nOrigin: http://", host, "\r\n\r\n"));
+    return client.read().status;
+  };
+  for (const char* own : {"embed.example.org", "EMBED.example.org:8080", "localhost",
+                          "localhost:80", "127.0.0.1:8080", "[::1]:8080", "192.0.2.7"})
+    EXPECT_EQ(status(own), 200) << own;
+  for (const char* other : {"evil.example", "evil.example:8080", "embed.example.org.evil.example",
+                            "127.0.0.1.evil.example", "localhost.evil.example", "[evil.example]"})
+    EXPECT_EQ(status(other), 403) << other;
 }
 
 TEST_F(ServerTest, AllowsPagesOfOneOtherSite) {

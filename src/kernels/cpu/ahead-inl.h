@@ -43,7 +43,7 @@ class Ahead {
   struct Rows {
     const char* from;
     int64_t rows, row, bytes;
-  } wanted_[3];
+  } wanted_[8];
   int count_ = 0, at_ = 0;
   int64_t row_ = 0, byte_ = 0;
 };

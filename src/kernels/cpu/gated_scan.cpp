@@ -54,6 +54,15 @@ HWY_INLINE void StoreRows(const T* from, int64_t first, int64_t rows, int64_t h,
              to.data + (first + t) * to.stride + h * width);
 }
 
+// Prefetches them.
+template <typename T>
+HWY_INLINE void WantRows(Ahead& ahead, const StridedRows<T>& from, int64_t first, int64_t rows,
+                         int64_t h, int64_t width) {
+  constexpr int64_t kBytes = sizeof(T);
+  ahead.Want(from.data + first * from.stride + h * width, rows, from.stride * kBytes,
+             width * kBytes);
+}
+
 // The block on the diagonal: M_ij = sum_n (q_in prod_{m=j+1}^{i} a_mn) k_jn, zero above. `t` is a
 // row of scratch memory.
 template <typename T>
@@ -139,6 +148,11 @@ class GatedChunk {
     ForVectors<T>(Np,
                   [&](auto d, int64_t n) HWY_ATTR { hn::Store(hn::Set(d, T{1}), d, before + n); });
   }
+  void Want(Ahead& ahead, const GatedScanInputs<T>& in, int64_t first, int64_t count,
+            int64_t h) const {
+    WantRows(ahead, in.x, first, count, h, s.P);
+    for (const auto* keys : {&in.q, &in.k, &in.g}) WantRows(ahead, *keys, first, count, h, s.N);
+  }
   int64_t RowsOf(int64_t r) const { return HWY_MIN(GatedScanShape::kBlock, rows - r); }
   // The product of all gates of the chunk.
   const T* Whole() const {
@@ -147,7 +161,7 @@ class GatedChunk {
   }
 
   // Rows r .. r + RowsOf(r) of M. KV and KVt hold the columns before r, relative to r.
-  HWY_INLINE void Rows(int64_t r) {
+  HWY_INLINE void Rows(int64_t r, Ahead& ahead) {
     const hn::ScalableTag<T> d;
     const int64_t c = RowsOf(r), b = r / GatedScanShape::kBlock;
     for (int64_t i = r; i < r + c; ++i) {
@@ -162,7 +176,7 @@ class GatedChunk {
     std::memcpy(whole + b * Np, enter + (r + c - 1) * Np, sizeof(T) * static_cast<size_t>(Np));
     if (r > 0)
       Gemm(d, c, r, s.N, Entries<T>{QE + r * Np, Np, 1}, KVt, ld,
-           Result<T>{.c = M + r * ld, .ld = ld});
+           Result<T>{.c = M + r * ld, .ld = ld}, &ahead);
     DiagonalBlock(c, Np, Q + r * Np, K + r * Np, a + r * Np, row, M + r * ld + r, ld);
   }
 
@@ -199,6 +213,8 @@ class GatedChunk {
   T *whole, *before, *row;  // per block (Np): its gates; those of the blocks before it
 };
 
+constexpr int kAheadLines = 40;
+
 template <typename T>
 void GatedForward(const GatedScanForward<T>& p, const GatedScanRange& range, int64_t h) {
   const GatedScanShape& s = p.shape;
@@ -212,14 +228,18 @@ void GatedForward(const GatedScanForward<T>& p, const GatedScanRange& range, int
     const bool entered = first > range.begin;
     T* H = p.states == nullptr ? running : p.states + (k * s.H + h) * state;
     chunk.Load(p.in, first, HWY_MIN(s.tile, range.end - first), h);
+    Ahead ahead(kAheadLines);
+    WantRows(ahead, p.y, first, chunk.rows, h, s.P);
+    if (const int64_t next = first + chunk.rows; next < range.end)
+      chunk.Want(ahead, p.in, next, HWY_MIN(s.tile, range.end - next), h);
     for (int64_t r = 0; r < chunk.rows; r += GatedScanShape::kBlock) {
       const int64_t c = chunk.RowsOf(r);
-      chunk.Rows(r);
+      chunk.Rows(r, ahead);
       Gemm(d, c, Pp, r + c, Entries<T>{chunk.M + r * chunk.ld, chunk.ld, 1}, chunk.X, Pp,
-           Result<T>{.c = Y + r * Pp, .ld = Pp});
+           Result<T>{.c = Y + r * Pp, .ld = Pp}, &ahead);
       if (entered)
         Gemm(d, c, Pp, s.N, Entries<T>{chunk.QEW + r * Np, Np, 1}, H, Pp,
-             Result<T>{.c = Y + r * Pp, .ld = Pp, .from = Y + r * Pp});
+             Result<T>{.c = Y + r * Pp, .ld = Pp, .from = Y + r * Pp}, &ahead);
       chunk.Advance(r, /*keep_rows=*/false);
     }
     StoreRows(Y, first, chunk.rows, h, s.P, p.y);
@@ -227,7 +247,7 @@ void GatedForward(const GatedScanForward<T>& p, const GatedScanRange& range, int
     T* next = p.states == nullptr ? running : p.states + ((k + 1) * s.H + h) * state;
     if (entered) ScaleRows(s.N, Pp, Pp, chunk.Whole(), H, next);
     Gemm(d, s.N, Pp, chunk.rows, Entries<T>{chunk.KVt, chunk.ld, 1}, chunk.X, Pp,
-         Result<T>{.c = next, .ld = Pp, .from = entered ? next : nullptr});
+         Result<T>{.c = next, .ld = Pp, .from = entered ? next : nullptr}, &ahead);
   }
 }
 
@@ -255,6 +275,12 @@ void GatedBackward(const GatedScanBackward<T>& p, const GatedScanRange& range, i
     chunk.Load(p.in, first, HWY_MIN(s.tile, range.end - first), h);
     const int64_t rows = chunk.rows, last_block = (rows - 1) / kBlock * kBlock;
     LoadRows(p.dy, first, rows, h, s.P, dY);
+    Ahead ahead(kAheadLines);
+    WantRows(ahead, p.dx, first, rows, h, s.P);
+    if (entered) {
+      chunk.Want(ahead, p.in, first - s.tile, s.tile, h);
+      WantRows(ahead, p.dy, first - s.tile, s.tile, h, s.P);
+    }
     Transpose(chunk.X, Pp, rows, s.P, Xt, ld);
     if (entered) Transpose<T>(H, Pp, s.N, s.P, Ht, Np);
     std::memset(dK, 0, sizeof(T) * static_cast<size_t>(rows * Np));
@@ -262,19 +288,19 @@ void GatedBackward(const GatedScanBackward<T>& p, const GatedScanRange& range, i
     // dM = dY X^T, and from it dq; from the left, with the columns before a block relative to it.
     for (int64_t r = 0; r < rows; r += kBlock) {
       const int64_t c = chunk.RowsOf(r);
-      chunk.Rows(r);
+      chunk.Rows(r, ahead);
       Gemm(d, c, s.padded(r + c), s.P, Entries<T>{dY + r * Pp, Pp, 1}, Xt, ld,
-           Result<T>{.c = dM + r * ld, .ld = ld});
+           Result<T>{.c = dM + r * ld, .ld = ld}, &ahead);
       if (r > 0)
         Gemm(d, c, Np, r, Entries<T>{dM + r * ld, ld, 1}, chunk.KV, Np,
-             Result<T>{.c = dQ + r * Np, .ld = Np});
+             Result<T>{.c = dQ + r * Np, .ld = Np}, &ahead);
       else
         std::memset(dQ, 0, sizeof(T) * static_cast<size_t>(c * Np));
       if (entered) {
         // q meets the state through the gates of the blocks before as well.
         const T* before = chunk.before + r / kBlock * Np;
-        Gemm(d, c, Np, s.P, Entries<T>{dY + r * Pp, Pp, 1}, Ht, Np,
-             Result<T>{.c = inner, .ld = Np});
+        Gemm(d, c, Np, s.P, Entries<T>{dY + r * Pp, Pp, 1}, Ht, Np, Result<T>{.c = inner, .ld = Np},
+             &ahead);
         for (int64_t t = 0; t < c; ++t) AddProduct(Np, before, inner + t * Np, dQ + (r + t) * Np);
       }
       Multiply(c * Np, chunk.enter + r * Np, dQ + r * Np, dQ + r * Np);
@@ -297,15 +323,15 @@ void GatedBackward(const GatedScanBackward<T>& p, const GatedScanRange& range, i
       const T* over = chunk.whole + r / kBlock * Np;
       for (int64_t j = 0; j < r; ++j) Multiply(Np, over, reach + j * Np, reach + j * Np);
       Gemm(d, r, Np, c, Entries<T>{dM + r * ld, 1, ld}, chunk.QE + r * Np, Np,
-           Result<T>{.c = reach, .ld = Np, .from = reach});
+           Result<T>{.c = reach, .ld = Np, .from = reach}, &ahead);
     }
 
     for (int64_t r = 0; r < rows; r += kBlock)
       Gemm(d, chunk.RowsOf(r), Pp, rows - r, Entries<T>{chunk.M + r * ld + r, 1, ld}, dY + r * Pp,
-           Pp, Result<T>{.c = dX + r * Pp, .ld = Pp});
+           Pp, Result<T>{.c = dX + r * Pp, .ld = Pp}, &ahead);
     if (left)
       Gemm(d, rows, Pp, s.N, Entries<T>{chunk.KVt, 1, ld}, dH, Pp,
-           Result<T>{.c = dX, .ld = Pp, .from = dX});
+           Result<T>{.c = dX, .ld = Pp, .from = dX}, &ahead);
 
     // dg: terms beyond the end of the chunk, then those inside it.
     std::memset(sum, 0, sizeof(T) * static_cast<size_t>(Np));

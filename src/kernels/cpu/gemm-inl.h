@@ -76,34 +76,46 @@ HWY_INLINE void GemmTile(D d, int64_t k, Entries<T> a, const T* HWY_RESTRICT b, 
   }
 }
 
+// Which entries of A may differ from zero. The others are given as zeros, but most are not read.
+enum class Shape { kFull, kLower, kUpper };  // all, those with l <= i, those with l >= i
+
+template <int R, int V, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void GemmRows(D d, int64_t i, int64_t k, Entries<T> a, const T* HWY_RESTRICT b,
+                         int64_t ldb, const Result<T>& result, Shape shape) {
+  const int64_t begin = shape == Shape::kUpper ? i : 0;
+  const int64_t end = shape == Shape::kLower ? HWY_MIN(i + R, k) : k;
+  GemmTile<R, V>(d, end - begin, Entries<T>{a.data + i * a.row + begin * a.column, a.row, a.column},
+                 b + begin * ldb, ldb, result.at(i, 0));
+}
+
 template <int V, class D, typename T = hn::TFromD<D>>
 HWY_INLINE void GemmColumns(D d, int64_t m, int64_t k, Entries<T> a, const T* HWY_RESTRICT b,
-                            int64_t ldb, const Result<T>& result, Ahead* ahead) {
-  const auto at = [&](int64_t i) { return Entries<T>{a.data + i * a.row, a.row, a.column}; };
+                            int64_t ldb, const Result<T>& result, Ahead* ahead, Shape shape) {
   int64_t i = 0;
   for (; i + 6 <= m; i += 6) {
     if (ahead != nullptr) ahead->Fetch();
-    GemmTile<6, V>(d, k, at(i), b, ldb, result.at(i, 0));
+    GemmRows<6, V>(d, i, k, a, b, ldb, result, shape);
   }
-  for (; i + 4 <= m; i += 4) GemmTile<4, V>(d, k, at(i), b, ldb, result.at(i, 0));
-  for (; i + 2 <= m; i += 2) GemmTile<2, V>(d, k, at(i), b, ldb, result.at(i, 0));
-  for (; i < m; ++i) GemmTile<1, V>(d, k, at(i), b, ldb, result.at(i, 0));
+  for (; i + 4 <= m; i += 4) GemmRows<4, V>(d, i, k, a, b, ldb, result, shape);
+  for (; i + 2 <= m; i += 2) GemmRows<2, V>(d, i, k, a, b, ldb, result, shape);
+  for (; i < m; ++i) GemmRows<1, V>(d, i, k, a, b, ldb, result, shape);
 }
 
 // A (m x k) B (k x n) into `result`. n is a multiple of the vector length; rows of B are
 // contiguous, aligned to vectors, ldb apart.
 template <class D, typename T = hn::TFromD<D>>
 HWY_NOINLINE void Gemm(D d, int64_t m, int64_t n, int64_t k, Entries<T> a, const T* HWY_RESTRICT b,
-                       int64_t ldb, const Result<T>& result, Ahead* ahead = nullptr) {
+                       int64_t ldb, const Result<T>& result, Ahead* ahead = nullptr,
+                       Shape shape = Shape::kFull) {
   const int64_t lanes = hn::Lanes(d);
   constexpr int kWide = HWY_TARGET <= HWY_AVX3 ? 4 : 2;  // 24 of 32, or 12 of 16 registers
   int64_t j = 0;
   for (; j + kWide * lanes <= n; j += kWide * lanes)
-    GemmColumns<kWide>(d, m, k, a, b + j, ldb, result.at(0, j), ahead);
+    GemmColumns<kWide>(d, m, k, a, b + j, ldb, result.at(0, j), ahead, shape);
   if constexpr (kWide > 2)
     for (; j + 2 * lanes <= n; j += 2 * lanes)
-      GemmColumns<2>(d, m, k, a, b + j, ldb, result.at(0, j), ahead);
-  for (; j < n; j += lanes) GemmColumns<1>(d, m, k, a, b + j, ldb, result.at(0, j), ahead);
+      GemmColumns<2>(d, m, k, a, b + j, ldb, result.at(0, j), ahead, shape);
+  for (; j < n; j += lanes) GemmColumns<1>(d, m, k, a, b + j, ldb, result.at(0, j), ahead, shape);
 }
 
 }  // namespace hydramix::kernels::HWY_NAMESPACE

@@ -68,6 +68,16 @@ HWY_INLINE void ScaleColumns(const T* HWY_RESTRICT from, const T* HWY_RESTRICT s
     });
 }
 
+// The lower triangle of A (m x k) B (k x m), and what of the upper one is in the same vectors.
+template <typename T>
+HWY_INLINE void GemmBelow(int64_t m, int64_t k, Entries<T> a, const T* b, int64_t ldb, T* c,
+                          int64_t ld, Ahead* ahead) {
+  for (int64_t i = 0; i < m; i += ChunkShape::kPad)
+    Gemm(hn::ScalableTag<T>(), HWY_MIN(ChunkShape::kPad, m - i), i + ChunkShape::kPad, k,
+         Entries<T>{a.data + i * a.row, a.row, a.column}, b, ldb,
+         Result<T>{.c = c + i * ld, .ld = ld}, ahead);
+}
+
 // The decays of one direction and head inside a chunk. With s the prefix sums of dt A,
 //
 //   forward   row i is at s[i + 1 - shift], column j at s[j + 1]; decay exp(row - column)
@@ -118,7 +128,8 @@ struct Decays {
 };
 
 // M (rows, T) of a chunk and head, both triangles and the diagonal, from C B^T of its group. With
-// `decay` (rows, T) the bare exponentials are kept as well, zero on the diagonal that delta fills.
+// `decay` (rows, T) the bare exponentials are kept as well, zero on the diagonal that delta fills;
+// without the backward direction, only those of vectors that reach into the lower triangle.
 template <typename T>
 HWY_NOINLINE void ChunkMatrix(const ChunkShape& s, int64_t rows, const T* HWY_RESTRICT cb,
                               const T* HWY_RESTRICT cb_diagonal, const Decays<T>& forward,
@@ -144,6 +155,17 @@ HWY_NOINLINE void ChunkMatrix(const ChunkShape& s, int64_t rows, const T* HWY_RE
       if (j + lanes - 1 <= last) {
         exponent = below(j);
         dt = hn::Load(d, dt_f + j);
+      } else if (s.causal()) {
+        if (j > i) {
+          hn::Store(hn::Zero(d), d, M + i * ld + j);
+          continue;
+        }
+        const auto is_below = hn::FirstN(d, static_cast<size_t>(HWY_MAX(0, last + 1 - j)));
+        const auto e = FastExp(d, hn::IfThenElseZero(is_below, below(j)));
+        if (decay != nullptr) hn::Store(e, d, decay + i * ld + j);
+        const auto m = hn::Mul(hn::Load(d, cb + i * ld + j), hn::Mul(e, hn::Load(d, dt_f + j)));
+        hn::Store(hn::IfThenElseZero(is_below, m), d, M + i * ld + j);
+        continue;
       } else if (j > last) {
         exponent = above(j);
         dt = hn::Load(d, dt_b + j);
@@ -160,7 +182,8 @@ HWY_NOINLINE void ChunkMatrix(const ChunkShape& s, int64_t rows, const T* HWY_RE
       M[i * ld + i] = delta.data[i * delta.stride];
       if (decay != nullptr) decay[i * ld + i] = 0;
     } else {
-      M[i * ld + i] += cb_diagonal[i] * dt_b[i] + delta.data[i * delta.stride];
+      const T both = s.causal() ? T{0} : cb_diagonal[i] * dt_b[i];
+      M[i * ld + i] += both + delta.data[i * delta.stride];
     }
   }
 }

@@ -16,6 +16,9 @@
 //   backward  per sequence, head task the contribution of the task's heads to every gradient
 //   finish    per chunk               gradients of b, c and raw dt, summed over head tasks in order
 //
+// If a task has all heads of a group, it prepares and finishes the group itself, chunk by chunk in
+// the cache: with keys for every head, b, c and C B^T are several times as large as x.
+//
 // The result of a sequence depends neither on other sequences nor on the number of threads.
 #pragma once
 
@@ -41,6 +44,10 @@ struct ChunkShape : ScanShape {
   static constexpr int64_t kTaskHeads = 6;
   int64_t tasks_per_group() const { return (heads_per_group() + kTaskHeads - 1) / kTaskHeads; }
   int64_t tasks() const { return G * tasks_per_group(); }
+  // Whether tasks prepare and finish their groups. With one group there would be only one task.
+  bool own_groups() const { return G > 1 && tasks_per_group() == 1; }
+  // Matrices of chunks are lower triangular.
+  bool causal() const { return on[kForward] && !on[kBackward]; }
 };
 
 // A run of rows of one sequence.
@@ -49,16 +56,24 @@ struct ScanChunk {
   bool first, last;     // of its sequence
 };
 
+// What the heads of a group share in a chunk: sizes and offsets.
+struct GroupPlan {
+  explicit GroupPlan(const ChunkShape& shape) : s(shape) {}
+  const ChunkShape s;
+  int64_t b(int d) const { return d * s.N * s.T(); }          // (N, T)
+  int64_t c(int d) const { return b(2) + d * s.N * s.T(); }   // (N, T)
+  int64_t cb() const { return c(2); }                         // (tile, T)
+  int64_t diagonal() const { return cb() + s.tile * s.T(); }  // (T)
+  int64_t size() const { return diagonal() + s.T(); }
+};
+
 // Results of prepare: sizes and offsets inside one block of memory per chunk.
 struct PreparedPlan {
   explicit PreparedPlan(const ChunkShape& shape) : s(shape) {}
   const ChunkShape s;
-  int64_t dt(int d, int64_t h) const { return (d * s.H + h) * s.T(); }                  // (T)
-  int64_t b(int d, int64_t g) const { return dt(2, 0) + (d * s.G + g) * s.N * s.T(); }  // (N, T)
-  int64_t c(int d, int64_t g) const { return b(2, 0) + (d * s.G + g) * s.N * s.T(); }   // (N, T)
-  int64_t cb(int64_t g) const { return c(2, 0) + g * s.tile * s.T(); }                  // (tile, T)
-  int64_t diagonal(int64_t g) const { return cb(s.G) + g * s.T(); }                     // (T)
-  int64_t size() const { return diagonal(s.G); }
+  int64_t dt(int d, int64_t h) const { return (d * s.H + h) * s.T(); }  // (T)
+  int64_t group(int64_t g) const { return dt(2, 0) + g * GroupPlan(s).size(); }
+  int64_t size() const { return s.own_groups() ? group(0) : group(s.G); }
   // Prefix sums of dt A, exclusive, in float64: entry t sums the places before t, t = 0 .. rows.
   int64_t sums(int d, int64_t h) const { return (d * s.H + h) * (s.T() + 1); }
   int64_t sums_size() const { return sums(2, 0); }
@@ -93,7 +108,7 @@ struct ScanWorkspace {
 
   // Of the backward pass:
   T* dstates = nullptr;  // (chunks, H, N, Pp): of the backward direction
-  T* partial = nullptr;  // (tasks per group, chunks, G, PartialPlan::size)
+  T* partial = nullptr;  // (tasks per group, chunks, G, PartialPlan::size); null for own groups
   T* ddt = nullptr;      // (chunks, PartialPlan::dt_size)
   // Gradients of A and the diagonal, summed over each sequence; the caller sums over sequences.
   double* dA = nullptr;    // (sequences, H)

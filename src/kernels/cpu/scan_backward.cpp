@@ -12,7 +12,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/scan_backward.cpp"
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/scan-inl.h"
+#include "kernels/cpu/scan_group_gradients-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
@@ -65,7 +65,7 @@ HWY_NOINLINE void MatrixGradients(const ChunkShape& s, int64_t rows, const T* HW
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t last = i - s.shift;
     auto row_f = hn::Zero(d), row_b = hn::Zero(d);
-    for (int64_t j = 0; j < columns; j += lanes) {
+    for (int64_t j = 0; j < (s.causal() ? i + 1 : columns); j += lanes) {
       const auto g = hn::Mul(hn::Load(d, dM + i * ld + j), hn::Load(d, decay + i * ld + j));
       const auto m = hn::Mul(g, hn::Load(d, cb + i * ld + j));
       const auto add = [&](T* HWY_RESTRICT to, hn::Vec<decltype(d)> v)
@@ -75,6 +75,13 @@ HWY_NOINLINE void MatrixGradients(const ChunkShape& s, int64_t rows, const T* HW
         add(dcb + i * ld + j, hn::Mul(g, dt));
         add(columns_f + j, m);
         row_f = hn::MulAdd(m, dt, row_f);
+      } else if (s.causal()) {
+        const auto below = hn::FirstN(d, static_cast<size_t>(HWY_MAX(0, last + 1 - j)));
+        const auto dt = hn::Load(d, dt_f + j);
+        add(dcb + i * ld + j, hn::IfThenElseZero(below, hn::Mul(g, dt)));
+        const auto kept = hn::IfThenElseZero(below, m);
+        add(columns_f + j, kept);
+        row_f = hn::MulAdd(kept, dt, row_f);
       } else if (j > last) {
         const auto dt = hn::Load(d, dt_b + j);
         add(dcb + i * ld + j, hn::Mul(g, dt));
@@ -99,6 +106,8 @@ HWY_NOINLINE void MatrixGradients(const ChunkShape& s, int64_t rows, const T* HW
   for (int64_t j = 0; j < rows; ++j) {
     forward.dt[j] += static_cast<double>(columns_f[j]);
     forward.sums[j + 1] -= static_cast<double>(dt_f[j]) * static_cast<double>(columns_f[j]);
+  }
+  for (int64_t j = 0; j < (s.on[kBackward] ? rows : 0); ++j) {
     backward.dt[j] += static_cast<double>(columns_b[j]);
     backward.sums[j] += static_cast<double>(dt_b[j]) * static_cast<double>(columns_b[j]);
   }
@@ -116,10 +125,15 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
   const PreparedPlan plan(s);
   const PartialPlan partial_plan(s);
   const HeadRange heads = HeadsOf(s, task);
+  const GroupPlan shared(s);
   const int64_t ld = s.T(), Pp = s.Pp(), state = s.state(), g = heads.group;
+  const auto if_own = [&](int64_t size) { return s.own_groups() ? size : 0; };
+  const int64_t group_size = if_own(shared.size()), partial_size = if_own(partial_plan.size());
+  const int64_t memory_size = if_own(GroupMemory<T>::Size(s));
+  const int64_t gradients_size = if_own(GroupGradients<T>::Size(s));
   Scratch<T> scratch(3 * s.tile * Pp + 2 * Pp * ld + 3 * s.tile * ld + 2 * s.N * ld + 3 * ld +
-                     2 * Decays<T>::Size(ld) + ChunkShape::kTaskHeads * state +
-                     32 * ChunkShape::kPad);
+                     2 * Decays<T>::Size(ld) + ChunkShape::kTaskHeads * state + group_size +
+                     partial_size + memory_size + gradients_size + 32 * ChunkShape::kPad);
   T *X = scratch.Take(s.tile * Pp), *dY = scratch.Take(s.tile * Pp);
   T* dX = scratch.Take(s.tile * Pp);
   T *Xt = scratch.Take(Pp * ld), *dYt = scratch.Take(Pp * ld);
@@ -130,6 +144,9 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
   Decays<T> decays[2] = {{scratch.Take(Decays<T>::Size(ld)), ld},
                          {scratch.Take(Decays<T>::Size(ld)), ld}};
   T* adjoint = scratch.Take(ChunkShape::kTaskHeads * state);  // of the forward states
+  T *own_group = scratch.Take(group_size), *own_partial = scratch.Take(partial_size);
+  const GroupMemory<T> memory(s, scratch.Take(memory_size));
+  const GroupGradients<T> group_gradients(s, scratch.Take(gradients_size));
   Scratch<double> steps(4 * (ld + ChunkShape::kPad + 1) + 8 * ChunkShape::kPad);
   StepGradients gradients[2];
   for (auto& gradient : gradients) gradient = {steps.Take(ld + 1), steps.Take(ld)};
@@ -143,17 +160,25 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
     decays[direction].Set(s, direction, work.sums + k * plan.sums_size() + plan.sums(direction, h),
                           work.prepared + k * plan.size() + plan.dt(direction, h), chunks[k].rows);
   };
+  // The block of the group in chunk k.
+  const auto group_of = [&](int64_t k) -> const T* {
+    if (!s.own_groups()) return work.prepared + k * plan.size() + plan.group(g);
+    memory.Fill(in, chunks[k], g, own_group, /*ahead=*/nullptr);
+    return own_group;
+  };
   // to = E^T dY + whole from, the adjoint of a state that entered chunk k; E is left in `scaled`.
-  const auto carry = [&](int direction, int64_t k, const T* from, T* to, Ahead& ahead) HWY_ATTR {
+  const auto carry = [&](int direction, int64_t k, const T* group, const T* from, T* to,
+                         Ahead& ahead) HWY_ATTR {
     const int64_t rows = chunks[k].rows;
-    ScaleColumns(work.prepared + k * plan.size() + plan.c(direction, g), decays[direction].enter,
-                 s.N, ChunkShape::padded(rows), ld, scaled);
+    ScaleColumns(group + shared.c(direction), decays[direction].enter, s.N,
+                 ChunkShape::padded(rows), ld, scaled);
     Gemm(d, s.N, Pp, rows, Entries<T>{scaled, ld, 1}, dY, Pp,
          Result<T>{.c = to, .ld = Pp, .from = from, .factor = decays[direction].whole}, &ahead);
   };
 
   if (s.on[kBackward])
-    for (int64_t k = first; k + 1 < last; ++k)
+    for (int64_t k = first; k + 1 < last; ++k) {
+      const T* group = group_of(k);
       for (int64_t h = heads.begin; h < heads.end; ++h) {
         LoadHead(s, chunks[k], p.dy, h, dY);
         Ahead ahead;
@@ -162,24 +187,29 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
         else
           WantHead(ahead, s, chunks[k + 1], p.dy, heads.begin);
         set_decays(kBackward, k, h);
-        carry(kBackward, k, chunks[k].first ? nullptr : dstate(k - 1, h), dstate(k, h), ahead);
+        carry(kBackward, k, group, chunks[k].first ? nullptr : dstate(k - 1, h), dstate(k, h),
+              ahead);
       }
+    }
 
   for (int64_t k = last - 1; k >= first; --k) {
     const ScanChunk& chunk = chunks[k];
     const int64_t rows = chunk.rows, columns = ChunkShape::padded(rows);
     const T* prepared = work.prepared + k * plan.size();
-    T* partial =
-        work.partial + ((heads.task * work.chunk_count + k) * s.G + g) * partial_plan.size();
+    const T* group = group_of(k);
+    T* partial = s.own_groups() ? own_partial
+                                : work.partial + ((heads.task * work.chunk_count + k) * s.G + g) *
+                                                     partial_plan.size();
     std::memset(partial, 0, sizeof(T) * static_cast<size_t>(partial_plan.size()));
     for (int64_t h = heads.begin; h < heads.end; ++h) {
       T* gf = adjoint + (h - heads.begin) * state;
       const T* dt[2] = {prepared + plan.dt(kForward, h), prepared + plan.dt(kBackward, h)};
       LoadHead(s, chunk, in.x, h, X);
       LoadHead(s, chunk, p.dy, h, dY);
-      Ahead ahead;
+      Ahead ahead(s.own_groups() ? 40 : 28);
       WantHead(ahead, s, chunk, p.out.x, h);
       if (const bool same = h + 1 < heads.end; same || k > first) {
+        if (!same && s.own_groups()) WantGroup(ahead, s, in, chunks[k - 1], g);
         const ScanChunk& next = chunks[same ? k : k - 1];
         WantHead(ahead, s, next, in.x, same ? h + 1 : heads.begin);
         WantHead(ahead, s, next, p.dy, same ? h + 1 : heads.begin);
@@ -187,19 +217,24 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
       Transpose(X, Pp, rows, s.P, Xt, ld);
       Transpose(dY, Pp, rows, s.P, dYt, ld);
       for (const int direction : {kForward, kBackward}) {
+        if (direction == kBackward && s.causal()) continue;
         set_decays(direction, k, h);
         std::fill_n(gradients[direction].sums, rows + 1, 0.0);
         std::fill_n(gradients[direction].dt, rows, 0.0);
       }
-      ChunkMatrix<T>(s, rows, prepared + plan.cb(g), prepared + plan.diagonal(g), decays[kForward],
+      ChunkMatrix<T>(s, rows, group + shared.cb(), group + shared.diagonal(), decays[kForward],
                      dt[kForward], decays[kBackward], dt[kBackward], DeltaOf(in, chunk, h), M,
                      decay);
 
       // Inside the chunk.
-      Gemm(d, rows, Pp, rows, Entries<T>{M, 1, ld}, dY, Pp, Result<T>{.c = dX, .ld = Pp}, &ahead);
-      Gemm(d, rows, columns, s.P, Entries<T>{dY, Pp, 1}, Xt, ld, Result<T>{.c = dM, .ld = ld},
-           &ahead);
-      MatrixGradients<T>(s, rows, dM, decay, prepared + plan.cb(g), dt[kForward], dt[kBackward],
+      Gemm(d, rows, Pp, rows, Entries<T>{M, 1, ld}, dY, Pp, Result<T>{.c = dX, .ld = Pp}, &ahead,
+           s.causal() ? Shape::kUpper : Shape::kFull);
+      if (s.causal())
+        GemmBelow(rows, s.P, Entries<T>{dY, Pp, 1}, Xt, ld, dM, ld, &ahead);
+      else
+        Gemm(d, rows, columns, s.P, Entries<T>{dY, Pp, 1}, Xt, ld, Result<T>{.c = dM, .ld = ld},
+             &ahead);
+      MatrixGradients<T>(s, rows, dM, decay, group + shared.cb(), dt[kForward], dt[kBackward],
                          partial + partial_plan.cb(), column, column_b, gradients[kForward],
                          gradients[kBackward]);
       for (int64_t i = 0; i < rows; ++i) {
@@ -211,7 +246,7 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
         if (s.shift == 0 && s.on[kBackward]) {
           partial[partial_plan.diagonal() + i] += diagonal * dt[kBackward][i];
           gradients[kBackward].dt[i] +=
-              static_cast<double>(diagonal) * static_cast<double>(prepared[plan.diagonal(g) + i]);
+              static_cast<double>(diagonal) * static_cast<double>(group[shared.diagonal() + i]);
         }
       }
 
@@ -225,11 +260,11 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
         const T* after = forward ? gf : leaves ? dstate(k - 1, h) : nullptr;  // its adjoint
         if (leaves) {
           // X -> the state that leaves: W^T X.
-          Gemm(d, rows, Pp, s.N, Entries<T>{prepared + plan.b(direction, g), 1, ld}, after, Pp,
+          Gemm(d, rows, Pp, s.N, Entries<T>{group + shared.b(direction), 1, ld}, after, Pp,
                Result<T>{.c = dX, .ld = Pp, .from = dX, .scale = decay_of.weight}, &ahead);
           Gemm(d, s.N, columns, s.P, Entries<T>{after, Pp, 1}, Xt, ld,
                Result<T>{.c = dscaled, .ld = ld});
-          Unscale(dscaled, prepared + plan.b(direction, g), decay_of.weight, s.N, columns, ld,
+          Unscale(dscaled, group + shared.b(direction), decay_of.weight, s.N, columns, ld,
                   partial + partial_plan.b(direction), column);
           for (int64_t j = 0; j < rows; ++j) {
             ddt[j] += static_cast<double>(decay_of.leave[j]) * static_cast<double>(column[j]);
@@ -250,7 +285,7 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
           // The state that enters -> Y: E H.
           Gemm(d, s.N, columns, s.P, Entries<T>{saved(direction, k, h), Pp, 1}, dYt, ld,
                Result<T>{.c = dscaled, .ld = ld});
-          Unscale(dscaled, prepared + plan.c(direction, g), decay_of.enter, s.N, columns, ld,
+          Unscale(dscaled, group + shared.c(direction), decay_of.enter, s.N, columns, ld,
                   partial + partial_plan.c(direction), column);
           for (int64_t i = 0; i < rows; ++i) {
             const double dlog =
@@ -277,8 +312,10 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
         }
       }
       StoreHead(s, chunk, dX, h, p.out.x);
-      if (s.on[kForward] && !chunk.first) carry(kForward, k, chunk.last ? nullptr : gf, gf, ahead);
+      if (s.on[kForward] && !chunk.first)
+        carry(kForward, k, group, chunk.last ? nullptr : gf, gf, ahead);
     }
+    if (s.own_groups()) group_gradients.Store(p, chunk, g, partial);
   }
   for (int64_t h = heads.begin; h < heads.end; ++h) {
     work.dA[sequence * s.H + h] = dA[h - heads.begin];
@@ -302,74 +339,34 @@ HWY_INLINE void Undiscretise(const ChunkShape& s, const T* HWY_RESTRICT raw,
 template <typename S, typename T = Arithmetic<S>>
 void Finish(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t k) {
   const ChunkShape& s = work.shape;
-  const hn::ScalableTag<T> d;
-  const PreparedPlan plan(s);
-  const PartialPlan partial_plan(s);
+  const PartialPlan plan(s);
   const ScanChunk& chunk = work.chunks[k];
-  const int64_t rows = chunk.rows, ld = s.T(), columns = ChunkShape::padded(rows);
-  const int64_t Hp = ChunkShape::padded(s.H), size = partial_plan.size();
-  const T* prepared = work.prepared + k * plan.size();
-  const T* ddt = work.ddt + k * partial_plan.dt_size();
-  Scratch<T> scratch(ChunkShape::padded(size) + 2 * s.tile * ld + s.N + 2 * Hp +
-                     8 * ChunkShape::kPad);
+  const int64_t size = plan.size();
+  Scratch<T> scratch(size + GroupGradients<T>::Size(s) + 2 * ChunkShape::padded(s.H) +
+                     4 * ChunkShape::kPad);
   T* sum = scratch.Take(size);
-  T *half = scratch.Take(s.tile * ld), *half_t = scratch.Take(s.tile * ld);
-  T *vector = scratch.Take(s.N), *dt = scratch.Take(s.H), *draw = scratch.Take(s.H);
+  T *dt = scratch.Take(s.H), *draw = scratch.Take(s.H);
+  const GroupGradients<T> memory(s, scratch.Take(GroupGradients<T>::Size(s)));
 
-  for (int64_t g = 0; g < s.G; ++g) {
+  for (int64_t g = 0; g < (s.own_groups() ? 0 : s.G); ++g) {
     for (int64_t task = 0; task < s.tasks_per_group(); ++task) {
       const T* from = work.partial + ((task * work.chunk_count + k) * s.G + g) * size;
       if (task == 0)
         std::memcpy(sum, from, sizeof(T) * static_cast<size_t>(size));
       else
-        ForVectors<T>(size, [&](auto, int64_t i) HWY_ATTR {
+        ForVectors<T>(size, [&](auto d, int64_t i) HWY_ATTR {
           hn::Store(hn::Add(hn::Load(d, sum + i), hn::Load(d, from + i)), d, sum + i);
         });
     }
-    for (const int direction : {kForward, kBackward}) {
-      if (!s.on[direction]) continue;
-      const bool forward = direction == kForward;
-      const T *b = prepared + plan.b(direction, g), *c = prepared + plan.c(direction, g);
-      T *db = sum + partial_plan.b(direction), *dc = sum + partial_plan.c(direction);
-      // The direction's own triangle of d(C B^T), and its transpose.
-      for (int64_t i = 0; i < rows; ++i)
-        for (int64_t j = 0; j < columns; ++j) {
-          const bool own = forward ? j <= i - s.shift : j > i - s.shift && j != i;
-          half[i * ld + j] = own ? sum[partial_plan.cb() + i * ld + j] : T{0};
-        }
-      if (!forward && s.shift == 0)
-        for (int64_t i = 0; i < rows; ++i) half[i * ld + i] = sum[partial_plan.diagonal() + i];
-      Transpose(half, ld, rows, rows, half_t, ld);
-      Gemm(d, s.N, columns, rows, Entries<T>{c, ld, 1}, half, ld,
-           Result<T>{.c = db, .ld = ld, .from = db});
-      Gemm(d, s.N, columns, rows, Entries<T>{b, ld, 1}, half_t, ld,
-           Result<T>{.c = dc, .ld = ld, .from = dc});
-
-      const auto& to = p.out.direction[direction];
-      const auto store = [&](const T* from, int64_t t, S* at) {
-        for (int64_t n = 0; n < s.N; ++n) vector[n] = from == nullptr ? T{0} : from[n * ld + t];
-        StoreRow(vector, s.N, at);
-      };
-      for (int64_t t = 0; t < rows; ++t)
-        store(db, t, to.b.data + (chunk.begin + t) * to.b.stride + g * s.N);
-      // Row t read c one place before or after it. The last c of the sequence was not read.
-      const int64_t offset = forward ? -s.shift : s.shift;
-      for (int64_t t = 0; t < rows; ++t) {
-        const bool outside = (chunk.first && t + offset < 0) || (chunk.last && t + offset >= rows);
-        if (!outside) store(dc, t, to.c.data + (chunk.begin + t + offset) * to.c.stride + g * s.N);
-      }
-      if (s.shift == 1 && (forward ? chunk.last : chunk.first)) {
-        const int64_t unread = forward ? chunk.begin + rows - 1 : chunk.begin;
-        store(nullptr, 0, to.c.data + unread * to.c.stride + g * s.N);
-      }
-    }
+    memory.Store(p, chunk, g, sum);
   }
+  const T* ddt = work.ddt + k * plan.dt_size();
   for (const int direction : {kForward, kBackward}) {
     if (!s.on[direction]) continue;
     const auto& in = p.in.direction[direction];
     const auto& to = p.out.direction[direction];
-    for (int64_t t = 0; t < rows; ++t) {
-      for (int64_t h = 0; h < s.H; ++h) dt[h] = ddt[partial_plan.dt(direction, h) + t];
+    for (int64_t t = 0; t < chunk.rows; ++t) {
+      for (int64_t h = 0; h < s.H; ++h) dt[h] = ddt[plan.dt(direction, h) + t];
       Undiscretise(s, in.dt.data + (chunk.begin + t) * in.dt.stride, p.in.dt_bias, dt, draw);
       StoreRow(draw, s.H, to.dt.data + (chunk.begin + t) * to.dt.stride);
     }

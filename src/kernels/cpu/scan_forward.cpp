@@ -5,7 +5,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/scan_forward.cpp"
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/scan-inl.h"
+#include "kernels/cpu/scan_group-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydramix::kernels::HWY_NAMESPACE {
@@ -30,10 +30,8 @@ void Prepare(const ScanForward<S>& p, const ScanWorkspace<T>& work, int64_t k) {
   T* prepared = work.prepared + k * plan.size();
   double* sums = work.sums + k * plan.sums_size();
   const int64_t rows = chunk.rows, ld = s.T(), columns = ChunkShape::padded(rows);
-  const int64_t Hp = ChunkShape::padded(s.H), Np = ChunkShape::padded(s.N);
-  Scratch<T> scratch(HWY_MAX(Hp, ld * Np) + s.tile * ld + Hp);
-  T* row = scratch.Take(HWY_MAX(Hp, ld * Np));
-  T* upper = scratch.Take(s.tile * ld);
+  Scratch<T> scratch(ChunkShape::padded(s.H) + GroupMemory<T>::Size(s));
+  T* row = scratch.Take(s.H);
 
   for (const int direction : {kForward, kBackward}) {
     T* dt = prepared + plan.dt(direction, 0);
@@ -58,40 +56,10 @@ void Prepare(const ScanForward<S>& p, const ScanWorkspace<T>& work, int64_t k) {
       for (int64_t t = rows; t < columns; ++t) dt[h * ld + t] = 0;
   }
 
-  for (int64_t g = 0; g < s.G; ++g) {
-    T* cb = prepared + plan.cb(g);
-    for (const int direction : {kForward, kBackward}) {
-      T *b = prepared + plan.b(direction, g), *c = prepared + plan.c(direction, g);
-      T* out = direction == kForward ? cb : upper;
-      if (!s.on[direction]) {
-        for (int64_t i = 0; i < rows; ++i) std::memset(out + i * ld, 0, sizeof(T) * columns);
-        continue;
-      }
-      const auto& in = p.in.direction[direction];
-      for (int64_t t = 0; t < rows; ++t)
-        LoadRow(in.b.data + (chunk.begin + t) * in.b.stride + g * s.N, s.N, row + t * Np);
-      Transpose(row, Np, rows, s.N, b, ld);
-      // With a shift, row i reads the state one place before or after it. At the end of the
-      // sequence there is none.
-      const int64_t offset = direction == kForward ? -s.shift : s.shift;
-      for (int64_t t = 0; t < rows; ++t) {
-        const bool outside = (chunk.first && t + offset < 0) || (chunk.last && t + offset >= rows);
-        if (outside)
-          std::memset(row + t * Np, 0, sizeof(T) * static_cast<size_t>(Np));
-        else
-          LoadRow(in.c.data + (chunk.begin + t + offset) * in.c.stride + g * s.N, s.N,
-                  row + t * Np);
-      }
-      Transpose(row, Np, rows, s.N, c, ld);
-      Gemm(hn::ScalableTag<T>(), rows, columns, s.N, Entries<T>{c, 1, ld}, b, ld,
-           Result<T>{.c = out, .ld = ld});
-    }
-    T* diagonal = prepared + plan.diagonal(g);
-    for (int64_t i = 0; i < rows; ++i) {
-      diagonal[i] = upper[i * ld + i];
-      for (int64_t j = i + 1; j < columns; ++j) cb[i * ld + j] = upper[i * ld + j];
-    }
-  }
+  if (s.own_groups()) return;
+  const GroupMemory<T> memory(s, scratch.Take(GroupMemory<T>::Size(s)));
+  for (int64_t g = 0; g < s.G; ++g)
+    memory.Fill(p.in, chunk, g, prepared + plan.group(g), /*ahead=*/nullptr);
 }
 
 template <typename S, typename T = Arithmetic<S>>
@@ -104,14 +72,18 @@ void Forward(const ScanForward<S>& p, const ScanWorkspace<T>& work, int64_t sequ
   const hn::ScalableTag<T> d;
   const PreparedPlan plan(s);
   const HeadRange heads = HeadsOf(s, task);
+  const GroupPlan shared(s);
   const int64_t ld = s.T(), Pp = s.Pp(), state = s.state(), g = heads.group;
+  const int64_t group_size = s.own_groups() ? shared.size() + GroupMemory<T>::Size(s) : 0;
   Scratch<T> scratch(2 * s.tile * Pp + s.tile * ld + s.N * ld + 2 * Decays<T>::Size(ld) +
-                     ChunkShape::kTaskHeads * state + 16 * ChunkShape::kPad);
+                     ChunkShape::kTaskHeads * state + group_size + 16 * ChunkShape::kPad);
   T *X = scratch.Take(s.tile * Pp), *Y = scratch.Take(s.tile * Pp);
   T *M = scratch.Take(s.tile * ld), *scaled = scratch.Take(s.N * ld);
   Decays<T> forward(scratch.Take(Decays<T>::Size(ld)), ld);
   Decays<T> backward(scratch.Take(Decays<T>::Size(ld)), ld);
   T* running = scratch.Take(ChunkShape::kTaskHeads * state);
+  T* own_group = scratch.Take(group_size);
+  const GroupMemory<T> memory(s, own_group + shared.size());
 
   const auto forward_state = [&](int64_t k, int64_t h) {
     return work.states[kForward] != nullptr ? work.states[kForward] + (k * s.H + h) * state
@@ -135,6 +107,8 @@ void Forward(const ScanForward<S>& p, const ScanWorkspace<T>& work, int64_t sequ
     for (int64_t k = last - 1; k > first; --k) {
       const ScanChunk& chunk = chunks[k];
       const T* prepared = work.prepared + k * plan.size();
+      const T* group = s.own_groups() ? own_group : prepared + plan.group(g);
+      if (s.own_groups()) memory.Keys(in, chunk, kBackward, g, own_group);
       for (int64_t h = heads.begin; h < heads.end; ++h) {
         LoadHead(s, chunk, in.x, h, X);
         Ahead ahead;
@@ -146,7 +120,7 @@ void Forward(const ScanForward<S>& p, const ScanWorkspace<T>& work, int64_t sequ
         }
         backward.Set(s, kBackward, work.sums + k * plan.sums_size() + plan.sums(kBackward, h),
                      prepared + plan.dt(kBackward, h), chunk.rows);
-        carry(backward, prepared + plan.b(kBackward, g), chunk.rows,
+        carry(backward, group + shared.b(kBackward), chunk.rows,
               chunk.last ? nullptr : backward_state(k, h), backward_state(k - 1, h), ahead);
       }
     }
@@ -155,32 +129,36 @@ void Forward(const ScanForward<S>& p, const ScanWorkspace<T>& work, int64_t sequ
     const ScanChunk& chunk = chunks[k];
     const int64_t rows = chunk.rows;
     const T* prepared = work.prepared + k * plan.size();
+    const T* group = s.own_groups() ? own_group : prepared + plan.group(g);
     const double* sums = work.sums + k * plan.sums_size();
+    if (s.own_groups()) memory.Fill(in, chunk, g, own_group, /*ahead=*/nullptr);
     for (int64_t h = heads.begin; h < heads.end; ++h) {
       const T *dt_f = prepared + plan.dt(kForward, h), *dt_b = prepared + plan.dt(kBackward, h);
       LoadHead(s, chunk, in.x, h, X);
-      Ahead ahead;
+      Ahead ahead(s.own_groups() ? 40 : 28);
       WantHead(ahead, s, chunk, p.y, h);
       if (const bool same = h + 1 < heads.end; same || !chunk.last) {
+        if (!same && s.own_groups()) WantGroup(ahead, s, in, chunks[k + 1], g);
         const int64_t next = same ? k : k + 1, head = same ? h + 1 : heads.begin;
         WantHead(ahead, s, chunks[next], in.x, head);
         if (s.on[kBackward] && !chunks[next].last) want_state(ahead, backward_state(next, head));
       }
       forward.Set(s, kForward, sums + plan.sums(kForward, h), dt_f, rows);
-      backward.Set(s, kBackward, sums + plan.sums(kBackward, h), dt_b, rows);
-      ChunkMatrix<T>(s, rows, prepared + plan.cb(g), prepared + plan.diagonal(g), forward, dt_f,
+      if (!s.causal()) backward.Set(s, kBackward, sums + plan.sums(kBackward, h), dt_b, rows);
+      ChunkMatrix<T>(s, rows, group + shared.cb(), group + shared.diagonal(), forward, dt_f,
                      backward, dt_b, DeltaOf(in, chunk, h), M, nullptr);
-      Gemm(d, rows, Pp, rows, Entries<T>{M, ld, 1}, X, Pp, Result<T>{.c = Y, .ld = Pp}, &ahead);
+      Gemm(d, rows, Pp, rows, Entries<T>{M, ld, 1}, X, Pp, Result<T>{.c = Y, .ld = Pp}, &ahead,
+           s.causal() ? Shape::kLower : Shape::kFull);
       // Y += diag(enter) C H, with H the state that enters.
       const auto enter = [&](int direction, const Decays<T>& decays, const T* H) HWY_ATTR {
-        Gemm(d, rows, Pp, s.N, Entries<T>{prepared + plan.c(direction, g), 1, ld}, H, Pp,
+        Gemm(d, rows, Pp, s.N, Entries<T>{group + shared.c(direction), 1, ld}, H, Pp,
              Result<T>{.c = Y, .ld = Pp, .from = Y, .scale = decays.enter}, &ahead);
       };
       if (s.on[kForward] && !chunk.first) enter(kForward, forward, forward_state(k, h));
       if (s.on[kBackward] && !chunk.last) enter(kBackward, backward, backward_state(k, h));
       StoreHead(s, chunk, Y, h, p.y);
       if (s.on[kForward] && !chunk.last)
-        carry(forward, prepared + plan.b(kForward, g), rows,
+        carry(forward, group + shared.b(kForward), rows,
               chunk.first ? nullptr : forward_state(k, h), forward_state(k + 1, h), ahead);
     }
   }

@@ -134,7 +134,9 @@ void run_backward(const ScanCall& call, const SavedByScan& saved, const Tensor& 
   const bool per_token = call.delta.defined();
   const auto ddiagonal = per_token ? Tensor() : torch::empty({plan.sequences(), s.H}, options);
   const auto dA = torch::empty({plan.sequences(), s.H}, options.dtype(torch::kFloat64));
-  const auto partial = torch::empty({s.tasks_per_group(), K, s.G, partial_plan.size()}, options);
+  Tensor partial;
+  if (!s.own_groups())
+    partial = torch::empty({s.tasks_per_group(), K, s.G, partial_plan.size()}, options);
   const auto ddt = torch::empty({K, partial_plan.dt_size()}, options);
   Tensor dstates;
   if (saved.states_b.defined()) dstates = torch::empty_like(saved.states_b);
@@ -148,7 +150,7 @@ void run_backward(const ScanCall& call, const SavedByScan& saved, const Tensor& 
   if (per_token) p.out.delta = rows_of<T>(g.delta);
   auto work = workspace_of<T>(plan, saved);
   work.dstates = data_or_null<T>(dstates);
-  work.partial = partial.data_ptr<T>();
+  work.partial = data_or_null<T>(partial);
   work.ddt = ddt.data_ptr<T>();
   work.dA = dA.data_ptr<double>();
   work.ddiagonal = data_or_null<T>(ddiagonal);

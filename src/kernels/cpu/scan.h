@@ -56,7 +56,7 @@ struct ScanChunk {
   bool first, last;     // of its sequence
 };
 
-// What the heads of a group share in a chunk: sizes and offsets.
+// Per chunk and group, shared by its heads: sizes and offsets.
 struct GroupPlan {
   explicit GroupPlan(const ChunkShape& shape) : s(shape) {}
   const ChunkShape s;

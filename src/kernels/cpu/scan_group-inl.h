@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the heads of a group share in a chunk: b and c transposed, and C B^T. Included once per
-// instruction set (hence no pragma once).
+// The part of a chunk that the heads of a group share: b and c transposed, and C B^T. Included once
+// per instruction set (hence no pragma once).
 #if defined(HYDRAMIX_KERNELS_CPU_SCAN_GROUP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRAMIX_KERNELS_CPU_SCAN_GROUP_INL_H_
 #undef HYDRAMIX_KERNELS_CPU_SCAN_GROUP_INL_H_

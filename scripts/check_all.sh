@@ -84,8 +84,9 @@ check_asan() {
 }
 
 check_tsan() {
-  cmake --preset tsan && cmake --build --preset tsan -j "$jobs" &&
-    ctest --preset tsan -j "$jobs" -L '^(base|data|dist|images|ops|serve|text|train)$'
+  local folders=(base data dist images ops serve text train)
+  cmake --preset tsan && cmake --build --preset tsan -j "$jobs" --target "${folders[@]/%/_tests}" &&
+    ctest --preset tsan -j "$jobs" -L "^($(IFS='|' && echo "${folders[*]}"))\$"
 }
 
 check_clang() {

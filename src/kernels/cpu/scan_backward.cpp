@@ -163,7 +163,7 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
   // The block of the group in chunk k.
   const auto group_of = [&](int64_t k) -> const T* {
     if (!s.own_groups()) return work.prepared + k * plan.size() + plan.group(g);
-    memory.Fill(in, chunks[k], g, own_group, /*ahead=*/nullptr);
+    memory.Fill(in, chunks[k], g, own_group);
     return own_group;
   };
   // to = E^T dY + whole from, the adjoint of a state that entered chunk k; E is left in `scaled`.
@@ -178,7 +178,8 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
 
   if (s.on[kBackward])
     for (int64_t k = first; k + 1 < last; ++k) {
-      const T* group = group_of(k);
+      const T* group = s.own_groups() ? own_group : work.prepared + k * plan.size() + plan.group(g);
+      if (s.own_groups()) memory.Queries(in, chunks[k], kBackward, g, own_group);
       for (int64_t h = heads.begin; h < heads.end; ++h) {
         LoadHead(s, chunks[k], p.dy, h, dY);
         Ahead ahead;

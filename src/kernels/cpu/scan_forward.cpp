@@ -58,8 +58,7 @@ void Prepare(const ScanForward<S>& p, const ScanWorkspace<T>& work, int64_t k) {
 
   if (s.own_groups()) return;
   const GroupMemory<T> memory(s, scratch.Take(GroupMemory<T>::Size(s)));
-  for (int64_t g = 0; g < s.G; ++g)
-    memory.Fill(p.in, chunk, g, prepared + plan.group(g), /*ahead=*/nullptr);
+  for (int64_t g = 0; g < s.G; ++g) memory.Fill(p.in, chunk, g, prepared + plan.group(g));
 }
 
 template <typename S, typename T = Arithmetic<S>>
@@ -131,7 +130,7 @@ void Forward(const ScanForward<S>& p, const ScanWorkspace<T>& work, int64_t sequ
     const T* prepared = work.prepared + k * plan.size();
     const T* group = s.own_groups() ? own_group : prepared + plan.group(g);
     const double* sums = work.sums + k * plan.sums_size();
-    if (s.own_groups()) memory.Fill(in, chunk, g, own_group, /*ahead=*/nullptr);
+    if (s.own_groups()) memory.Fill(in, chunk, g, own_group);
     for (int64_t h = heads.begin; h < heads.end; ++h) {
       const T *dt_f = prepared + plan.dt(kForward, h), *dt_b = prepared + plan.dt(kBackward, h);
       LoadHead(s, chunk, in.x, h, X);

@@ -78,8 +78,15 @@ class GroupMemory {
   }
 
   template <typename S>
-  HWY_INLINE void Fill(const ScanInputs<S>& in, const ScanChunk& chunk, int64_t g, T* group,
-                       Ahead* ahead) const {
+  HWY_INLINE void Queries(const ScanInputs<S>& in, const ScanChunk& chunk, int direction, int64_t g,
+                          T* group) const {
+    LoadQueries(s, in.direction[direction].c, chunk, direction, g, rows_);
+    Transpose(rows_, ChunkShape::padded(s.N), chunk.rows, s.N, group + GroupPlan(s).c(direction),
+              s.T());
+  }
+
+  template <typename S>
+  HWY_INLINE void Fill(const ScanInputs<S>& in, const ScanChunk& chunk, int64_t g, T* group) const {
     const hn::ScalableTag<T> d;
     const GroupPlan plan(s);
     const int64_t rows = chunk.rows, ld = s.T(), columns = ChunkShape::padded(rows);
@@ -92,14 +99,13 @@ class GroupMemory {
         continue;
       }
       Keys(in, chunk, direction, g, group);
-      LoadQueries(s, in.direction[direction].c, chunk, direction, g, rows_);
-      T *b = group + plan.b(direction), *c = group + plan.c(direction);
-      Transpose(rows_, ChunkShape::padded(s.N), rows, s.N, c, ld);
-      const Entries<T> queries{c, 1, ld};
+      Queries(in, chunk, direction, g, group);
+      const T* b = group + plan.b(direction);
+      const Entries<T> queries{group + plan.c(direction), 1, ld};
       if (s.causal())
-        GemmBelow(rows, s.N, queries, b, ld, cb, ld, ahead);
+        GemmBelow(rows, s.N, queries, b, ld, cb, ld, nullptr);
       else
-        Gemm(d, rows, columns, s.N, queries, b, ld, Result<T>{.c = out, .ld = ld}, ahead);
+        Gemm(d, rows, columns, s.N, queries, b, ld, Result<T>{.c = out, .ld = ld});
     }
     if (s.causal()) return;
     T* diagonal = group + plan.diagonal();

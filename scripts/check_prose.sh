@@ -85,7 +85,7 @@ files=() sources=()
 while IFS= read -r file; do
   [ -f "$file" ] || continue  # deleted, not yet committed
   case $file in
-    src/*.h | src/*.cpp | src/*.cu | src/*.cuh | include/*.h | tests/*.h | tests/*.cpp | tests/*.cu) sources+=("$file") ;;
+    src/*.h | src/*.cpp | src/*.cu | src/*.cuh | include/*.h | tests/*.h | tests/*.cpp | tests/*.cu | *.js) sources+=("$file") ;;
   esac
   for skip in "${skipped[@]}"; do
     case $file in "$skip" | "$skip"/*) continue 2 ;; esac

@@ -44,7 +44,7 @@ struct BertOptions {
     v("norm_eps", self.norm_eps, Range{0.0, 1.0},
       "added to the variance in the LayerNorms of layers; BERT's is 1e-12");
     v("embedding_norm_eps", self.embedding_norm_eps, Range{0.0, 1.0},
-      "the same in the LayerNorms of the embeddings and of the masked-LM head");
+      "added to the variance in the LayerNorms of the embeddings and the masked-LM head");
     v("positions", self.positions, Range{0, 1 << 24},
       "number of learned position embeddings; 0: none");
     v("dropout", self.dropout, Range{0.0, 0.99}, "share of embedding channels dropped in training");
@@ -55,7 +55,8 @@ struct BertOptions {
     v("initial_deviation", self.initial_deviation, Range{1e-6, 1.0},
       "standard deviation of initial linear and embedding weights; BERT's suits a d_model of 768");
     v("initial_distribution", self.initial_distribution, Choices{"normal", "truncated_normal"},
-      "of linear and embedding weights; truncated_normal: drawn again beyond two deviations");
+      "distribution of initial linear and embedding weights; truncated_normal: drawn again beyond "
+      "two deviations");
     v("mlp", self.mlp, "the MLP after every block");
     v("block", self.block, "the block of every layer");
   }

@@ -83,9 +83,10 @@ struct ImageTask {
     v("crop_fraction", self.crop_fraction, Range{0.01, 1.0},
       "size of the crop over the shorter side of the resized image");
     v("interpolation", self.interpolation, Choices{"bilinear", "bicubic", "random"},
-      "of resizing; random: bicubic");
-    v("means", self.means, "subtracted from red, green and blue in 0..1");
-    v("deviations", self.deviations, "by which red, green and blue are divided then");
+      "filter for resizing; random: bicubic");
+    v("means", self.means, "means subtracted from red, green and blue (0 to 1)");
+    v("deviations", self.deviations,
+      "standard deviations by which red, green and blue are divided");
   }
 };
 

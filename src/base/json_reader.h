@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses JSON that may be damaged or hostile: in time linear in its length, with a limit on its
 // depth, so that code that walks the tree (dump() recurses) cannot exhaust the stack. Refuses what
-// the library accepts in silence: a key that stands twice, whose first value would be lost, and a
+// the library accepts in silence: duplicate keys, whose first value would be lost, and a
 // zero byte, after which the library ignores the rest. A byte order mark is skipped.
 #pragma once
 

@@ -26,7 +26,7 @@ struct BenchServeOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("host", self.host, "host of the server");
-    v("port", self.port, Range{1, 65535}, "its port");
+    v("port", self.port, Range{1, 65535}, "port of the server");
     v("model", self.model, "name of the model; by default the server's first");
     v("api_key", self.api_key, "the server's key");
     v("route", self.route, Choices{"/embed", "/predict", "/v1/embeddings"}, "route to measure");

@@ -40,7 +40,7 @@ struct ClassifyOptions {
       "JPEG and PNG files, or folders of them at any depth");
     v("top", self.top, Range{1, 1 << 20}, "classes to list, the most probable first");
     v("weights", self.weights, Choices{"last", "average"},
-      "of a run: the last weights, or their average if the run kept one");
+      "weights of a run to use: the last, or their average if the run kept one");
     v("to", self.to, Choices{"text", "jsonl"}, "lines of text, or JSON lines");
     v("out", self.out, "file to write, which appears when all is done; by default stdout");
     v("device", self.device, Choices{"auto", "cpu", "cuda"},

@@ -40,8 +40,8 @@ struct EvaluateOptions {
       "validation documents of the built-in one; default: the validation data of the run; needed "
       "for a model");
     v("format", self.format, Choices{"auto", "text", "jsonl", "tsv", "csv"},
-      "of a file of texts: a text per line, JSON lines, or a table whose first line names its "
-      "columns; auto: by the file's name, else text");
+      "format of a file of texts: a text per line, JSON lines, or a table whose first line names "
+      "its columns; auto: by the file's name, else text");
     v("field", self.field, "field of a JSON line, or column of a table, that holds the text");
     v("documents", self.documents, Range{0, 1LL << 40},
       "maximum documents; 0: as in the run, for a model all, or 2000 of the built-in language");

@@ -28,7 +28,7 @@ struct ExportOnnxOptions {
       "output: logits of the masked-language model or of the classifier; embedding: a vector for "
       "each text; auto: logits where the model has them");
     v("pooling", self.graph.pooling, Choices{"auto", "mean", "cls"},
-      "of embeddings; auto: as hydramix embed");
+      "pooling of embeddings; auto: as hydramix embed");
     v("normalize", self.graph.normalize, "scale every embedding to length 1");
   }
 };

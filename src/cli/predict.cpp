@@ -39,8 +39,9 @@ struct PredictOptions {
       "field of a JSON line, or column of a table, that holds the second text of a pair");
     v("task", self.task, "GLUE task that a .tsv file belongs to; by default that of the model");
     v("format", self.job.format, Choices{"auto", "text", "jsonl", "tsv", "csv", "conll"},
-      "of the input: a text per line, JSON lines, a table whose first line names its columns, or "
-      "for a model that tags words CoNLL; auto: by the file's name, else text, or CoNLL for tags");
+      "format of the input: a text per line, JSON lines, a table whose first line names its "
+      "columns, or for a model that tags words CoNLL; auto: by the file's name, else text, or CoNLL "
+      "for tags");
     TextJobOptions::fields_after_format(self.job, v);
   }
 };

@@ -24,7 +24,7 @@ struct ShowAugmentationsOptions {
     v("data", self.data,
       "images: drawn (the built-in set), or a folder or files as for train-images");
     v("out", self.out, Required{}, "PNG file to write");
-    v("seed", self.seed, Range{0, 1LL << 53}, "of the images shown and of all random choices");
+    v("seed", self.seed, Range{0, 1LL << 53}, "seed of the images shown and of all random choices");
     v("augment", self.augment, "the augmentations, as in a recipe of train-images");
   }
 };

@@ -32,8 +32,8 @@ struct TextJobOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("format", self.format, Choices{"auto", "text", "jsonl", "tsv", "csv"},
-      "of the input: a text per line, JSON lines, or a table whose first line names its columns; "
-      "auto: by the file's name, else text");
+      "format of the input: a text per line, JSON lines, or a table whose first line names its "
+      "columns; auto: by the file's name, else text");
     fields_after_format(self, v);
   }
   // For a command that reads more formats.

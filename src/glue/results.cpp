@@ -58,7 +58,7 @@ Json earlier_tasks(const fs::path& path, const Json& results,
   try {
     check_json_checksum(before, path.string(),
                         "It was changed or damaged, and is replaced. Tasks of earlier calls are "
-                        "left out; name them too to have them again from their runs.");
+                        "left out; name them too to restore them from their runs.");
   } catch (const Error& error) {
     if (tell) tell(error.what());
     return Json::object();
@@ -67,8 +67,9 @@ Json earlier_tasks(const fs::path& path, const Json& results,
     const Json was = before.value(key, Json());
     if (was == results[key]) continue;
     if (tell && !before["tasks"].empty())
-      tell(concat(path.string(), ": held tasks of another way to have them, which are replaced: ",
-                  key, " was ", was.dump(), ", is ", results[key].dump()));
+      tell(concat(path.string(),
+                  ": held results of tasks run with other options, which are replaced: ", key,
+                  " was ", was.dump(), ", is ", results[key].dump()));
     return Json::object();
   }
   Json sound = Json::object();

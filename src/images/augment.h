@@ -49,22 +49,22 @@ struct AugmentOptions {
     v("ratio", self.ratio, Range{0, 100}, "crop resized: smallest and largest width over height");
     v("padding", self.padding, Range{1, 1024}, "crop padded: pixels of the border");
     v("interpolation", self.interpolation, Choices{"bilinear", "bicubic", "random"},
-      "of resizing, rotation, shear and translation; random: either one for each image of "
-      "training, "
-      "bicubic in evaluation");
+      "filter for resizing, rotation, shear and translation; random: either one for each image of "
+      "training, bicubic in evaluation");
     v("flip", self.flip, Range{0, 1}, "probability of exchanging left and right");
     v("rand_augment", self.rand_augment, "random operations on the colours and the geometry");
     v("erasing", self.erasing, Range{0, 1}, "probability of replacing a random box by noise");
     v("mixup", self.mixup, Range{0, 100}, "parameter of the beta distribution; 0: no Mixup");
     v("cutmix", self.cutmix, Range{0, 100}, "parameter of the beta distribution; 0: no CutMix");
     v("switch_probability", self.switch_probability, Range{0, 1},
-      "of CutMix instead of Mixup, for each batch");
+      "probability of CutMix instead of Mixup, per batch");
     v("smoothing", self.smoothing, Range{0, 1},
       "share of the target that is spread evenly over all classes");
     v("crop_fraction", self.crop_fraction, Range{0.01, 1},
       "evaluation: size of the crop over the shorter side of the resized image");
-    v("means", self.means, "subtracted from red, green and blue in 0..1");
-    v("deviations", self.deviations, "by which red, green and blue are divided then");
+    v("means", self.means, "means subtracted from red, green and blue (0 to 1)");
+    v("deviations", self.deviations,
+      "standard deviations by which red, green and blue are divided");
   }
 };
 

@@ -27,7 +27,7 @@ struct RandAugmentOptions {
     v("layers", self.layers, Range{0, 16}, "operations drawn for an image; 0: no RandAugment");
     v("magnitude", self.magnitude, Range{0, 10}, "mean strength of the operations");
     v("deviation", self.deviation, Range{0, 10}, "standard deviation of the strength");
-    v("probability", self.probability, Range{0, 1}, "with which a drawn operation is applied");
+    v("probability", self.probability, Range{0, 1}, "probability of applying a drawn operation");
   }
 };
 

@@ -5,10 +5,10 @@
 //   M_ij = k(1 - 2 (i - j) / (Lmax - 1)) for i >= j
 //   k(p) = W_3 s(W_2 s(W_1 p + b_1) + b_2) + b_3,   s(v) = sin(w v),   w = filter_frequency
 //
-// Lag 0 is at p = 1, lag Lmax - 1 at p = -1; longer sequences go on beyond it. One kernel per head.
-// The published layer also mixes channels, which is the block's part here, and normalises its
-// weights, which does not change the set of kernels. Its kernel has a sampling rate; here positions
-// are one apart at every length.
+// Lag 0 is at p = 1, lag Lmax - 1 at p = -1; longer sequences continue beyond p = -1. One kernel
+// per head. The published layer also mixes channels, which is the block's part here, and normalises
+// its weights, which does not change the set of kernels. Its kernel has a sampling rate; here
+// positions are one apart at every length.
 //
 // Romero et al. 2021, CKConv: Continuous Kernel Convolution for Sequential Data; the initial
 // weights are those of Sitzmann et al. 2020, Implicit Neural Representations with Periodic

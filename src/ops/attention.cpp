@@ -23,8 +23,8 @@ struct Tile {
   int64_t queries, keys;
 };
 
-// On the CPU a tile is half a megabyte of float32. From 128 x 512 to 1024 x 512 times differ by 10
-// %.
+// On the CPU a tile is half a megabyte of float32. Times from 128 x 512 to 1024 x 512 are within
+// 10 %.
 Tile tile_of(const torch::Tensor& q) {
   const int64_t L = q.size(1), keys = std::min<int64_t>(L, q.is_cpu() ? 512 : 4096);
   return {std::min(L, q.is_cpu() ? 256 : piece_length(keys, q)), keys};
@@ -106,8 +106,9 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
     return y;
   }
 
-  // With P = softmax and dP = dy x^T:  dx = P^T dy,  dz = P (dP - y . dy),  dq = dz k,  dk = dz^T
-  // q.
+  // With P = softmax and dP = dy x^T:
+  //
+  //   dx = P^T dy,  dz = P (dP - y . dy),  dq = dz k,  dk = dz^T q
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
                    "attention: a second derivative was asked for (create_graph); the product "

@@ -6,8 +6,8 @@
 // in O(L^2) operations and O(L) memory, forward and backward. Scores are computed for one tile of
 // queries and keys at a time, which fits in cache. A running maximum and sum carry the softmax from
 // tile to tile (Milakov and Gimelshein 2018; Dao et al. 2022). Tiles above the diagonal of a causal
-// matrix are skipped. The forward pass saves q, k, x, y
-// and the logarithm of each row's sum; the backward pass recomputes the scores from them.
+// matrix are skipped. The forward pass saves q, k, x, y and the logarithm of each row's sum; the
+// backward pass recomputes the scores from them.
 #pragma once
 
 #include "hydramix/torch_compat.h"

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cosine polynomials sum_k v_k cos(2 pi f k), k < L, on the grid of kernels/cpu/gridding.h: rows f
-// = (m + 1/2) / 2 N for m < N, N >= 2 L. The coefficients are first divided by the window's Fourier
-// transform w^, so that interpolation with the window gives the polynomial itself. With u_k = v_k /
-// w^(k / 2 N),
+// Cosine polynomials on the grid of kernels/cpu/gridding.h:
 //
+//   sum_k v_k cos(2 pi f k),  k < L,  at f = (m + 1/2) / 2 N,  m < N,  N >= 2 L
+//
+// The coefficients are first divided by the window's Fourier transform w^, so that interpolation
+// with the window gives the polynomial itself:
+//
+//   u_k = v_k / w^(k / 2 N)
 //   g_m = sum_k u_k cos(pi k (2 m + 1) / 2 N)
 //
-// is a cosine transform of type III, its transpose one of type II. Either is one real FFT of length
-// N: with h_r = Re sum_k u_k exp(i pi k / 2 N) exp(2 pi i k r / N), even rows are g_2r = h_r and
-// odd ones g_2r+1 = h_N-1-r.
+// This is a cosine transform of type III, its transpose one of type II. Either is one real FFT of
+// length N, which gives the even and the odd rows:
+//
+//   h_r = Re sum_k u_k exp(i pi k / 2 N) exp(2 pi i k r / N)
+//   g_2r = h_r,  g_2r+1 = h_N-1-r
 #pragma once
 
 #include <complex>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The results of `reproduce recall`: accuracy over state size and over operations, one panel for
-// each length, and as tables. The Hydra paper prints no numbers for recall, so none stand beside.
+// each length, and as tables. The Hydra paper prints no recall numbers to compare with.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -49,9 +49,9 @@ struct FinetuneOptions {
     v("model", self.model, Positional{}, Required{},
       "folder of a pretrained model or run, or of a classifier whose encoder to start from");
     v("task", self.task,
-      "of your own file: classes, score, labels (several for a text), tokens (a tag for each word) "
-      "or pairs (vectors for embed); by default classes, or score where the labels are fractions. "
-      "Of GLUE: MNLI, QNLI, QQP, RTE, SST-2, MRPC, CoLA, STS-B or WNLI");
+      "task of your own file: classes, score, labels (several for a text), tokens (a tag for each "
+      "word) or pairs (vectors for embed); by default classes, or score where the labels are "
+      "fractions. Task of GLUE: MNLI, QNLI, QQP, RTE, SST-2, MRPC, CoLA, STS-B or WNLI");
     v("data", self.data,
       "your own file: TSV or CSV with a header, JSON lines, or CoNLL for tokens, also as .gz, .zst "
       "or .xz; for a task of GLUE the folder with a folder for each task");
@@ -66,7 +66,7 @@ struct FinetuneOptions {
     v("separator", self.separator, Required{},
       "text between the labels of a cell that is no JSON list, for the task labels");
     v("format", self.format, Choices{"auto", "tsv", "csv", "jsonl", "conll"},
-      "of your own files; auto: by their names");
+      "format of your own files; auto: by their names");
     v("dev_share", self.dev_share, Range{0.0, 0.9}, "share of the data to hold out without dev");
     v("out", self.out, "folder of the run; an existing run is continued");
     v("recipe", self.recipe, Required{},

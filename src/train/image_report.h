@@ -11,7 +11,7 @@
 namespace hydramix {
 
 // One row per class: images, share recognised (of the average of the weights too, if it was
-// evaluated), and the class that most of the others were taken for. Tab-separated, with a header.
+// evaluated), and the class it is most often confused with. Tab-separated, with a header.
 std::string class_table(const std::vector<std::string>& classes, const ImageCounts& counts,
                         const ImageCounts& average);
 

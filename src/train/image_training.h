@@ -4,7 +4,7 @@
 //
 //   loss = - sum_c t_c log p_c         summed over the images
 //
-// An evaluation counts for every class which classes its images were taken for.
+// An evaluation counts, for each class, the predicted classes of its images.
 #pragma once
 
 #include <functional>

@@ -19,8 +19,8 @@ void read_metrics(const std::filesystem::path& path,
                   const std::function<void(const std::string&, const nlohmann::json&)>& use,
                   const std::function<void(const std::string&)>& warn);
 
-// The step of the last whole line; 0 without a file or line. Parses one line, so that it can be
-// asked many times during a run.
+// The step of the last whole line; 0 without a file or line. Parses only the last line, so calling
+// it often is cheap.
 int64_t last_step(const std::filesystem::path& path);
 
 class Metrics {

@@ -64,8 +64,9 @@ struct ImageTrainOptions {
   static void fields(Self& self, Visitor& v) {
     fields_of_run(self, v);
     v("from", self.from,
-      "folder of an image model or run to start from: the model is its, but for size, classes and "
-      "stochastic_depth; positions are interpolated, other classes get a new classifier");
+      "folder of an image model or run to start from: its model is used, except for size, "
+      "classes and stochastic_depth; positions are interpolated, other classes get a new "
+      "classifier");
     v("model", self.model, "the model");
     v("data", self.data, "the images");
     v("augment", self.augment, "what training changes in them");

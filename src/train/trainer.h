@@ -41,8 +41,7 @@ struct TrainOptions {
   int64_t checkpoint_every = 1000;
   int64_t keep = 3;
   int64_t most_skipped = 10;
-  // Evaluations in a row without a better one after which training stops; 0: never. An option of
-  // finetune alone.
+  // Stops after this many evaluations without improvement; 0: never. Set only by finetune.
   int64_t patience = 0;
   int64_t bucket_megabytes = 25;
   double timeout = 120;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page in a real browser, on a real server with small models:
 //   scripts/browser.sh tests/serve/page_test.js COMMAND [PART_OF_A_TEST'S_NAME]
-// What it shows is compared with what the command prints and with what the routes answer.
+// Compares the page with the command's output and with the routes' answers.
 const assert = require('node:assert/strict');
 const {execFileSync, spawn} = require('node:child_process');
 const fs = require('node:fs');

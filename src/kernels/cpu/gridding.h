@@ -2,10 +2,13 @@
 // The two halves of a non-uniform FFT that are not an FFT: values of a gridded function between its
 // grid points, and the transpose, values spread to the grid points around them.
 //
-// The function is even and 1-periodic in the frequency f, so half a period is kept: grid row m is f
-// = (m + 1/2) / (2 N), m = 0 .. N - 1, and a margin of rows on both sides holds (or collects) the
-// mirror images. A row has C contiguous channels; vectors are taken along them. Preconditions, not
-// checked: those in the comments of the structs; no two arrays overlap; grids are aligned.
+// The function is even and 1-periodic in the frequency f, so half a period is kept. Grid row m is
+//
+//   f = (m + 1/2) / (2 N),  m = 0 .. N - 1
+//
+// A margin of rows on both sides holds (or collects) the mirror images. A row has C contiguous
+// channels; vectors are taken along them. Preconditions, not checked: those in the comments of the
+// structs; no two arrays overlap; grids are aligned.
 #pragma once
 
 #include <cstdint>

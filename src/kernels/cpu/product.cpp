@@ -48,8 +48,8 @@ constexpr int kVectors = 2;
 constexpr int kTileRows = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 6 : 14;
 static_assert(kTileRows <= kMaxTileRows);
 
-// Where a tile starts from: from[r * row + column], or zero without a pointer. That is C itself
-// after the first run of k, before it the bias (row = 0), C or nothing.
+// The initial value of a tile: from[r * row + column], or zero if from is null. In the first run of
+// k it is the bias (row = 0), C or zero; later C itself.
 template <typename T>
 struct Start {
   const T* from;

@@ -68,7 +68,8 @@ HWY_INLINE void ScaleColumns(const T* HWY_RESTRICT from, const T* HWY_RESTRICT s
     });
 }
 
-// The lower triangle of A (m x k) B (k x m), and what of the upper one is in the same vectors.
+// Computes the lower triangle of A (m x k) B (k x m). Vectors that straddle the diagonal are
+// computed whole.
 template <typename T>
 HWY_INLINE void GemmBelow(int64_t m, int64_t k, Entries<T> a, const T* b, int64_t ldb, T* c,
                           int64_t ld, Ahead* ahead) {

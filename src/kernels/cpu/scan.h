@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The quasiseparable scan in chunks (docs/math.md, "The scan in chunks"), both directions at once:
 //
-//   y_i = sum_{j <= i - shift} c_{i-shift} . b_j exp(A sum_{t=j+1}^{i-shift} dt_t) dt_j x_j forward
+//   y_i = sum_{j <= i - shift} c_{i-shift} . b_j exp(A sum_{t=j+1}^{i-shift} dt_t) dt_j x_j
 //       + sum_{j >= i + shift} c_{i+shift} . b_j exp(A sum_{t=i+shift}^{j-1} dt_t) dt_j x_j
-//       backward
 //       + delta_i x_i                                      dt = clamp(softplus(raw + bias))
 //
-// with own b, c, dt per direction. shift = 1 is Hydra; shift = 0 with one direction is Mamba-2.
-// Inside a chunk both triangles and the diagonal are one matrix. Tokens outside the chunk
-// contribute through two states (N x P), one per direction.
+// The first sum is the forward direction, the second the backward. Each has its own b, c and dt.
+// shift = 1 is Hydra; shift = 0 with one direction is Mamba-2. Inside a chunk both triangles and
+// the diagonal are one matrix. Tokens outside the chunk contribute through two states (N x P), one
+// per direction.
 //
 // The steps of a call. The caller runs the tasks of each step in parallel:
 //   prepare   per chunk               dt, its prefix sums, b and c transposed, C B^T of each group

@@ -100,7 +100,7 @@ void SelectiveForwardTasks(const SelectiveForward<T>& p, const SelectiveRange& r
 // over channels for V vectors. Four chains and what they share take 30 registers.
 constexpr int kBlockVectors = 2, kBlockStates = HWY_TARGET <= HWY_AVX3 ? 2 : 1;
 
-// The vectors of channels that are kept for a token; dx is dt x.
+// The fields kept per token, a vector of channels each. kDx holds dt x.
 enum SelectiveField { kDt, kDx, kDy, kDdx, kDdt, kFields };
 
 // Scratch memory of a backward task. Values that are used together are stored together: separate

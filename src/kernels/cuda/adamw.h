@@ -47,10 +47,15 @@ struct AdamWRanges {
   const AdamWGroup* groups = nullptr;
 };
 
-// norm = sqrt(squares) gradient_scale,  g = gradient gradient_scale min(1, clip / norm) m = b1 m +
-// (1 - b1) g,  v = b2 v + (1 - b2) g^2,  w = keep w - rate m / (sqrt(v) scale + eps), average = ema
-// average + (1 - ema) w,  copy = w. If the norm is not finite, nothing changes. `step` and
-// `squares` are on the device.
+//   norm = sqrt(squares) gradient_scale
+//   g = gradient gradient_scale min(1, clip / norm)
+//   m = b1 m + (1 - b1) g
+//   v = b2 v + (1 - b2) g^2
+//   w = keep w - rate m / (sqrt(v) scale + eps)
+//   average = ema average + (1 - ema) w
+//   copy = w
+//
+// If the norm is not finite, nothing changes. `step` and `squares` are on the device.
 cudaError_t adamw(int64_t n, const AdamWBuffers& buffers, const AdamWRanges& ranges,
                   const AdamWStep* step, const double* squares, float clip, cudaStream_t stream);
 

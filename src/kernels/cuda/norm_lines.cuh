@@ -20,8 +20,8 @@ constexpr int kMaxLines = 4, kMaxWarps = 16;  // of a block, of a line
 // Threads of a block at most, and thereby of a line, with N values each.
 constexpr int max_threads(int values) { return values == 16 ? 512 : 384; }
 
-// kLines: lines that a block may have. Those of a forward pass have one, since a barrier for each
-// of several counts against the blocks of a multiprocessor.
+// kLines: the most lines a block may have. Forward passes use one, because barriers of several
+// lines limit the blocks per multiprocessor.
 template <int kLines>
 class Line {
  public:
@@ -153,7 +153,7 @@ __device__ __forceinline__ void write_partial(float (&sums)[K][V], float* shared
           for (int i = 0; i < V; ++i) sums[k][i] += other[(k * V + i) * stride];
       }
   }
-  // No thread returns before: all of them reach the barrier of another call.
+  // No early return: all threads must reach the barrier of the next call.
   if (threadIdx.y == 0)
 #pragma unroll
     for (int k = 0; k < K; ++k)

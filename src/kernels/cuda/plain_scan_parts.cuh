@@ -4,9 +4,8 @@
 //
 //   sum_t    log of the decay from the tile's border through token t: a_first + ... + a_t; of a
 //            sequence that begins in the tile, kForget for each token before it, and its own decays
-//   reach_i  log of the decay from the border to the state that row i reads: sum_{i-1} with a
-//   shift,
-//            0 at the border itself; sum_i without
+//   reach_i  log of the decay from the border to the state that row i reads: with a shift
+//            sum_{i-1}, 0 at the border itself; without one sum_i
 //   source(i)  the token whose c row i uses: i - 1 with a shift, i without
 //   far      the token at the other border
 //

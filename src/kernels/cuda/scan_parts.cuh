@@ -261,8 +261,8 @@ struct DiagonalBlock {
   }
 };
 
-// c . b of a warp's 16 rows of a tile as 16 x 16 blocks, packed as operands A. The block on the
-// diagonal is kept apart: the code for it is long, and would be there eight times.
+// c . b of a warp's 16 rows of a tile as 16 x 16 blocks, packed as operands A. The diagonal
+// block is handled separately: unrolled, its long code would appear eight times.
 // add(sum, d, k) adds block k of direction d. The forward direction has the columns before the
 // rows; transposed, those after them.
 template <bool kTransposed, typename Add>

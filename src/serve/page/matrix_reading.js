@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cross of a matrix is on, in words, and the sentence coloured by what its row reads.
+// The part of the matrix that the cross marks, in words; and the sentence coloured by what its row reads.
 import {cssColour, divergingColour} from './colours.js';
 import {element} from './dom.js';
 import {threeDigits} from './numbers.js';

@@ -84,7 +84,7 @@ export function serverView() {
   const latency = chart('server-latency', 'Latency');
   const queue = chart('server-queue', 'Queue');
 
-  // What happened between two answers.
+  // The change between two answers.
   function between(now, before) {
     const time = now.uptime_seconds - before.uptime_seconds;
     const counts = difference(now.latency.counts, before.latency.counts);

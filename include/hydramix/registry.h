@@ -17,7 +17,7 @@ namespace hydramix {
 
 // Every registered name, sorted.
 std::vector<std::string> mixer_names();
-// Those that are matrices (MixerInfo::linear).
+// The names of mixers that are matrices (MixerInfo::linear).
 std::vector<std::string> matrix_mixer_names();
 // Throws UsageError with the nearest name and all known ones.
 const MixerInfo& mixer_info(const std::string& name);

@@ -29,8 +29,9 @@ struct LoadOptions {
 void load_weights(torch::nn::Module& model, const std::map<std::string, torch::Tensor>& weights,
                   const LoadOptions& options = {});
 
-// conv_params (H, 2 P - 1) of the published toeplitz mixer -> ours: ours[m] = theirs[(m + 1) mod (2
-// P - 1)].
+// conv_params (H, 2 P - 1) of the published toeplitz mixer -> ours:
+//
+//   ours[m] = theirs[(m + 1) mod (2 P - 1)]
 torch::Tensor from_reference_toeplitz_weights(const torch::Tensor& theirs);
 // The inverse.
 torch::Tensor to_reference_toeplitz_weights(const torch::Tensor& ours);

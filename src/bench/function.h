@@ -19,7 +19,8 @@ struct Function {
   double flops = 0;           // of forward; 0: not counted
   double backward_flops = 2;  // factor: those of backward over those of forward
 
-  // In the order of inputs, undefined where there is none, for the gradients d_outputs.
+  // The gradients of the inputs, in their order, given the gradients d_outputs; undefined for an
+  // input without one.
   std::vector<torch::Tensor> gradients(const std::vector<torch::Tensor>& outputs,
                                        const std::vector<torch::Tensor>& d_outputs,
                                        bool keep_graph = false) const;

@@ -7,7 +7,7 @@
 
 namespace hydramix::bench {
 
-// In the order in which they run; "cores", "long", "gpu" and "images" only on request.
+// The suites in the order in which they run; "cores", "long", "gpu" and "images" only on request.
 inline const std::vector<std::string> kSuites{"product", "block",  "scan",
                                               "conv",    "mixers", "model"};
 

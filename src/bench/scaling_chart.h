@@ -12,7 +12,7 @@ namespace hydramix::bench {
 
 using PassTimes = std::map<std::string, Points>;  // "forward", "forward_backward": (length, ms)
 
-// Of many mixers, a few well-known ones are in colour and the others grey in the background.
+// If there are many mixers, a few well-known ones are drawn in colour and the others in grey.
 // Draws nothing if no mixer has times.
 void write_scaling_chart(const std::filesystem::path& path,
                          const std::map<std::string, PassTimes>& mixers);

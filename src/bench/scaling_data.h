@@ -22,7 +22,7 @@ struct ScalingData {
 // The first line says how the times were measured; the others are as written by bench --json.
 ScalingData parse_scaling(const std::string& text, const std::string& origin);
 
-// Those of the compiled-in file.
+// The measurements of the compiled-in file.
 const ScalingData& measured_scaling();
 
 // Its text.

@@ -24,7 +24,7 @@ struct Bench {
   Machine machine;
   Report report;
 
-  // Of this machine; reports it the first time.
+  // The peak rates of this machine; reports them the first time.
   const Peak& peak(int threads);
 };
 

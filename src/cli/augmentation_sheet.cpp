@@ -20,7 +20,7 @@ class SheetMaker {
     std::vector<int64_t> taken;
     Random random(seed, 0, 0);
     while (taken.size() < 4) {
-      // Of different classes, if a few tries find them.
+      // Prefers images of different classes, if a few tries find them.
       int64_t number = 0;
       for (int attempt = 0; attempt < 50; ++attempt) {
         number = random.below(images.size());

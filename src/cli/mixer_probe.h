@@ -15,7 +15,7 @@ struct MixerProbe {
   std::vector<std::pair<std::string, std::vector<int64_t>>> learned;  // names and shapes
 };
 
-// Of a mixer with the sizes that kProbeSizes names.
+// Probes a mixer of the sizes that kProbeSizes names.
 MixerProbe probe_mixer(const std::string& name);
 inline constexpr const char* kProbeSizes = "H = 2, P = 4, qk_dim = 3, d_state = 5, max_length = 7";
 

@@ -21,7 +21,7 @@ bool differs(const MixerInfo& m) {
   return m.paper_aligned && *m.paper_aligned != m.sequence_aligned;
 }
 
-// Such as "1.02"; empty if it was not measured.
+// The slope as text, such as "1.02"; empty if it was not measured.
 std::string slope_text(const std::string& name, const std::string& pass) {
   const auto slope = bench::measured_scaling().slope(name, pass);
   return slope ? formatted("%.2f", *slope) : "";

@@ -32,7 +32,7 @@ struct ModelMatrix {
   torch::Tensor M;      // (L, L) float64
 };
 
-// Those that the options ask for.
+// The matrices that the options choose.
 std::vector<ModelMatrix> chosen(const std::vector<torch::Tensor>& layers,
                                 const ModelMatrixOptions& o) {
   const auto count = static_cast<int64_t>(layers.size());

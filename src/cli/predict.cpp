@@ -40,8 +40,8 @@ struct PredictOptions {
     v("task", self.task, "GLUE task that a .tsv file belongs to; by default that of the model");
     v("format", self.job.format, Choices{"auto", "text", "jsonl", "tsv", "csv", "conll"},
       "format of the input: a text per line, JSON lines, a table whose first line names its "
-      "columns, or for a model that tags words CoNLL; auto: by the file's name, else text, or CoNLL "
-      "for tags");
+      "columns, or for a model that tags words CoNLL; auto: by the file's name, else text, or "
+      "CoNLL for tags");
     TextJobOptions::fields_after_format(self.job, v);
   }
 };

@@ -83,9 +83,9 @@ std::string_view clipped_to_columns(std::string_view text, std::size_t columns) 
 
 std::string progress_bar_line(const ProgressState& state, std::size_t columns) {
   const auto fields = fields_of(state);
-  // By importance: what is being done and how far, when it ends, the first note, a bar that shows
-  // it, the rate, the other notes. What does not fit is left out, and nothing after it that would
-  // seem to take its place.
+  // Fields in the order of importance: the task and its progress, the time left, the first note,
+  // the bar, the rate, the other notes. A field that does not fit is left out, and so are later
+  // ones that would seem to take its place.
   const std::string start = std::string(clipped_to_columns(state.label, columns)) + " ";
   std::size_t room = columns - std::min(columns, terminal_columns(start));
   bool full = false;

@@ -23,7 +23,7 @@ constexpr int64_t kBytesPerToken = 4;    // about, in English
 constexpr int64_t kBatchesAhead = 4;     // texts of similar length are computed together
 constexpr std::size_t kMostRows = 4096;  // read ahead, however short
 
-// By the ending of --out, if the command writes that format.
+// The format that the ending of --out names, if the command writes it.
 std::string format_of_name(const std::string& path, const std::vector<std::string>& formats) {
   auto ending = std::filesystem::path(path).extension().string();
   if (!ending.empty()) ending.erase(0, 1);

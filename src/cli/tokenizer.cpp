@@ -96,7 +96,7 @@ Tokenizer load_tokenizer(const Options& o) {
 }
 
 void print_encoding(const Tokenizer& tokenizer, const Encoding& encoding) {
-  // As text at once: the JSON values of a long text would take ten times the memory.
+  // Written as text directly: the JSON values of a long text would take ten times the memory.
   std::string line = "{";
   const auto add_list = [&](const char* key, const auto& item) {
     line += concat(line.size() > 1 ? "," : "", '"', key, "\":[");

@@ -7,7 +7,7 @@
 
 namespace hydramix {
 
-// By path in recipes/, without .yaml: "tiny", "glue/hydra".
+// The recipes by their path in recipes/, without .yaml: "tiny", "glue/hydra".
 const std::map<std::string, std::string>& recipe_texts();
 
 }  // namespace hydramix

@@ -24,15 +24,15 @@ class Documents {
   virtual int64_t length(int64_t document) const = 0;  // tokens, without [CLS] and [SEP]
   // Appends the ids of a document, without [CLS] and [SEP].
   virtual void read(int64_t document, std::vector<int32_t>& ids) const = 0;
-  // Of the tokenizer that made the ids (Tokenizer::fingerprint).
+  // Fingerprint of the tokenizer that made the ids (Tokenizer::fingerprint).
   virtual std::string tokenizer_fingerprint() const = 0;
-  // Of the data itself, so that a resumed run detects other data.
+  // Fingerprint of the data itself. A resumed run detects other data by it.
   virtual std::string fingerprint() const = 0;
 
   // Names of the kinds of dependencies; empty where they are not known.
   virtual std::vector<std::string> kinds() const { return {}; }
-  // For each token of a document what it depends on, given the hidden tokens. Only for documents
-  // with kinds().
+  // The dependency of each token of a document, given the hidden tokens. Only for documents with
+  // kinds().
   virtual std::vector<Dependency> dependencies(int64_t document,
                                                const std::vector<char>& hidden) const;
 };

@@ -44,7 +44,7 @@ inline std::string text_member(const nlohmann::ordered_json& object, const char*
 inline constexpr const char* kDamagedData =
     "The file is damaged: restore it, or make the data set again.";
 
-// As readable text. JSON must be UTF-8, paths need not be: other bytes are replaced.
+// The value as readable text. JSON must be UTF-8, but paths need not be: other bytes are replaced.
 std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
 
 }  // namespace hydramix

@@ -29,7 +29,7 @@ class RowReader {
   virtual ~RowReader() = default;
   virtual bool next() = 0;  // the next row; false after the last. Blank lines are skipped.
 
-  // Of the header, or of this row's object.
+  // The column names of the header, or the keys of this row's object.
   virtual std::vector<std::string> columns() const = 0;
   // nullopt if this row has none, or JSON's null. Throws if the value is an object.
   virtual std::optional<RowValue> value(const std::string& column) const = 0;

@@ -66,7 +66,7 @@ ShardIndex new_index(const TokenizeJob& job) {
   return index;
 }
 
-// Throws where the inputs are not those of which an unfinished data set holds the first part.
+// Throws if the inputs differ from those that an unfinished data set was made from.
 void check_unchanged(const std::vector<InputFile>& inputs, const TextPosition& position,
                      const std::filesystem::path& out) {
   uint32_t crc = 0;

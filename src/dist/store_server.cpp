@@ -323,7 +323,7 @@ StoreMessage StoreServer::answer(const StoreMessage& request) {
     }
     case Code::kCompareSet: {
       expect(3);
-      // As c10d's stores do: a missing key is set only when nothing is expected.
+      // A missing key is set only when nothing is expected, as in c10d's stores.
       const auto found = values_.find(texts[0]);
       if (found == values_.end()) {
         if (!texts[1].empty()) return {Code::kYes, {texts[1]}};

@@ -13,9 +13,11 @@
 
 namespace hydramix {
 
-// The entry of a task, from the results of its runs ({"seed", "metrics": {..., "score"}}):
-// {"heading", "mean", "deviation" (sample standard deviation; 0 for one run), "runs": [{"seed",
-// metrics}]}.
+// The entry of a task, from the results of its runs, {"seed", "metrics": {..., "score"}}:
+//
+//   {"heading", "mean", "deviation", "runs": [{"seed", metrics}]}
+//
+// The deviation is the sample standard deviation, 0 for one run.
 nlohmann::ordered_json task_results(const SentenceTask& task,
                                     const std::vector<nlohmann::ordered_json>& runs);
 

@@ -143,7 +143,7 @@ void convert_layers(Weights& weights, int64_t layers, const std::string& origin)
       const auto of = [&](const std::string& name) {
         return take(weights, layer + name + part, origin);
       };
-      // In the order of in_proj: x, which is the value, then q and k.
+      // in_proj holds x, which is the value, then q and k.
       const auto value = of("attention.self.value"), query = of("attention.self.query"),
                  key = of("attention.self.key");
       HYDRAMIX_CHECK(value.sizes() == query.sizes() && value.sizes() == key.sizes(), origin, ": '",

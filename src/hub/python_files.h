@@ -8,7 +8,7 @@
 
 namespace hydramix {
 
-// By name: "modeling_hydramix.py".
+// The files by name: "modeling_hydramix.py".
 const std::map<std::string, std::string>& python_files();
 
 // The commit that this program was configured at; empty in a build from an archive.

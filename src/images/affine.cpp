@@ -13,7 +13,8 @@
 namespace hydramix {
 namespace {
 
-// To 15 decimals, as Python's round(): a right angle then has a cosine of exactly zero.
+// Rounds to 15 decimals, like Python's round(), so that the cosine of a right angle is exactly
+// zero.
 double rounded_decimal(double value) {
   char text[64];
   const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, 15);

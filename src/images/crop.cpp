@@ -8,7 +8,7 @@
 namespace hydramix {
 namespace {
 
-// To the nearest whole number, halves to the even one, as Python's round().
+// Rounds to the nearest whole number, halves to the even one, like Python's round().
 int64_t rounded_side(double value) { return static_cast<int64_t>(std::nearbyint(value)); }
 
 double uniform_between(Random& random, double low, double high) {

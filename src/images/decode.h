@@ -20,7 +20,7 @@ inline constexpr int64_t kMaxImagePixels = 100'000'000;
 
 using EncodedImage = std::span<const uint8_t>;
 
-// From the header alone.
+// The size, read from the header alone.
 ImageSize encoded_size(EncodedImage bytes, const std::string& path);
 
 Image decode_image(EncodedImage bytes, const std::string& path);

@@ -89,8 +89,8 @@ class ImageFolder final : public ImageCollection {
     const std::string bytes = read_file(file, kImageFile);
     return decode_part(encoded(bytes), file.string(), choose);
   }
-  // Of all names and sizes, and of the contents of a thousand files, evenly spread: reading all of
-  // ImageNet takes many minutes.
+  // Covers all names and sizes, and the contents of a thousand files, evenly spread. Reading all of
+  // ImageNet would take many minutes.
   std::string fingerprint() const override {
     uint64_t hash = fnv1a(names_, sizes_);
     for (const auto& name : classes_) hash = fnv1a(name + "/", hash);

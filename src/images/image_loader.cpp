@@ -11,7 +11,7 @@
 namespace hydramix {
 namespace {
 
-// So many damaged images in a row are no accident: a disk failed, or the files are of another kind.
+// A run of this many damaged images means that a disk failed or that the files are not images.
 constexpr int64_t kMaxBrokenInARow = 100;
 
 }  // namespace

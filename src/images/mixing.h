@@ -6,8 +6,8 @@
 //   CutMix (Yun et al. 2019, "CutMix: Regularization strategy to train strong classifiers"):
 //          x = x_i with a box of x_j, whose area is a share 1 - lambda, lambda ~ Beta(cutmix,
 //          cutmix); where the image cuts the box off, lambda is corrected to the box that remains
-//   target = lambda s_i + (1 - lambda) s_j,  s_i = (1 - smoothing) onehot(y_i) + smoothing /
-//   classes
+//   target = lambda s_i + (1 - lambda) s_j
+//   s_i = (1 - smoothing) onehot(y_i) + smoothing / classes
 //
 // As in timm's mode "batch", one draw decides for the whole batch. Image i is mixed with image i
 // xor 1 of the batch, its neighbour; timm takes the one from the other end. The order of images is

@@ -55,7 +55,7 @@ std::string operation_name(ImageOperation operation);  // "shear x"
 // The argument at a strength of 0..10: degrees, bits, a threshold, an addend, a factor, a slope, or
 // a share of the image's side; 0 where the operation has none. `negative` turns the direction.
 double operation_argument(ImageOperation operation, double strength, bool negative);
-// Whether `negative` matters.
+// Whether the operation has a direction, which `negative` reverses.
 bool has_direction(ImageOperation operation);
 // The argument for people: "27 degrees", "x 1.81".
 std::string argument_text(ImageOperation operation, double argument);
@@ -74,7 +74,7 @@ struct DrawnOperation {
   double argument;
 };
 
-// Those to apply, in order: at most options.layers.
+// Draws the operations to apply, in order: at most options.layers.
 std::vector<DrawnOperation> draw_operations(const RandAugmentOptions& options, Random& random);
 
 }  // namespace hydramix

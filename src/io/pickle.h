@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading Python pickles (protocols 2 to 5) as inert data. A pickle is a program for a small stack
 // machine, which in Python may call anything it can name. Here nothing is ever called: a name stays
-// a name, and a call becomes a record of the callable and its arguments. The reader of the document
-// interprets the few names it knows.
+// a name, and a call becomes a record of the callable and its arguments. The caller interprets the
+// few names it knows.
 //
 // Values live in one table and refer to each other by index. They may form cycles and share parts:
 // bound the depth and the steps of a traversal.

@@ -87,7 +87,7 @@ struct File::Contents {
     const auto data = bytes.subspan(kLengthBytes + text.size());
     Header header = parse_header(text, origin);
     for (const auto& entry : header.tensors) check_extent(entry, data.size(), origin);
-    // By end too, so that an empty tensor precedes one at the same offset.
+    // Sorted by end too: an empty tensor precedes one at the same offset.
     std::sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) {
       return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
     });

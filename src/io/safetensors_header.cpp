@@ -24,7 +24,7 @@ struct DTypeFacts {
   std::size_t size;
 };
 
-// In the order of DType.
+// Facts about each type, in the order of DType.
 constexpr DTypeFacts kDTypes[] = {{"BOOL", 1}, {"U8", 1},      {"I8", 1},      {"U16", 2},
                                   {"I16", 2},  {"U32", 4},     {"I32", 4},     {"U64", 8},
                                   {"I64", 8},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F16", 2},

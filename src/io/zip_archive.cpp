@@ -165,7 +165,7 @@ void check_no_overlap(std::vector<ZipEntry> entries, const std::string& origin) 
   for (const auto& entry : entries)
     HYDRAMIX_CHECK(names.insert(entry.name).second, origin, ": zip entry ", in_quotes(entry.name),
                    " occurs twice.", kDamaged);
-  // By end too, so that an empty entry precedes one at the same offset.
+  // Sorted by end too: an empty entry precedes one at the same offset.
   std::sort(entries.begin(), entries.end(), [](const ZipEntry& a, const ZipEntry& b) {
     return a.data.data() != b.data.data() ? a.data.data() < b.data.data()
                                           : a.data.size() < b.data.size();

@@ -78,7 +78,7 @@ class Language {
   Document document(int64_t index, Split split = Split::kTrain) const;
   // Tokens in the order of their ids; see language_vocabulary().
   const std::vector<std::string>& vocabulary() const;
-  // As prose. BERT's uncased tokenizer with this vocabulary recovers the ids.
+  // The document as prose. BERT's uncased tokenizer with this vocabulary recovers the ids.
   std::string text(const Document& document) const;
   const LanguageOptions& options() const { return options_; }
 

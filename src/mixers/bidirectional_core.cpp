@@ -60,7 +60,7 @@ class BidirectionalCore : public Mixer {
   }
   torch::Tensor derive(const torch::Tensor& projected, const torch::Tensor& x) const override;
 
-  // Those of the core; of mult and concat first those forward, then those backward.
+  // The branches of the core. mult and concat have the forward ones first, then the backward ones.
   int64_t branches() const override { return (has_branches() ? 2 : 1) * forward_->branches(); }
   int64_t combined_heads() const override {
     return (joining_ == Joining::kConcat ? 2 : 1) * forward_->combined_heads();

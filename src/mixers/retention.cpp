@@ -90,8 +90,9 @@ class DecayedAttention : public Mixer {
     const auto angle = angles(place, rows);
     return {angle.cos().to(rows.options), angle.sin().to(rows.options)};
   }
-  // Of packed tokens. On the CPU angles are computed for the longest sequence and then looked up. A
-  // CUDA graph is replayed with other sequences, so that only its table on the GPU knows places.
+  // The turns of packed tokens. On the CPU angles are computed for the longest sequence and then
+  // looked up. A CUDA graph is replayed with other sequences, so that only its table on the GPU
+  // knows places.
   Turns turns_of(const Sequences& sequences, const Rows& rows) const {
     const auto place = sequences.place_of_tokens(rows.options.device());
     if (!place.is_cpu() || sequences.count() == 1) return turns_of(place.to(torch::kFloat64), rows);

@@ -10,14 +10,14 @@
 
 namespace hydramix {
 
-// One tensor per layer, (branches H, L, L) float64: row i holds the weights with which place i
-// reads the others. `model` has one encoder, with these options; `encode` runs it on the sequence
+// One tensor per layer, (branches H, L, L) float64: row i holds the weights that place i gives
+// to the others. `model` has one encoder, with these options; `encode` runs it on the sequence
 // and passes `observe` on.
 std::vector<torch::Tensor> layer_matrices(
     const torch::nn::Module& model, const BertOptions& options,
     const std::function<void(const std::function<void(const torch::Tensor&)>& observe)>& encode);
 
-// Of an image model for one image, pixels (1, 3, size, size).
+// The same of an image model for one image, pixels (1, 3, size, size).
 std::vector<torch::Tensor> layer_matrices(const ImageModel& model, const torch::Tensor& pixels);
 
 }  // namespace hydramix

@@ -72,9 +72,13 @@ Value gelu(const Value& x) {
   return x * (g.node("Erf", {scaled}) + g.number(1)) * g.number(0.5F);
 }
 
-// max(x, 0) + log(1 + u) with u = exp(-|x|). ONNX has no log1p, and a step dt of 0.001 is log(1 +
-// 0.001), of which float32 keeps four digits. With w = 1 + u as rounded, u log(w) / (w - 1) keeps
-// all: the error of w cancels. Runtimes are free to compute their own Softplus either way.
+// max(x, 0) + log(1 + u) with u = exp(-|x|). ONNX has no log1p. Float32 keeps only four digits of
+// log(1 + 0.001), a step dt of 0.001. With w = 1 + u as rounded,
+//
+//   u log(w) / (w - 1)
+//
+// keeps all digits, because the error of w cancels. The standard does not say how accurate a
+// runtime's Softplus is.
 Value softplus(const Value& x) {
   Graph& g = *x.graph;
   const auto one = g.number(1);

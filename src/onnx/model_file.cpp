@@ -84,8 +84,9 @@ int64_t write_model(const std::filesystem::path& path, const Graph& graph,
     size += starts.back().size() + initializer.data.nbytes();
   }
 
-  // ModelProto: ir_version = 1, producer_name = 2, producer_version = 3, graph = 7, opset_import =
-  // 8 (version = 2; the domain is the default one), metadata_props = 14
+  // Fields of ModelProto:
+  //   1 ir_version, 2 producer_name, 3 producer_version, 7 graph,
+  //   8 opset_import (2 version; the domain is the default one), 14 metadata_props
   std::string head = integer_field(1, kIrVersion) + bytes_field(2, "hydramix") +
                      bytes_field(8, integer_field(2, kOpset));
   for (const auto& [key, value] : metadata) head += bytes_field(14, entry_message(key, value));

@@ -20,9 +20,10 @@ Tiling::Level level_of(const Value& size) {
   return {size, where("GreaterOrEqual"), where("LessOrEqual"), where("Greater"), where("Less")};
 }
 
-// l (..., n) -> (..., n, n). Entry (i, j) is the sum of l over the places after j up to i, for i >=
-// j; with `exclusive` up to the place before i. In reverse over those before j down to i, for i <=
-// j. The other entries are 0.
+// l (..., n) -> (..., n, n), sums of l over ranges of places. Entry (i, j) is, and is 0 elsewhere,
+//
+//   sum_{j < m <= i} l_m  for i >= j;  `exclusive`: m < i
+//   sum_{i <= m < j} l_m  for i <= j  in reverse;  `exclusive`: i < m
 Value range_sums(const Value& l, const Tiling::Level& level, bool reverse, bool exclusive) {
   const auto terms = unsqueeze(l, {-1}) * (reverse ? level.strictly_upper : level.strictly_lower);
   return cumulative(terms, {.reverse = reverse, .exclusive = exclusive, .axis = -2});
@@ -41,8 +42,8 @@ Value states_before(const Value& z, const Value& l, const Tiling::Level& level, 
 
 }  // namespace
 
-// Parts of equal size: 65 places are two chunks of 33, of which one place is padding. No place at
-// all is one of padding, because a division by zero would end the process of some runtimes.
+// Parts of equal size: 65 places are two chunks of 33, of which one place is padding. A length
+// of zero counts as one place of padding, because some runtimes crash on a division by zero.
 Tiling::Tiling(Graph& g, const Value& given) {
   const auto length = g.node("Max", {given, g.ints({1})});
   const auto groups = ceil_div(length, g.ints({kLargestTile * kLargestTile}));

@@ -43,7 +43,7 @@ struct AdamWUpdate {
   double beta1, beta2, epsilon, denominator_scale, ema;
 };
 
-// Of a gradient: a scalar in float64 on its device; NaN or infinite if a value is.
+// The sum of squares of a gradient: a float64 scalar on its device; NaN or infinite if a value is.
 torch::Tensor sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
 // Changes nothing if the sum of squares is not finite.
 void adamw_step(const AdamWPlan& plan, const AdamWBuffers& buffers, const AdamWUpdate& update);

@@ -44,9 +44,8 @@ class GatheredCosines {
   int64_t width_, margin_;
   torch::Tensor coefficients_;  // (degree + 1, W) on the CPU, highest power first
   torch::Tensor factor_;        // (L) complex: exp(i pi k / 2 N) / w^(k / 2 N)
-  // Of each point (heads L D): the first row of its window in the grids of all heads, its place s
-  // in
-  // [-1, 1) there, and ds / dangle.
+  // For each point (heads L D): the first row of its window in the grids of all heads, its place s
+  // in [-1, 1) within the window, and ds / dangle.
   torch::Tensor first_, s_, slope_;
 };
 

@@ -5,8 +5,8 @@
 //   M_ij = c_i . b_j exp(A sum_{t=j+1}^{i} dt_t) dt_j   for i >= j, else 0
 //
 // Head h of H reads group h / (H / G) of b and c. Each decay is the exponential of a sum of dt A
-// over its own range, not a quotient of prefix products or a difference of long prefix sums. So dt
-// = 0, a huge dt or a million tokens cause no overflow, early underflow or cancellation.
+// over its own range, not a quotient of prefix products or a difference of long prefix sums. So
+// dt = 0, a huge dt or a million tokens cause no overflow, early underflow or cancellation.
 #pragma once
 
 #include "hydramix/torch_compat.h"

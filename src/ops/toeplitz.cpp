@@ -104,7 +104,7 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
   template <class F>
   static void for_lines(const torch::Tensor& x, int64_t n, F f) {
     const int64_t H = x.size(2), P = x.size(3), width = std::min(P, fft_batch_size(n));
-    // So many lines hide the cost of LibTorch's calls.
+    // Enough lines to hide the cost of LibTorch's calls.
     constexpr int64_t kLines = 32;
     const int64_t heads = std::clamp(std::min(kLines, fft_batch_size(n)) / P, int64_t{1}, H);
     const int64_t tasks = (H + heads - 1) / heads;

@@ -22,7 +22,7 @@ struct DataFolders {
   std::string images;                   // a folder; empty where there is none
   double images_held_out = 0;           // share for validation, where the folder has one split
   int64_t training_images = 0;
-  // Of the contents. Results of other data are not those of this call.
+  // Fingerprints of the contents. Results for other data are not reused.
   std::string text_fingerprint, glue_fingerprint, images_fingerprint;
 };
 

@@ -19,7 +19,7 @@ namespace hydramix {
 enum class Answer { kYes, kNo, kNotSeparated, kNotMeasured };
 std::string answer_text(Answer answer);  // "yes", "no", "not separated", "not measured"
 
-// Of a mean: positive where the paper is right.
+// The mean of a difference, which is positive where the paper is right.
 struct Comparison {
   std::string text;       // "Add - Quasi (Hydra), loss"
   Spread difference;      // over the seeds

@@ -22,7 +22,7 @@ struct RecallMixer {
   bool has_state;
 };
 
-// In the order of tables and legends.
+// The mixers in the order of tables and legends.
 const std::vector<RecallMixer>& recall_mixers();
 
 struct RecallCell {

@@ -17,7 +17,7 @@ struct RecallPoint {
   std::string mixer;
   int64_t state = 0, length = 0, pairs = 0, parameters = 0;
   double flops_per_token = 0;
-  // Of each finished seed, the accuracy of the best learning rate, in percent.
+  // For each finished seed, the accuracy of the best learning rate, in percent.
   std::vector<double> accuracies;
   std::vector<double> rates;  // and that rate
 

@@ -27,7 +27,7 @@ RecallRecipe placed_cell(const ReproducePlan& plan, const RecallCell& cell) {
   return recipe;
 }
 
-// Of the options that determine the result.
+// A digest of the options that determine the result.
 std::string recall_digest(const RecallRecipe& recipe) {
   auto options = to_json(recipe.options);
   for (const char* key : {"out", "device"}) options.erase(key);

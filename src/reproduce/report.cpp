@@ -49,7 +49,7 @@ std::string signed_text(double value) {
   return formatted("%s%.3f", value < 0 ? "\u2212" : "+", std::abs(value));
 }
 
-// As RFC 4180 quotes it.
+// Quotes a field as RFC 4180 does.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted = "\"";

@@ -156,7 +156,7 @@ std::string table_cell(const ReportTable& table, const ReportRow& row, std::size
     if (cell.ours.count > 1 && column.key != "parameters")
       ours += " <small>±&#8239;" + number_text(column.key, cell.ours.deviation, true) + "</small>";
   }
-  // So that the paper's numbers of a row stand in one line.
+  // Keeps the paper's numbers of a row on one line.
   if (cell.ours.count == 0 && cell.published && !row.row.name.empty())
     ours = "<span class=\"none\">\u2013</span>";
   if (cell.published) ours += "<i>" + number_text(column.key, *cell.published, false) + "</i>";

@@ -12,7 +12,7 @@
 namespace hydramix {
 
 struct RowResults {
-  // By column: one number for each finished seed. Missing seeds are missing here.
+  // For each column one number per finished seed.
   std::map<std::string, std::map<int64_t, double>> numbers;
   std::map<int64_t, std::vector<std::pair<double, double>>> curves;  // (step, loss), by seed
   int64_t parameters = 0, steps = 0;

@@ -31,7 +31,7 @@ RowNumbers with_tasks(const std::vector<double>& numbers) {
   return row;
 }
 
-// The same without loss and accuracy, as tab:full_glue prints it.
+// A row without loss and accuracy, as in tab:full_glue.
 RowNumbers tasks_alone(const std::vector<double>& numbers) {
   RowNumbers row{{"parameters", numbers.at(0)}};
   for (std::size_t i = 0; i < glue_headings().size(); ++i)

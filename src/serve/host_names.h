@@ -14,8 +14,8 @@ namespace hydramix::serve {
 // "Example.org:8080" -> "example.org", "[::1]:80" -> "::1".
 std::string host_name(std::string_view host);
 
-// Whether it is an address, localhost or one of `names`, or none at all, as HTTP/1.0 permits and
-// browsers never send.
+// Whether it is an address, localhost or one of `names`. An empty host also counts: HTTP/1.0
+// permits it, and browsers never send it.
 bool is_host_of(std::string_view host, const std::vector<std::string>& names);
 
 // Whether only programs of this machine reach a server that listens there.

@@ -24,8 +24,8 @@ struct LoadOptions {
 };
 
 struct LoadResult {
-  // Of answers with status 200, ascending. With a rate they count from the time at which a request
-  // was due, so that a slow answer counts for the requests that had to wait for it, too.
+  // Latencies of the answers with status 200, ascending. With a rate they are measured from the
+  // time at which a request was due, so they include the wait for a slow answer before it.
   std::vector<double> seconds;
   std::map<int, int64_t> statuses;  // answers of each status
   int64_t lost = 0;                 // requests without an answer

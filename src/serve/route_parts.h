@@ -55,7 +55,7 @@ nlohmann::ordered_json labels_of(std::span<const double> scores, const ModelFact
 [[noreturn]] void refuse_route(const ModelFacts& model, std::string_view route,
                                std::string_view needed);
 
-// As text; bytes that are not UTF-8 are replaced.
+// The value as text; bytes that are not UTF-8 are replaced.
 std::string json_text(const nlohmann::ordered_json& value);
 
 }  // namespace hydramix::serve

@@ -32,7 +32,7 @@ constexpr std::size_t kLingerBytes = 8 << 20;
 
 std::string as_string(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-// Of the parser, not of the socket.
+// Whether the error is the parser's, not the socket's.
 bool is_of_http(const boost::system::error_code& error) {
   return error.category() == http::make_error_code(http::error::bad_method).category();
 }
@@ -233,7 +233,8 @@ void Session::answer_request() {
 void Session::watch_client() {
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this(), running = running_](const Error& error) {
-                       // Not for a later request: the answer may have come in the meantime.
+                       // Ignore it if another request runs by now: the answer was sent in the
+                       // meantime.
                        if (error || self->running_ != running) return;
                        const auto found = peek(self->socket_);
                        if (found == Waiting::kBytes) return;

@@ -68,7 +68,7 @@ struct Matrices {
   std::vector<int64_t> below, above;               // ranks
 };
 
-// Of one text or image; only the member of the work's kind is filled.
+// The result for one text or image. Only the member of the work's kind is filled.
 struct WorkResult {
   std::vector<float> vector;         // kVectors: not normalised
   std::vector<float> token_vectors;  // kTokenVectors: (tokens, width)

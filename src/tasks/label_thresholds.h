@@ -22,8 +22,8 @@ struct LabelTable {
 // the nearest to 0.5. A label that no example has, or that all have, keeps 0.5.
 std::vector<double> best_thresholds(const LabelTable& probabilities, const LabelTable& actual);
 
-// Of all decisions together; the mean over labels; the share of examples with every label right.
-// 0 where undefined.
+// F1 of all decisions together, its mean over labels, and the share of examples with every label
+// right. 0 where undefined.
 struct LabelScores {
   double micro_f1 = 0, macro_f1 = 0, exact = 0;
 };

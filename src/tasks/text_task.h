@@ -31,7 +31,7 @@ struct TextTask {
   bool shows_mean = false;               // of all metrics, beside the score
 
   bool is_regression() const { return kind == LabelKind::kScore; }
-  // Of the last layer. None for vectors.
+  // Outputs of the last layer; 0 for vectors.
   int64_t outputs() const {
     if (kind == LabelKind::kPairs) return 0;
     return is_regression() ? 1 : static_cast<int64_t>(labels.size());

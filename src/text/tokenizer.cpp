@@ -218,7 +218,7 @@ std::vector<Encoding> Tokenizer::encode_batch(std::span<const std::string> texts
       try {
         result[k] = encode(texts[k], max_length);
       } catch (...) {
-        // Of several errors keep that of the first text, whichever thread is faster.
+        // If several texts fail, keep the error of the first text, whichever thread is faster.
         const std::lock_guard lock(mutex);
         if (k < failed) {
           failed = k;

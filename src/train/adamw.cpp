@@ -29,7 +29,7 @@ AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
   square_ = torch::zeros_like(parameters.values());
   if (options.ema > 0) average_ = parameters.values().clone();
   if (backend_of(parameters.values()) != Backend::kCuda) return;
-  // From the first forward pass on products read the weights where the step rounds them.
+  // Products read these rounded weights, from the first forward pass on.
   rounded_ = parameters.values().to(torch::kBFloat16);
   parameters_.set_rounded(rounded_);
 }

@@ -162,8 +162,8 @@ nlohmann::ordered_json ExampleTraining::summary(const std::vector<double>& sums)
 double ExampleTraining::criterion(const nlohmann::ordered_json& summary) const {
   const double loss = Task::criterion(summary);
   if (!settings_.best_by_score) return loss;
-  // Of equal scores, which are frequent in small sets, the lower loss is the better one. Its share
-  // is below any difference in score.
+  // Scores are often equal in small sets; then the lower loss wins. Its weight is below any
+  // difference in score.
   return 1e-9 * loss / (1 + std::abs(loss)) - summary.at("score").get<double>();
 }
 

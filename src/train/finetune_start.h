@@ -13,7 +13,7 @@
 
 namespace hydramix {
 
-// Of the names, shapes and values of all weights.
+// A fingerprint of the names, shapes and values of all weights.
 std::string fingerprint_of(const torch::nn::Module& module);
 
 struct FinetuneStart {
@@ -21,7 +21,8 @@ struct FinetuneStart {
   std::shared_ptr<torch::nn::Module> weights;
   Tokenizer tokenizer;
 
-  // Of all weights and of the tokenizer, so that a stopped run is not continued with another model.
+  // Fingerprints of all weights and of the tokenizer, so that a stopped run is not continued with
+  // another model.
   nlohmann::ordered_json fingerprints() const;
 };
 

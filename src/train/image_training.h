@@ -61,7 +61,7 @@ class ImageTraining : public Task {
     return "Lower train.optimizer.rate, or look at these images.";
   }
 
-  // Of the last evaluation: of the weights, and of their average. Empty before one.
+  // Counts of the last evaluation, of the weights or of their average. Empty before the first.
   const ImageCounts& counts(bool average) const { return average ? average_ : last_; }
 
  private:

@@ -22,7 +22,7 @@ using Examples = std::vector<EncodedExample>;
 
 // Retrieval compares every text with every other, so it takes at most this many pairs.
 constexpr std::size_t kMostRetrieved = 4096;
-// Of scored pairs, those with at least this share of the highest score count as partners.
+// Scored pairs count as partners if they have at least this share of the highest score.
 constexpr double kPartnerShare = 0.8;
 
 torch::Tensor normalized(const torch::Tensor& rows) {

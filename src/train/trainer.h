@@ -117,8 +117,8 @@ class Trainer {
   Trainer(Task& task, const TrainOptions& options, Communicator& communicator,
           std::filesystem::path folder, TrainEvents events);
 
-  // Whether the numbers of a step are read during the next one, so that the host prepares work
-  // while the device computes. On a GPU it is so; the results are the same.
+  // Reads the numbers of a step during the next one, so that the host prepares work while the
+  // device computes. The default on a GPU; the results are the same.
   void read_late(bool late) { late_ = late; }
 
   enum class End { kDone, kInterrupted };
@@ -134,7 +134,7 @@ class Trainer {
 
  private:
   bool is_first() const { return communicator_.rank() == 0; }
-  // Whether the last step is done, or patience is at its end.
+  // Whether the last step is done or patience has run out.
   bool is_over() const;
   bool is_due() const;
   void say(const std::string& message) const;

@@ -80,8 +80,9 @@ void GatedBackward(const GatedNormBackward<S>& p, int64_t task) {
   for (int64_t r = task * kNormRows; r < end; ++r) {
     const S *y = RowAt(p.y, r), *z = RowAt(p.z, r), *dout = RowAt(p.dout, r);
     S *dy = RowAt(p.dy, r), *dz = RowAt(p.dz, r);
-    // out = (y scale) (weight gate): with v = dout gate weight, dy = scale (v - y scale^2 mean(v
-    // y)).
+    // With out = (y scale) (weight gate) and v = dout gate weight,
+    //
+    //   dy = scale (v - y scale^2 mean(v y))
     auto squares = hn::Zero(d), products = hn::Zero(d);
     for (int64_t copy = 0; copy < C; copy += Z)
       ForChannels(d, 0, Z, [&](int64_t c, int64_t n) HWY_ATTR {

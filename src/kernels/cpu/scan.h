@@ -106,7 +106,7 @@ struct ScanWorkspace {
   // direction is kept for a backward pass only, and null otherwise.
   T* states[2] = {};
 
-  // Of the backward pass:
+  // Used by the backward pass only:
   T* dstates = nullptr;  // (chunks, H, N, Pp): of the backward direction
   T* partial = nullptr;  // (tasks per group, chunks, G, PartialPlan::size); null for own groups
   T* ddt = nullptr;      // (chunks, PartialPlan::dt_size)

@@ -35,8 +35,8 @@ __device__ __forceinline__ Complex advance(const Complex& lambda, const Complex&
           fma(lambda.im, h.re, fma(lambda.re, h.im, x.im))};
 }
 
-// By repeated squaring: the relative error of float64 grows with `count`, as in `count` steps of
-// the recurrence.
+// Computed by repeated squaring. The relative error of float64 grows with `count`, as in `count`
+// steps of the recurrence.
 __device__ __forceinline__ Complex power(Complex base, int count) {
   Complex product{1, 0};
   for (; count > 0; count /= 2) {
@@ -137,8 +137,9 @@ __global__ void __launch_bounds__(kMostThreads, 6)
   if (!kOutput) store_complex(w.carried + own.at, w.carried + own.at + w.C, h);
 }
 
-// The gradient of h runs backwards with the conjugate, g_t = dy_t + conj(lambda) g_{t+1}. That of x
-// is its real part, that of lambda the sum of conj(h_{t-1}) g_t.
+// The gradient g of h runs backwards with the conjugate. Those of x and lambda follow from it:
+//
+//   g_t = dy_t + conj(lambda) g_{t+1},   dx_t = Re g_t,   dlambda = sum_t conj(h_{t-1}) g_t
 template <int V, bool kOutput, typename S>
 __global__ void __launch_bounds__(kMostThreads, 4)
     backward_kernel(const ComplexScanBackward<S> p, const Walk w) {

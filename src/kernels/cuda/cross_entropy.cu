@@ -99,8 +99,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(S) * W * kHeld > 2 * kHeldCol
   const float target_bias = p.bias == nullptr ? 0.0f : p.bias[is_column ? target : 0];
   const float scale = p.scale == nullptr ? 1.0f : *p.scale;
 
-  // Largest logit so far, and the sum of exponentials relative to it. Never -inf: -inf - -inf is
-  // NaN.
+  // Largest logit so far, and the sum of exponentials relative to it. Starts at a finite value,
+  // because -inf - -inf is NaN.
   float top = -FLT_MAX, sum = 0;
   row.each([&](int vector, const Packed<S, W>& values) {
     float x[W];

@@ -20,8 +20,7 @@ __device__ __forceinline__ Gradients gradients(float y, float z, float weight, f
   const float normed = y * scale, gated = dout * gate;
   return {scale * (gated * weight - normed * pull), dout * normed * weight * slope, gated * normed};
 }
-// A row so large that its squares overflow has a scale of 0 and no gradient; 0 times inf would be
-// NaN.
+// A row whose squares overflow has a scale of 0 and no gradient, because 0 times inf would be NaN.
 __device__ __forceinline__ float pull_of(float products, float scale, int64_t C) {
   return scale > 0 ? products * scale / static_cast<float>(C) : 0.0f;
 }
@@ -92,7 +91,7 @@ __global__ void __launch_bounds__(max_threads(N), N == 8 ? 2 : 1)
     fetch(to.z, p.z, r, C);
     fetch(to.dout, p.dout, r, C);
   };
-  // One row ahead, where a row is small enough beside the sums.
+  // Fetch one row ahead if it fits in registers next to the sums.
   constexpr bool kAhead = sizeof(S) == 2;
   if (kAhead && line.first_row() < p.rows) fetch_row(next, line.first_row());
   for (int64_t r = line.first_row(); r < p.rows; r += line.row_step()) {

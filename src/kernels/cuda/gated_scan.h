@@ -33,8 +33,8 @@ struct GatedScanShape {
 };
 
 // Whether N and P are 32, 64 or 128 and a block of the current device may have enough shared memory
-// for a forward pass or, with `gradients`, also for a backward pass. On Hopper all sizes fit but N
-// = P = 128 with gradients.
+// for a forward pass or, with `gradients`, also for a backward pass. On Hopper all sizes fit
+// except N = P = 128 with gradients.
 bool gated_scan_fits(const GatedScanShape& shape, bool gradients);
 
 // G is float or __nv_bfloat16.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradients of the gated scan. With the matrix A of a window, w_ij the decay from j to i, dA =
-// dy x^T, h the state at the start of a window and d the gradient of that at its end,
+// The gradients of the gated scan. A is the matrix of a window, dA = dy x^T its gradient, w_ij the
+// decay from j to i, h the state at the start of the window and d the gradient of that at its end:
 //
 //   dx_j = sum_i A_ij dy_i + d^T (k_j w_end,j)
 //   dq_i = sum_j dA_ij w_ij k_j + w_i,start (h dy_i)
@@ -139,7 +139,7 @@ struct GradientBlock {
     }
     if (kMirror ? block + 1 >= blocks : block == 0) return;
     clear(acc);
-    // From the farthest block to the nearest, each time decayed by the block.
+    // Add blocks from the farthest to the nearest; each decays the sum so far.
 #pragma unroll 1
     for (int at = kMirror ? blocks - 1 : 0; at != block; at += kMirror ? -1 : 1) {
       const float* totals = operands.totals[at] + part * W + 2 * (lane & 3);

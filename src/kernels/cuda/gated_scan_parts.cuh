@@ -203,7 +203,7 @@ __device__ __forceinline__ void for_upper(const float2 (&g)[kBlock], int first, 
     f(first + i, log);
   }
 }
-// Of a lower half: with the decay to after the last of them.
+// The same for a lower half, with the decay from each place to the end of the half.
 template <int kCount, typename F>
 __device__ __forceinline__ void for_lower(const float2 (&g)[kBlock], int first, const F& f) {
   float2 log = make_float2(0, 0);
@@ -261,8 +261,8 @@ struct Operands {
                                       float (&d)[kParts][kWindow])
       : q(at), k(at + kTile), levels(at + 2 * kTile), totals(t), diagonal(d) {}
 
-  // Of the places of a block and the keys of a lane, `column` and `column` + 1 of the head. If
-  // there are fewer keys than a warp has columns, several lanes do the same.
+  // Fills the operands of a block for the keys of a lane, `column` and `column` + 1 of the head.
+  // If there are fewer keys than a warp has columns, several lanes write the same values.
   __device__ __forceinline__ void fill(const float2 (&g)[kBlock], const uint32_t (&queries)[kBlock],
                                        const uint32_t (&keys)[kBlock], int block, int part,
                                        int column, int lane) const {

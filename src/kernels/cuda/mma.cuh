@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of bfloat16 tiles in shared memory with float32 sums, by the warp-wide
-// instruction mma.m16n8k16 that every GPU since Ampere has. In the comments a lane is (g, c): g =
-// lane / 4, c = lane % 4. It holds of
+// instruction mma.m16n8k16 that every GPU since Ampere has. In the comments a lane is (g, c)
+// with g = lane / 4 and c = lane % 4. It holds these entries:
 //
 //   A (16 x 16)  a0 = (g, 2c 2c+1)  a1 = (g+8, 2c ..)  a2 = (g, 2c+8 ..)  a3 = (g+8, 2c+8 ..)
 //   B (16 x 8)   b0 = (2c 2c+1, g)  b1 = (2c+8 .., g)

@@ -17,7 +17,7 @@ namespace hydramix::cuda {
 constexpr int kPartialRows = 2 * kReferenceProcessors;
 constexpr int kMaxLines = 4, kMaxWarps = 16;  // of a block, of a line
 
-// Threads of a block at most, and thereby of a line, with N values each.
+// The most threads of a block, and so of a line, with that many values each.
 constexpr int max_threads(int values) { return values == 16 ? 512 : 384; }
 
 // kLines: the most lines a block may have. Forward passes use one, because barriers of several
@@ -189,8 +189,8 @@ inline int blocks_for(int64_t rows, const dim3& block, int most) {
   return static_cast<int>(std::min<int64_t>(ceil_div<int64_t>(rows, block.y), most));
 }
 
-// Launches a forward pass in blocks of one line each: as many as run at once, because a few more
-// would run almost alone. Its results do not depend on them.
+// Launches a forward pass in blocks of one line each, as many as run at once: a few more would run
+// almost alone. The results do not depend on the number of blocks.
 template <typename Kernel, typename Pass>
 cudaError_t launch_forward_lines(Kernel* kernel, const Pass& p, int64_t line, cudaStream_t stream) {
   int device = 0, processors = 0, resident = 0;

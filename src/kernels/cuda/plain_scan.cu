@@ -3,7 +3,7 @@
 //
 // Work, in multiplications per token and head, for both directions: forward kTile P for the matrix
 // and 4 P N for states, backward twice as many. 16384 tokens of 24 heads of 64 x 64 are 10 G
-// forward and 19 G backward, of which an H200 does at most 33 in a millisecond: that is the floor.
+// forward and 19 G backward. An H200 does at most 33 G per millisecond, which gives the floor.
 #include "kernels/cuda/limits.h"
 #include "kernels/cuda/plain_scan_parts.cuh"
 #include "kernels/cuda/workspace.h"

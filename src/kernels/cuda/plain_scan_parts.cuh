@@ -303,7 +303,7 @@ cudaError_t apply(const Problem<S>& p, bool transposed, StridedRows<const S> u, 
 
 // The number of runs into which the heads of a group are cut.
 int gradient_runs(const DeviceShape& shape, const ScanLayout& layout);
-// Of matrices, then of b and c; fills all of `gathered`.
+// Gradients of the matrices, then of b and c. Together they fill `gathered`.
 template <typename S>
 cudaError_t matrix_gradient(const Problem<S>& p, StridedRows<const S> dy, const Gathered& gathered,
                             cudaStream_t stream);
@@ -312,7 +312,7 @@ cudaError_t row_gradient(const Problem<S>& p, StridedRows<const S> dy, const flo
                          const float* dstates, const Gathered& gathered,
                          const ScanGradients<S>& out, cudaStream_t stream);
 
-// Of dt, delta, and sums over tokens. totals: (3, tiles, H), scratch.
+// Gradients of dt and delta, and sums over tokens. totals: (3, tiles, H), scratch.
 template <typename S>
 cudaError_t finish(const Problem<S>& p, const Gathered& gathered, double* totals,
                    const ScanGradients<S>& out, cudaStream_t stream);

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kThreads, 2) row_gradient_kernel(const RowArgu
     }
   __syncthreads();
 
-  // Of row r of the tile, column n0 + c.
+  // Entries of b and c at row r of the tile, column n0 + c; zero outside.
   const auto b_at = [&](int r, int c) {
     return r < s.rows && n0 + c < N ? in.b.data[(s.begin + r) * in.b.stride + g * N + n0 + c] : S();
   };

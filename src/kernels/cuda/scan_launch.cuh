@@ -29,7 +29,7 @@ inline int best_runs(int64_t blocks, int parts, int slots, double overhead) {
   return best;
 }
 
-// Of the current device; only for decisions that change no result.
+// The number of multiprocessors of the current device. Only for decisions that change no result.
 int multiprocessors();
 
 // Calls f(Int<P>, Int<N>) for the sizes of `parts`.
@@ -114,7 +114,7 @@ cudaError_t scan_state_gradient(const DeviceShape& shape, const ScanLayout& layo
 cudaError_t scan_shares(const DeviceShape& shape, const ScanLayout& layout,
                         const Gathered& gathered, const ScanGradients<BFloat16>& out,
                         cudaStream_t stream);
-// Those of dt, A, delta and the diagonal. sums: (5, tiles, H), scratch.
+// Gradients of dt, A, delta and the diagonal. sums: (5, tiles, H), scratch.
 cudaError_t scan_finish(const DeviceShape& shape, const ScanLayout& layout,
                         const ScanInputs<BFloat16>& in, const Decays& decays,
                         const Gathered& gathered, float* sums, const ScanGradients<BFloat16>& out,

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(2 * P) walk_kernel(const Arguments a) {
   const auto span = [&](int i) {
     return i < walk.count ? tile_span(a.layout, walk.tile(i)) : Span{0, 0};
   };
-  // Of the sequence at the border where the walk leaves a tile.
+  // Bounds of the sequence at the border where the walk leaves tile i.
   const auto bounds = [&](int i, const Span& s) {
     return i < walk.count ? a.layout.bounds[far_token(way, s)] : make_int2(0, 0);
   };
@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(128) add_kernel(const Arguments a) {
   }
 }
 
-// Of two stages.
+// Bytes of two stages.
 constexpr int stages_of(int P, int N) { return 2 * 2 * kTile * (P + N); }
 
 }  // namespace

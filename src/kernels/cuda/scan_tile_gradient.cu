@@ -37,8 +37,9 @@ struct Plan {
   static constexpr int kBytes = 4 * kRows + kRest;
 };
 
-// Sums over four of the eight lanes that hold the same columns: of v[2 t + e] for column 8 t + 2 c
-// + e, left in the lanes whose bits 4 and 3 are t and e. Bit 2 is which four.
+// Sums v[2 t + e], which belongs to column 8 t + 2 c + e, over four of the eight lanes that hold
+// the same columns; bit 2 of the lane says which four. The sum is left in the lanes whose bits 4
+// and 3 are t and e.
 __device__ __forceinline__ float sum_columns(const float (&v)[4], int lane) {
   const bool t = lane & 16, e = lane & 8;
   float first = t ? v[2] : v[0], second = t ? v[3] : v[1];

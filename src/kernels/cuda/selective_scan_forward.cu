@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(Plan::kBlock, 3) forward_kernel(const Argument
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) A[i] *= kLog2e;  // exp(dt A) = 2^(dt A log2 e)
 
-  // Of the channels that this thread stages, which are the same in all of its parts.
+  // Bias and skip of the channels that this thread stages, the same in all of its parts.
   static_assert(kBlock % P::kPerRow == 0);
   float bias[P::V] = {}, skip[P::V] = {};
 #pragma unroll
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(Plan::kBlock, 3) forward_kernel(const Argument
       if (p.in.skip != nullptr) skip[v] = p.in.skip[at];
     }
 
-  // Of the next tile, as they are stored: nothing may wait for a load yet.
+  // Values of the next tile in their storage type: converting them would wait for the loads.
   constexpr int kColumns = ceil_div(T * N, kBlock);
   typename P::Values x[P::kParts], raw[P::kParts];
   S b[kColumns], c[kColumns];

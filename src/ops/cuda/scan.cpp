@@ -29,7 +29,7 @@ bool fits_tensor_cores(const ScanCall& call) {
          cuda::scan_fits(shape_of(call), call.gradients);
 }
 
-// Whether those for heads that share nothing do, which compute no gradients of decays.
+// Whether the kernels for heads that share nothing support it. They compute no gradients of decays.
 bool fits_heads(const ScanCall& call) {
   return call.x.scalar_type() == torch::kBFloat16 && !call.delta.defined() &&
          !(call.gradients && call.decay_gradients) && cuda::head_scan_fits(shape_of(call));

@@ -105,7 +105,7 @@ cuda::ScanLayout SequenceTable::layout(int walks) const {
   return layout;
 }
 
-// One for each device that was used.
+// The tables of a layout, one for each device that was used.
 class SequenceTables {
  public:
   struct Entry {

@@ -39,8 +39,8 @@ struct Command {
 };
 
 // Options may have a member std::function<void(Options&)> choose. It applies the command line to
-// other options, for example to those that a file holds, so that what was given there is told from
-// a default.
+// other options, for example to those of a file, so that given values and defaults are not
+// confused.
 template <HasFields Options>
 Command make_command(std::string name, std::string summary, std::function<int(const Options&)> run,
                      std::string details = "") {

@@ -36,7 +36,7 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
 
   uint16_t port() const { return options_.port; }
-  // All ranks are there: another process is told that it comes too late.
+  // All ranks have connected. A further process gets an error that says it comes too late.
   void begin_run() { begun_ = true; }
   // A rank of another version or of a run of another size has connected: this run cannot begin.
   std::optional<std::string> mismatch() const;

@@ -11,7 +11,7 @@ struct Use {
   const char *tag, *code;
 };
 
-// How transformers is told what such a model does, and two lines that use it.
+// The tag that tells transformers what such a model does, and two lines of code that use it.
 Use use_of(const ExportedModel& model) {
   const std::string kind = model.classifier ? model.classifier->kind : "";
   if (kind.empty())

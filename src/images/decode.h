@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decodes JPEG and PNG, told apart by their first bytes. `path` names the picture in errors.
+// Decodes JPEG and PNG, which it recognises by their first bytes. `path` names the picture in
+// errors.
 //
 // Orientation tags (EXIF) are ignored, as the published ImageNet results do. Transparent pixels are
 // blended with white. Grey pictures get three equal channels; CMYK is converted without a profile.

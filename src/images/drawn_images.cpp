@@ -42,7 +42,7 @@ float colour_distance(const DrawnColour& a, const DrawnColour& b) {
   return sum;
 }
 
-// The first of a few random colours that can be told from the others, or the last.
+// The first of a few random colours that differs enough from the others, or else the last.
 DrawnColour contrasting(Random& random, const std::vector<DrawnColour>& others) {
   DrawnColour colour{};
   for (int attempt = 0; attempt < 20; ++attempt) {

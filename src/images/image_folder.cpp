@@ -45,7 +45,7 @@ std::vector<std::string> image_files(const fs::path& folder) {
 
 constexpr int64_t kFilesHashed = 1000;  // at most, for a fingerprint
 
-// 0 of a file that cannot be read: loading it will say so.
+// Returns 0 for a file that cannot be read; loading it will report the error.
 uint32_t contents_checksum(const fs::path& file) {
   try {
     return crc32c(read_file(file, kImageFile));

@@ -57,7 +57,7 @@ std::string operation_name(ImageOperation operation);  // "shear x"
 double operation_argument(ImageOperation operation, double strength, bool negative);
 // Whether the operation has a direction, which `negative` reverses.
 bool has_direction(ImageOperation operation);
-// The argument for people: "27 degrees", "x 1.81".
+// The argument as text: "27 degrees", "x 1.81".
 std::string argument_text(ImageOperation operation, double argument);
 
 // Geometric operations interpolate, and fill what comes from outside the image.

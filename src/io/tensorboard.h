@@ -2,7 +2,7 @@
 // Scalars in the event files that TensorBoard reads.
 //
 // A file is a row of records: length (8 bytes), its masked CRC-32C, the data, its masked CRC-32C;
-// the data is a protocol buffer, Event, of which five fields are used and encoded by hand. Records
+// the data is a protocol buffer, Event. Five of its fields are used and encoded by hand. Records
 // are appended and never changed, so a reader may follow the file, and a crash loses only the last
 // record. The file therefore need not be written atomically.
 //

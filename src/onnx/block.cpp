@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Padding: u is set to zero there, so that the convolution sees what it sees beyond the ends of a
-// sequence, and dt is, so that scans pass over it. Each column group has a product of its own with
-// its rows of in_proj, because splitting the weights costs nothing and splitting a result does.
+// At padding u is set to zero, so that the convolution sees the same as beyond the ends of a
+// sequence. dt is set to zero too, so that scans pass over it. Each column group has a product of
+// its own with its rows of in_proj, because splitting the weights costs nothing and splitting a
+// result does.
 #include "onnx/block.h"
 
 #include <cmath>

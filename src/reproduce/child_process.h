@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that runs beside this one, with its output in a file. It has a process group of its
-// own, so that Ctrl-C reaches only this process, which then asks it to stop by SIGTERM. It also
-// gets SIGTERM if this process dies.
+// A child process whose output goes to a file. It has its own process group, so Ctrl-C reaches only
+// the parent, which then stops it by SIGTERM. It also gets SIGTERM if the parent dies.
 #pragma once
 
 #include <filesystem>

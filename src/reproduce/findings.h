@@ -40,7 +40,7 @@ Comparison compare(std::string text, const std::vector<double>& differences);
 // Whether the mean of `margins` is positive, where a margin is limit - |difference|: nearness.
 Answer all_of(const std::vector<Comparison>& parts);
 
-// The findings of the tables of the plan.
+// The findings for the tables of the plan.
 std::vector<Finding> findings(const ReproducePlan& plan, const AllResults& results);
 
 }  // namespace hydramix

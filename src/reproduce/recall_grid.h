@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runs of `reproduce recall`: mixers, state sizes, lengths, learning rates and seeds. The state
 // is N numbers per channel of a scan (8-256), or the rank of low-rank attention, which keeps as
-// many. Softmax attention has none: it keeps all tokens, and gives one result for each length.
+// many. Softmax attention has no state: it keeps all tokens, and has one result for each length.
 //
 // Every run is an ordinary recipe:
 //   hydramix train-recall recipes/recall/tiny.yaml --set model.block.mixer=s6 ...

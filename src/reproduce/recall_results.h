@@ -25,7 +25,7 @@ struct RecallPoint {
   double deviation() const;  // of a sample; 0 for one seed
 };
 
-// From finished runs, in the order of the grid.
+// Collects the results of finished runs, in the order of the grid.
 std::vector<RecallPoint> recall_points(
     const std::vector<std::pair<RecallCell, nlohmann::ordered_json>>& results);
 

@@ -18,13 +18,13 @@
 
 namespace hydramix {
 
-// Work that was started.
+// A stage that is running.
 class Job {
  public:
   virtual ~Job() = default;
   // Empty while it runs; then whether it succeeded.
   virtual std::optional<bool> ended() = 0;
-  // Asks it to stop soon and to keep its state. Called at most once.
+  // Asks the stage to stop soon and to keep its state. Called at most once.
   virtual void stop() = 0;
 };
 

@@ -43,10 +43,10 @@ struct PaperTable {
 const std::vector<PaperTable>& paper_tables();
 // Finds a table by "table3" or "3". The UsageError for an unknown name suggests the nearest one.
 const PaperTable& paper_table(const std::string& name);
-// The name of the table that is none of the paper's: associative recall (recall_stages.h).
+// The name of the table for associative recall (recall_stages.h), which the paper does not have.
 inline constexpr const char* kRecallTable = "recall";
 
-// A curve of the figure beside Table 3: validation loss on C4 over steps.
+// A curve of the figure next to Table 3: validation loss on C4 over steps.
 struct PublishedCurve {
   std::string row, label;
   std::vector<std::pair<double, double>> points;  // (step, loss)

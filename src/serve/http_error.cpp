@@ -14,7 +14,7 @@ std::string error_body(const HttpError& error, bool openai) {
                      {"code", error.type()}};
   else
     body = {{"error", error.what()}, {"error_type", error.type()}};
-  // Text from outside that is not UTF-8 is replaced, not an error of its own.
+  // Text from outside may not be UTF-8. Bad bytes are replaced and do not cause another error.
   return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request that gets an error for an answer: its status, its kind and what to do.
+// The error that answers a request: its status, its type and a message that says what to do.
 #pragma once
 
 #include <string>

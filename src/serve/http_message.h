@@ -24,7 +24,7 @@ struct HttpAnswer {
   std::string content_type = "application/json";
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
-  // For the log.
+  // Details for the access log.
   std::string model = {};
   int64_t tokens = 0;
 };
@@ -37,10 +37,10 @@ std::string decoded_path(std::string_view path);
 // The value of a key in "a=1&b=2"; empty where it is missing.
 std::string query_value(std::string_view query, std::string_view key);
 
-// The client's own id where it is harmless in a log, else a new one.
+// The client's own id if it is safe to log, else a new one.
 std::string request_id(std::string_view given);
 
-// Takes as long whatever part of the key is wrong.
+// Compares in constant time, so that the time does not reveal which part of the key is wrong.
 bool is_key(std::string_view authorization, std::string_view key);
 
 }  // namespace hydramix::serve

@@ -29,14 +29,14 @@ class ModelTable {
   using Open = std::function<std::shared_ptr<ModelFacts>(const ModelPlace& place)>;
   ModelTable(std::vector<ModelPlace> places, Open open);
 
-  // Opens all; the table is empty before.
+  // Opens all models into an empty table.
   void load();
-  // Opens one again, or all for an empty name; returns the names. Where opening fails the old
-  // models stay. One reload at a time.
+  // Opens one model again, or all for an empty name, and returns their names. If opening fails, the
+  // old models stay. Reloads run one at a time.
   std::vector<std::string> reload(const std::string& name);
 
-  // The first for an empty name, of those that `preferred` accepts if there is any. An HttpError
-  // where there is none of the name, or none yet.
+  // The model of this name. For an empty name the first that `preferred` accepts, or else the
+  // first. An HttpError if no model has the name, or none is loaded yet.
   std::shared_ptr<const ModelFacts> find(
       const std::string& name, const std::function<bool(const ModelFacts&)>& preferred = {}) const;
   std::vector<std::shared_ptr<const ModelFacts>> all() const;

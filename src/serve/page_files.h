@@ -23,7 +23,7 @@ inline constexpr std::string_view kPagePolicy =
 // The file at a path of the server: "/" is index.html, "/page.css" and the others have their names.
 std::optional<PageFile> page_file(std::string_view path);
 
-// All of them, sorted.
+// The paths of all files, sorted.
 std::vector<std::string_view> page_paths();
 
 }  // namespace hydramix

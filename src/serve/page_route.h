@@ -7,8 +7,8 @@
 
 namespace hydramix::serve {
 
-// The path is one of page_paths(). 304 where the client has the file already; browsers ask each
-// time, so that a new version of the program is seen at once.
+// The path is one of page_paths(). Answers 304 if the client already has the file. Browsers ask
+// each time, so that they notice a new version of the program at once.
 HttpAnswer page_answer(const HttpRequest& request);
 
 }  // namespace hydramix::serve

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON object of a request, read key by key. What has the wrong type, is missing or is unknown
-// is an HttpError that names the key.
+// The JSON object of a request, read key by key. A key that has the wrong type, is missing or is
+// unknown is an HttpError that names it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ class RequestBody {
   std::string text(const std::string& key, const std::string& otherwise);
   int64_t integer(const std::string& key, int64_t otherwise, int64_t least, int64_t most);
   void ignore(const std::string& key) { find(key); }
-  // Throws if a key was never asked about. Call it when all have been read.
+  // Throws if the object has a key that was not read. Call it after reading all keys.
   void finish() const;
 
  private:

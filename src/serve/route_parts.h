@@ -16,7 +16,7 @@
 
 namespace hydramix::serve {
 
-// The model of the key "model". One of images is refused for a route of texts.
+// The model that the key "model" names. A route of texts refuses a model of images.
 std::shared_ptr<const ModelFacts> chosen_model(RequestBody& body, const RouteContext& context,
                                                std::string_view route);
 
@@ -32,8 +32,8 @@ struct Lengths {
   bool truncate;
 };
 
-// encode_one(k, max_length) of each text. A text that is too long, unless it may be cut, and too
-// many tokens in all are 422.
+// Calls encode_one(k, max_length) for each text. Answers 422 for too many tokens in all, and for a
+// text that is too long and may not be cut.
 std::vector<Encoding> encode_within(
     std::size_t count, const Lengths& lengths,
     const std::function<Encoding(std::size_t text, int64_t max_length)>& encode_one);
@@ -41,17 +41,17 @@ std::vector<Encoding> encode_within(
 std::vector<Encoding> encode_texts(const ModelFacts& model, std::span<const std::string> texts,
                                    const Lengths& lengths);
 
-// The vector at length 1; a zero vector stays zero.
+// Scales the vector to length 1; a zero vector stays zero.
 std::vector<float> unit_vector(std::vector<float> vector);
 double dot_product(std::span<const float> a, std::span<const float> b);
 
-// The places of the values, that of the largest first.
+// The indices of the values, largest value first.
 std::vector<std::size_t> descending(std::span<const double> values);
 // [{"score": ..., "label": ...}, ...], the best first.
 nlohmann::ordered_json labels_of(std::span<const double> scores, const ModelFacts& model,
                                  std::size_t most = SIZE_MAX);
 
-// 422 that names the kind of the model and what the route needs.
+// The error 422, which names the kind of the model and what the route needs.
 [[noreturn]] void refuse_route(const ModelFacts& model, std::string_view route,
                                std::string_view needed);
 

@@ -29,7 +29,7 @@ std::shared_ptr<ModelFacts> open_served_model(const std::string& name,
 std::vector<std::vector<WorkResult>> compute_works(std::span<const Work* const> works);
 
 // Computes a text or image of every kind of work that the model has, so that the first request does
-// not pay for what is done once.
+// not wait for work that is done once.
 void warm_up(const std::shared_ptr<const ModelFacts>& model);
 
 }  // namespace hydramix::serve

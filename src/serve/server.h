@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's life: listens, loads the models, answers until it is told to stop, then drains.
+// The server: listens, loads the models, answers until a signal stops it, then drains.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -28,7 +28,7 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Listens at once; throws an Error where the address is taken. Answers after start().
+  // Listens at once, and answers after start(). Throws an Error if the address is taken.
   Server(const ServerOptions& options, ModelTable& models, Batcher::Compute compute);
   ~Server();
 
@@ -40,7 +40,7 @@ class Server {
   void load();
   // Stops accepting and answers what was accepted. From any thread.
   void drain();
-  // Waits until drain() has ended. False where accepted requests were not answered in time.
+  // Waits until drain() has ended. Returns false if accepted requests were not answered in time.
   bool wait();
 
  private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers a request once its header has arrived: checks it, finds its route, and
-// answers, by way of the tokenizing threads and the batcher where a model has to compute. Knows
-// nothing of sockets.
+// Answers a request once its header has arrived. It checks the request, finds its route, and lets
+// the tokenizing threads and the batcher compute if the route needs a model. It uses no sockets.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -42,12 +41,12 @@ class Service {
   Service(ServiceOptions options, ModelTable& models, Batcher::Compute compute);
   ~Service();
 
-  // A place among the requests that wait or are computed; the last copy gives it back.
+  // A slot among the requests that wait or are computed; destroying the last copy frees it.
   using Place = std::shared_ptr<void>;
 
   // The route of a request whose header has arrived; throws an HttpError where it is refused.
   Router::Match admit(const HttpRequest& head, std::string& allowed) const;
-  // Throws the HttpError 429 where all are taken.
+  // Throws the HttpError 429 if all slots are taken.
   Place take_place();
 
   // A request that is being answered.

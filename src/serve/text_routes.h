@@ -16,13 +16,13 @@
 
 namespace hydramix::serve {
 
-// The part of the server that the routes know.
+// The part of the server that the routes use.
 struct RouteContext {
   Limits limits;
   bool auto_truncate = false;
   std::map<std::string, std::string> prompts = {};
-  // The model of a name; without one the first that answers the route, or else the first. An
-  // HttpError where there is none.
+  // The model of a name. Without a name the first that answers the route, or else the first. An
+  // HttpError if there is none.
   std::function<std::shared_ptr<const ModelFacts>(const std::string& name, std::string_view route)>
       model;
 };

@@ -15,7 +15,7 @@
 
 namespace hydramix::serve {
 
-// A model as far as requests and answers depend on it.
+// The properties of a model that requests and answers depend on.
 struct ModelFacts {
   ModelFacts() = default;
   virtual ~ModelFacts() = default;

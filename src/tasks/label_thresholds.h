@@ -18,8 +18,9 @@ struct LabelTable {
 };
 
 // For each label the threshold with the best F1 on these examples: a label applies where its
-// probability is at least the threshold. Halfway between two probabilities; of several best ones
-// the nearest to 0.5. A label that no example has, or that all have, keeps 0.5.
+// probability is at least the threshold. Thresholds lie halfway between two probabilities; of
+// several best ones the nearest to 0.5 is taken. A label that no example has, or that all have,
+// keeps 0.5.
 std::vector<double> best_thresholds(const LabelTable& probabilities, const LabelTable& actual);
 
 // F1 of all decisions together, its mean over labels, and the share of examples with every label

@@ -58,7 +58,7 @@ class TagScores {
   double right_ = 0, words_ = 0;
 };
 
-// Whether people read it in percent: all but "loss" and "rmse".
+// Whether the metric is shown in percent: all but "loss" and "rmse".
 bool is_share(std::string_view metric);
 
 }  // namespace hydramix

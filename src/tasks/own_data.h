@@ -63,7 +63,7 @@ class OwnReader {
   std::unique_ptr<RawReader> rows_;
 };
 
-// All of them.
+// All examples of the file at once.
 struct OwnFile {
   std::vector<Example> rows;
   std::string fingerprint;

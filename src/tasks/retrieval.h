@@ -13,7 +13,7 @@ struct RetrievalScores {
   double mrr = 0;                            // mean of 1 / rank
 };
 
-// `ranks`: of the right partner of each query, from 1. All scores are 0 without queries.
+// `ranks`: the rank of the right partner of each query, from 1. All scores are 0 without queries.
 RetrievalScores retrieval_scores(std::span<const int64_t> ranks);
 
 // The rank of candidate `right` by similarity. Candidates that are `equal` to it (the same text) do

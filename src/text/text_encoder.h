@@ -20,7 +20,7 @@ namespace hydramix {
 
 using Offsets = std::vector<std::array<int64_t, 2>>;
 
-// Where a text's ids go. Once a word has brought them to `limit` or more, no other word follows.
+// Receives the ids of a text. After the word that brings them to `limit` or more, no other follows.
 struct EncoderOutput {
   std::vector<int32_t>& ids;
   Offsets* offsets = nullptr;  // may be null

@@ -67,8 +67,8 @@ class AdamW {
 
   // One step. gradients() holds the gradient of `loss`, a sum of `terms` terms; both are scalars in
   // float64 on the device of the parameters. Returns the norm of the gradient of the mean loss,
-  // likewise. If that or the loss is not finite, the step changes nothing, and the caller, who gets
-  // to know that later, calls forget_step().
+  // a scalar like them. If it or the loss is not finite, the step changes nothing. The caller
+  // learns that later and then calls forget_step().
   torch::Tensor step(double rate_share, const torch::Tensor& loss, const torch::Tensor& terms);
   void forget_step() { --steps; }
 

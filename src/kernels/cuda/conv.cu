@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A warp owns 32 neighbouring groups of V channels and walks down a run of tokens. The K rows that
 // an output sees stay in registers as a ring, so that a row is read from memory once (twice where
-// runs meet). The next few rows are copied to shared memory meanwhile.
+// runs meet). Meanwhile the next few rows are copied to shared memory.
 //
 // Bytes at n tokens, C channels of bfloat16: forward 4 n C (n = 16384, C = 1792: 117 MB, 28 us at
 // 4.2 TB/s), backward 6 n C (176 MB, 42 us). At K = 7 a value takes 16 instructions forward, which

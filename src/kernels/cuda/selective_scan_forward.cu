@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward pass. A block walks down its piece of the tokens, tile by tile; the next tile is
-// loaded into registers meanwhile, and one barrier separates tiles. Pieces that begin in the middle
-// of a sequence need the state there: then a first pass finds the state that each piece adds and by
-// how much it decays an earlier one, and a second one adds them up, piece by piece.
+// The forward pass. A block walks down its piece of the tokens, tile by tile. While it
+// computes one tile, it loads the next into registers; one barrier separates tiles. Pieces that
+// begin in the middle of a sequence need the state there: then a first pass finds the state that
+// each piece adds and by how much it decays an earlier one, and a second one adds them up, piece by
+// piece.
 //
 // Every thread reads the b and c of its states from shared memory, 16 bytes in a cycle, so that a
 // channel costs as many cycles for them as for its N ex2. The two overlap, and everything else that

@@ -28,7 +28,8 @@ double SumOfSquares(int64_t n, const T* values) {
 }
 
 template <typename T>
-void AdamW(int64_t n, const AdamWStep& step, const T* gradient, T* weight, T* m, T* v, T* average) {
+void AdamW(int64_t n, const AdamWCoefficients& step, const T* gradient, T* weight, T* m, T* v,
+           T* average) {
   const hn::ScalableTag<T> d;
   const auto set = [&](double value) HWY_ATTR { return hn::Set(d, static_cast<T>(value)); };
   const auto scale = set(step.gradient_scale), beta1 = set(step.beta1), beta2 = set(step.beta2);
@@ -53,12 +54,12 @@ void AdamW(int64_t n, const AdamWStep& step, const T* gradient, T* weight, T* m,
 
 double SumOfSquaresF32(int64_t n, const float* values) { return SumOfSquares(n, values); }
 double SumOfSquaresF64(int64_t n, const double* values) { return SumOfSquares(n, values); }
-void AdamWF32(int64_t n, const AdamWStep& step, const float* gradient, float* weight, float* m,
-              float* v, float* average) {
+void AdamWF32(int64_t n, const AdamWCoefficients& step, const float* gradient, float* weight,
+              float* m, float* v, float* average) {
   AdamW(n, step, gradient, weight, m, v, average);
 }
-void AdamWF64(int64_t n, const AdamWStep& step, const double* gradient, double* weight, double* m,
-              double* v, double* average) {
+void AdamWF64(int64_t n, const AdamWCoefficients& step, const double* gradient, double* weight,
+              double* m, double* v, double* average) {
   AdamW(n, step, gradient, weight, m, v, average);
 }
 
@@ -68,17 +69,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydramix::kernels {
 
-#define HYDRAMIX_EXPORT_ADAMW(T, name)                                                      \
-  HWY_EXPORT(SumOfSquares##name);                                                           \
-  HWY_EXPORT(AdamW##name);                                                                  \
-  template <>                                                                               \
-  double sum_of_squares<T>(int64_t n, const T* values) {                                    \
-    return HWY_DYNAMIC_DISPATCH(SumOfSquares##name)(n, values);                             \
-  }                                                                                         \
-  template <>                                                                               \
-  void adamw<T>(int64_t n, const AdamWStep& step, const T* gradient, T* weight, T* m, T* v, \
-                T* average) {                                                               \
-    HWY_DYNAMIC_DISPATCH(AdamW##name)(n, step, gradient, weight, m, v, average);            \
+#define HYDRAMIX_EXPORT_ADAMW(T, name)                                                        \
+  HWY_EXPORT(SumOfSquares##name);                                                             \
+  HWY_EXPORT(AdamW##name);                                                                    \
+  template <>                                                                                 \
+  double sum_of_squares<T>(int64_t n, const T* values) {                                      \
+    return HWY_DYNAMIC_DISPATCH(SumOfSquares##name)(n, values);                               \
+  }                                                                                           \
+  template <>                                                                                 \
+  void adamw<T>(int64_t n, const AdamWCoefficients& step, const T* gradient, T* weight, T* m, \
+                T* v, T* average) {                                                           \
+    HWY_DYNAMIC_DISPATCH(AdamW##name)(n, step, gradient, weight, m, v, average);              \
   }
 HYDRAMIX_EXPORT_ADAMW(float, F32)
 HYDRAMIX_EXPORT_ADAMW(double, F64)

@@ -10,8 +10,8 @@ namespace hydramix::kernels {
 // Values of a task. Tasks, and so the order of sums, do not depend on the number of threads.
 constexpr int64_t kAdamRun = 1 << 15;
 
-// Parameters of one step.
-struct AdamWStep {
+// Coefficients of one step, for the weights of one group.
+struct AdamWCoefficients {
   double gradient_scale;         // clipping, and one over the number of terms of the loss
   double beta1, beta2, epsilon;  // of the moments; epsilon keeps the denominator from zero
   double rate;                   // the learning rate over 1 - beta1^t
@@ -27,6 +27,7 @@ double sum_of_squares(int64_t n, const T* values);
 // m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,  w = keep w - rate m / (sqrt(v) scale + eps),
 // average = ema average + (1 - ema) w, where g is the scaled gradient. `average` may be null.
 template <typename T>
-void adamw(int64_t n, const AdamWStep& step, const T* gradient, T* weight, T* m, T* v, T* average);
+void adamw(int64_t n, const AdamWCoefficients& step, const T* gradient, T* weight, T* m, T* v,
+           T* average);
 
 }  // namespace hydramix::kernels

@@ -47,13 +47,13 @@ void ComplexForward(const ComplexScanForward<S>& p, const ComplexScanRange& rang
   const Wide d;
   for (int64_t begin = range.begin; begin < range.end; begin += kComplexRun) {
     const int64_t end = HWY_MIN(begin + kComplexRun, range.end);
-    ForTaskVectors(p.C, task, [&](int64_t at, int64_t count) HWY_ATTR {
+    ForTaskVectors(p.shape.C, task, [&](int64_t at, int64_t count) HWY_ATTR {
       const auto a = LoadWide(d, p.re + at, count), b = LoadWide(d, p.im + at, count);
       auto re = hn::Zero(d), im = hn::Zero(d);
       if (begin > range.begin) {
         const S* before = p.y.data + (begin - 1) * p.y.stride + at;
         re = LoadWide(d, before, count);
-        im = LoadWide(d, before + p.C, count);
+        im = LoadWide(d, before + p.shape.C, count);
       }
       for (int64_t t = begin; t < end; ++t) {
         const auto x = LoadWide(d, p.x.data + t * p.x.stride + at, count);
@@ -62,7 +62,7 @@ void ComplexForward(const ComplexScanForward<S>& p, const ComplexScanRange& rang
         re = next;
         S* to = p.y.data + t * p.y.stride + at;
         StoreWide(re, d, to, count);
-        StoreWide(im, d, to + p.C, count);
+        StoreWide(im, d, to + p.shape.C, count);
       }
     });
   }
@@ -72,23 +72,23 @@ void ComplexForward(const ComplexScanForward<S>& p, const ComplexScanRange& rang
 template <typename S>
 void ComplexBackward(const ComplexScanBackward<S>& p, const ComplexScanRange& range, int64_t task) {
   const Wide d;
-  ForTaskVectors(p.C, task, [&](int64_t at, int64_t count) HWY_ATTR {
+  ForTaskVectors(p.shape.C, task, [&](int64_t at, int64_t count) HWY_ATTR {
     const auto a = LoadWide(d, p.re + at, count), b = LoadWide(d, p.im + at, count);
     auto re = hn::Zero(d), im = hn::Zero(d), da = hn::Zero(d), db = hn::Zero(d);
     for (int64_t t = range.end - 1; t >= range.begin; --t) {
       const S* dy = p.dy.data + t * p.dy.stride + at;
       const auto next = hn::MulAdd(b, im, hn::MulAdd(a, re, LoadWide(d, dy, count)));
-      im = hn::NegMulAdd(b, re, hn::MulAdd(a, im, LoadWide(d, dy + p.C, count)));
+      im = hn::NegMulAdd(b, re, hn::MulAdd(a, im, LoadWide(d, dy + p.shape.C, count)));
       re = next;
       StoreWide(re, d, p.dx.data + t * p.dx.stride + at, count);
       if (t == range.begin) break;
       const S* before = p.y.data + (t - 1) * p.y.stride + at;
-      const auto h_re = LoadWide(d, before, count), h_im = LoadWide(d, before + p.C, count);
+      const auto h_re = LoadWide(d, before, count), h_im = LoadWide(d, before + p.shape.C, count);
       da = hn::MulAdd(re, h_re, hn::MulAdd(im, h_im, da));
       db = hn::MulAdd(im, h_re, hn::NegMulAdd(re, h_im, db));
     }
-    StoreWide(da, d, p.dre + range.sequence * p.C + at, count);
-    StoreWide(db, d, p.dim + range.sequence * p.C + at, count);
+    StoreWide(da, d, p.dre + range.sequence * p.shape.C + at, count);
+    StoreWide(db, d, p.dim + range.sequence * p.shape.C + at, count);
   });
 }
 

@@ -9,25 +9,9 @@
 #pragma once
 
 #include "kernels/cpu/storage.h"
+#include "kernels/recurrence_params.h"
 
 namespace hydramix::kernels {
-
-template <typename S>
-struct ComplexScanForward {
-  int64_t C;                                  // channels
-  StridedRows<const S> x;                     // (n, C)
-  const double *re = nullptr, *im = nullptr;  // lambda (C)
-  StridedRows<S> y;                           // (n, 2, C): real parts, then imaginary parts
-};
-
-template <typename S>
-struct ComplexScanBackward {
-  int64_t C;
-  const double *re = nullptr, *im = nullptr;
-  StridedRows<const S> y, dy;             // (n, 2, C)
-  StridedRows<S> dx;                      // (n, C)
-  double *dre = nullptr, *dim = nullptr;  // (sequences, C)
-};
 
 // The channels of a task.
 constexpr int64_t kComplexChannels = 128;

@@ -113,7 +113,7 @@ HWY_NOINLINE void DiagonalGradients(int64_t rows, int64_t Np, const T* HWY_RESTR
 template <typename T>
 class GatedChunk {
  public:
-  GatedChunk(const GatedScanShape& shape, T* memory)
+  GatedChunk(const GatedChunkShape& shape, T* memory)
       : s(shape), Np(s.padded(s.N)), Pp(s.padded(s.P)), ld(s.padded(s.tile)) {
     T* at = memory;
     const auto take = [&](int64_t size) {
@@ -129,10 +129,10 @@ class GatedChunk {
     whole = take(Blocks(s) * Np), before = take((Blocks(s) + 1) * Np);
     row = take(Np);
   }
-  static int64_t Blocks(const GatedScanShape& s) {
-    return (s.tile + GatedScanShape::kBlock - 1) / GatedScanShape::kBlock;
+  static int64_t Blocks(const GatedChunkShape& s) {
+    return (s.tile + GatedChunkShape::kBlock - 1) / GatedChunkShape::kBlock;
   }
-  static int64_t Size(const GatedScanShape& s) {
+  static int64_t Size(const GatedChunkShape& s) {
     const int64_t n = s.padded(s.N), p = s.padded(s.P), t = s.padded(s.tile);
     return s.tile * (p + 8 * n + t) + n * t + (2 * Blocks(s) + 2) * n;
   }
@@ -153,17 +153,17 @@ class GatedChunk {
     WantRows(ahead, in.x, first, count, h, s.P);
     for (const auto* keys : {&in.q, &in.k, &in.g}) WantRows(ahead, *keys, first, count, h, s.N);
   }
-  int64_t RowsOf(int64_t r) const { return HWY_MIN(GatedScanShape::kBlock, rows - r); }
+  int64_t RowsOf(int64_t r) const { return HWY_MIN(GatedChunkShape::kBlock, rows - r); }
   // The product of all gates of the chunk.
   const T* Whole() const {
-    const int64_t blocks = (rows + GatedScanShape::kBlock - 1) / GatedScanShape::kBlock;
+    const int64_t blocks = (rows + GatedChunkShape::kBlock - 1) / GatedChunkShape::kBlock;
     return before + blocks * Np;
   }
 
   // Rows r .. r + RowsOf(r) of M. KV and KVt hold the columns before r, relative to r.
   HWY_INLINE void Rows(int64_t r, Ahead& ahead) {
     const hn::ScalableTag<T> d;
-    const int64_t c = RowsOf(r), b = r / GatedScanShape::kBlock;
+    const int64_t c = RowsOf(r), b = r / GatedChunkShape::kBlock;
     for (int64_t i = r; i < r + c; ++i) {
       const T* previous = i == r ? nullptr : enter + (i - 1) * Np;
       if (previous == nullptr)
@@ -182,7 +182,7 @@ class GatedChunk {
 
   // Moves KV and KVt, the columns before r, to the end of block r, and adds those of the block.
   HWY_INLINE void Advance(int64_t r, bool keep_rows) {
-    const int64_t c = RowsOf(r), b = r / GatedScanShape::kBlock;
+    const int64_t c = RowsOf(r), b = r / GatedChunkShape::kBlock;
     const T* over = whole + b * Np;
     ScaleRows(s.N, r, ld, over, KVt, KVt);
     if (keep_rows)
@@ -200,7 +200,7 @@ class GatedChunk {
     Multiply(Np, before + b * Np, over, before + (b + 1) * Np);
   }
 
-  const GatedScanShape s;
+  const GatedChunkShape s;
   const int64_t Np, Pp, ld;
   int64_t rows = 0;
   T* X;                     // (rows, Pp)
@@ -217,7 +217,7 @@ constexpr int kAheadLines = 40;
 
 template <typename T>
 void GatedForward(const GatedScanForward<T>& p, const GatedScanRange& range, int64_t h) {
-  const GatedScanShape& s = p.shape;
+  const GatedChunkShape s(p.shape);
   const hn::ScalableTag<T> d;
   const int64_t Pp = s.padded(s.P), Np = s.padded(s.N), state = s.state();
   Scratch<T> scratch(GatedChunk<T>::Size(s) + s.tile * Pp + state + 64);
@@ -232,7 +232,7 @@ void GatedForward(const GatedScanForward<T>& p, const GatedScanRange& range, int
     WantRows(ahead, p.y, first, chunk.rows, h, s.P);
     if (const int64_t next = first + chunk.rows; next < range.end)
       chunk.Want(ahead, p.in, next, HWY_MIN(s.tile, range.end - next), h);
-    for (int64_t r = 0; r < chunk.rows; r += GatedScanShape::kBlock) {
+    for (int64_t r = 0; r < chunk.rows; r += GatedChunkShape::kBlock) {
       const int64_t c = chunk.RowsOf(r);
       chunk.Rows(r, ahead);
       Gemm(d, c, Pp, r + c, Entries<T>{chunk.M + r * chunk.ld, chunk.ld, 1}, chunk.X, Pp,
@@ -253,9 +253,9 @@ void GatedForward(const GatedScanForward<T>& p, const GatedScanRange& range, int
 
 template <typename T>
 void GatedBackward(const GatedScanBackward<T>& p, const GatedScanRange& range, int64_t h) {
-  const GatedScanShape& s = p.shape;
+  const GatedChunkShape s(p.shape);
   const hn::ScalableTag<T> d;
-  constexpr int64_t kBlock = GatedScanShape::kBlock;
+  constexpr int64_t kBlock = GatedChunkShape::kBlock;
   const int64_t Pp = s.padded(s.P), Np = s.padded(s.N), ld = s.padded(s.tile), state = s.state();
   Scratch<T> scratch(GatedChunk<T>::Size(s) + s.tile * (2 * Pp + 4 * Np + ld) + s.P * ld +
                      2 * s.P * Np + state + Np + 16 * 16);

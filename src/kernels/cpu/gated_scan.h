@@ -17,42 +17,17 @@
 #pragma once
 
 #include "kernels/cpu/storage.h"
+#include "kernels/recurrence_params.h"
 
 namespace hydramix::kernels {
 
-struct GatedScanShape {
-  int64_t H, P, N;
-  int64_t tile;  // places of a chunk
+struct GatedChunkShape : GatedScanShape {
+  explicit GatedChunkShape(const GatedScanShape& shape) : GatedScanShape(shape) {}
 
   static constexpr int64_t kBlock = 16;
   // Scratch rows are whole vectors of any instruction set.
   static int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
   int64_t state() const { return N * padded(P); }  // of one head
-};
-
-template <typename T>
-struct GatedScanInputs {
-  StridedRows<const T> x;        // (n, H, P)
-  StridedRows<const T> q, k, g;  // (n, H, N)
-};
-
-template <typename T>
-struct GatedScanForward {
-  GatedScanShape shape;
-  GatedScanInputs<T> in;
-  StridedRows<T> y;  // (n, H, P)
-  // (chunks, H, N, padded P): the state that enters each chunk, for the backward pass; or null.
-  T* states = nullptr;
-};
-
-template <typename T>
-struct GatedScanBackward {
-  GatedScanShape shape;
-  GatedScanInputs<T> in;
-  StridedRows<const T> dy;    // (n, H, P)
-  const T* states = nullptr;  // as above; null if every sequence is one chunk
-  StridedRows<T> dx;          // (n, H, P)
-  StridedRows<T> dq, dk, dg;  // (n, H, N)
 };
 
 // The tokens of a sequence, and the number of its first chunk.

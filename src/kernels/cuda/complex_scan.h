@@ -20,36 +20,14 @@
 
 #include <cstddef>
 
-#include "kernels/params.h"
+#include "kernels/recurrence_params.h"
 
 namespace hydramix::cuda {
 
-struct ComplexScanShape {
-  int64_t n, C;  // tokens of all sequences end to end, channels
-  // The length of all sequences if they are equally long, else 0. States need not be carried
-  // between the pieces that blocks work on if each begins with a sequence.
-  int64_t length = 0;
-};
-
+using kernels::ComplexScanShape;
 // S is float or __nv_bfloat16.
-template <typename S>
-struct ComplexScanForward {
-  ComplexScanShape shape;
-  const double *re = nullptr, *im = nullptr;  // lambda (C)
-  kernels::StridedRows<const S> x;            // (n, C)
-  kernels::StridedRows<S> y;                  // (n, 2, C): real parts, then imaginary parts
-  void* workspace = nullptr;
-};
-
-template <typename S>
-struct ComplexScanBackward {
-  ComplexScanShape shape;
-  const double *re = nullptr, *im = nullptr;
-  kernels::StridedRows<const S> y, dy;    // (n, 2, C)
-  kernels::StridedRows<S> dx;             // (n, C)
-  double *dre = nullptr, *dim = nullptr;  // (C)
-  void* workspace = nullptr;
-};
+using kernels::ComplexScanBackward;
+using kernels::ComplexScanForward;
 
 std::size_t complex_scan_forward_workspace(const ComplexScanShape& shape);  // bytes
 std::size_t complex_scan_backward_workspace(const ComplexScanShape& shape);

@@ -20,17 +20,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/params.h"
+#include "kernels/recurrence_params.h"
 
 namespace hydramix::cuda {
 
-struct GatedScanShape {
-  int64_t n, H, N, P;  // tokens of all sequences end to end, heads, keys and values per head
-  // The length of all sequences if they are equally long, else 0. States need not be carried
-  // between blocks if each walks through whole sequences.
-  int64_t length = 0;
-  bool reverse = false;  // from the last token of a sequence to its first
-};
+using kernels::GatedScanShape;
 
 // Whether N and P are 32, 64 or 128 and a block of the current device may have enough shared memory
 // for a forward pass or, with `gradients`, also for a backward pass. On Hopper all sizes fit
@@ -39,32 +33,11 @@ bool gated_scan_fits(const GatedScanShape& shape, bool gradients);
 
 // G is float or __nv_bfloat16.
 template <typename G>
-struct GatedScanInputs {
-  kernels::StridedRows<const __nv_bfloat16> q, k;  // (n, H, N)
-  kernels::StridedRows<const G> g;                 // (n, H, N), at most 0
-  kernels::StridedRows<const __nv_bfloat16> x;     // (n, H, P)
-};
-
+using GatedScanInputs = kernels::GatedScanInputs<__nv_bfloat16, G>;
 template <typename G>
-struct GatedScanForward {
-  GatedScanShape shape;
-  GatedScanInputs<G> in;
-  kernels::StridedRows<__nv_bfloat16> y;  // (n, H, P)
-  __nv_bfloat16* states = nullptr;        // gated_scan_states() values, which a backward pass reads
-  void* workspace = nullptr;
-};
-
+using GatedScanForward = kernels::GatedScanForward<__nv_bfloat16, G>;
 template <typename G>
-struct GatedScanBackward {
-  GatedScanShape shape;
-  GatedScanInputs<G> in;
-  const __nv_bfloat16* states = nullptr;         // of the forward pass
-  kernels::StridedRows<const __nv_bfloat16> dy;  // (n, H, P)
-  kernels::StridedRows<__nv_bfloat16> dq, dk;    // (n, H, N)
-  kernels::StridedRows<G> dg;                    // (n, H, N)
-  kernels::StridedRows<__nv_bfloat16> dx;        // (n, H, P)
-  void* workspace = nullptr;
-};
+using GatedScanBackward = kernels::GatedScanBackward<__nv_bfloat16, G>;
 
 int64_t gated_scan_states(const GatedScanShape& shape);
 std::size_t gated_scan_forward_workspace(const GatedScanShape& shape);  // bytes

@@ -45,7 +45,7 @@ void adamw_step(const AdamWPlan& plan, const AdamWBuffers& b, const AdamWUpdate&
   for (const auto& range : plan.ranges)
     for (int64_t done = 0; done < range.size; done += kAdamRun)
       runs.push_back({range.begin + done, std::min(kAdamRun, range.size - done), range.group});
-  std::vector<kernels::AdamWStep> steps;  // for each group
+  std::vector<kernels::AdamWCoefficients> steps;  // for each group
   for (const auto& group : u.groups)
     steps.push_back(
         {scale, u.beta1, u.beta2, u.epsilon, group.rate, u.denominator_scale, group.keep, u.ema});

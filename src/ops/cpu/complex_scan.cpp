@@ -24,16 +24,19 @@ void for_complex_tasks(const Sequences& sequences, int64_t C, F&& f) {
 template <typename S>
 void run_complex_forward(const Tensor& x, const Tensor& re, const Tensor& im,
                          const Sequences& sequences, const Tensor& y) {
-  const kernels::ComplexScanForward<S> p{x.size(1), rows_of<const S>(x), re.data_ptr<double>(),
-                                         im.data_ptr<double>(), rows_of<S>(y)};
-  for_complex_tasks(sequences, p.C, [&](const auto& range, int64_t task) {
+  const kernels::ComplexScanForward<S> p{{x.size(0), x.size(1)},
+                                         re.data_ptr<double>(),
+                                         im.data_ptr<double>(),
+                                         rows_of<const S>(x),
+                                         rows_of<S>(y)};
+  for_complex_tasks(sequences, p.shape.C, [&](const auto& range, int64_t task) {
     kernels::complex_scan_forward<S>(p, range, task);
   });
 }
 
 template <typename S>
 void run_complex_backward(const kernels::ComplexScanBackward<S>& p, const Sequences& sequences) {
-  for_complex_tasks(sequences, p.C, [&](const auto& range, int64_t task) {
+  for_complex_tasks(sequences, p.shape.C, [&](const auto& range, int64_t task) {
     kernels::complex_scan_backward<S>(p, range, task);
   });
 }
@@ -56,10 +59,15 @@ std::vector<Tensor> complex_scan_backward(const Tensor& re, const Tensor& im,
   const auto dre = torch::zeros({sequences.count(), C}, re.options()), dim = torch::zeros_like(dre);
   const auto run = [&](auto tag) {
     using S = decltype(tag);
-    run_complex_backward<S>(
-        {C, re.data_ptr<double>(), im.data_ptr<double>(), rows_of<const S>(y), rows_of<const S>(dy),
-         rows_of<S>(dx), dre.data_ptr<double>(), dim.data_ptr<double>()},
-        sequences);
+    run_complex_backward<S>({{y.size(0), C},
+                             re.data_ptr<double>(),
+                             im.data_ptr<double>(),
+                             rows_of<const S>(y),
+                             rows_of<const S>(dy),
+                             rows_of<S>(dx),
+                             dre.data_ptr<double>(),
+                             dim.data_ptr<double>()},
+                            sequences);
   };
   if (y.scalar_type() == torch::kFloat64)
     run(double{});

@@ -12,7 +12,7 @@ using torch::Tensor;
 
 // How a call is cut into sequences and chunks.
 struct GatedScanChunks {
-  kernels::GatedScanShape shape;
+  kernels::GatedScanShape shape{};
   std::vector<kernels::GatedScanRange> sequences;
   int64_t count = 0;
   bool several = false;  // chunks in some sequence
@@ -25,7 +25,8 @@ struct GatedScanChunks {
     for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
       longest = std::max(longest, offsets[s + 1] - offsets[s]);
     const int64_t tile = std::min({longest, call.tile, kLongest});
-    shape = {call.x.size(1), call.x.size(2), call.params.q.size(2), tile};
+    shape.n = call.x.size(0), shape.H = call.x.size(1), shape.P = call.x.size(2);
+    shape.N = call.params.q.size(2), shape.tile = tile;
     for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
       sequences.push_back({offsets[s], offsets[s + 1], count});
       count += (offsets[s + 1] - offsets[s] + tile - 1) / tile;
@@ -44,8 +45,8 @@ struct GatedScanChunks {
 
 template <typename T>
 kernels::GatedScanInputs<T> gated_inputs(const GatedScanCall& call) {
-  return {rows_of<const T>(call.x), rows_of<const T>(call.params.q),
-          rows_of<const T>(call.params.k), rows_of<const T>(call.params.g)};
+  return {rows_of<const T>(call.params.q), rows_of<const T>(call.params.k),
+          rows_of<const T>(call.params.g), rows_of<const T>(call.x)};
 }
 
 template <class F>
@@ -60,7 +61,8 @@ Tensor gated_scan_forward(const GatedScanCall& call, const Tensor& y, bool gradi
   const auto& s = chunks.shape;
   Tensor states;
   if (gradients && chunks.several)
-    states = torch::empty({chunks.count, s.H, s.state()}, call.x.options());
+    states =
+        torch::empty({chunks.count, s.H, kernels::GatedChunkShape(s).state()}, call.x.options());
   dispatch_gated(call.x, [&](auto tag) {
     using T = decltype(tag);
     const kernels::GatedScanForward<T> p{s, gated_inputs<T>(call), rows_of<T>(y),
@@ -76,10 +78,14 @@ void gated_scan_backward(const GatedScanCall& call, const Tensor& states, const 
   dispatch_gated(call.x, [&](auto tag) {
     using T = decltype(tag);
     const kernels::GatedScanBackward<T> p{
-        chunks.shape,         gated_inputs<T>(call),
-        rows_of<const T>(dy), states.defined() ? states.data_ptr<T>() : nullptr,
-        rows_of<T>(dx),       rows_of<T>(d.q),
-        rows_of<T>(d.k),      rows_of<T>(d.g)};
+        .shape = chunks.shape,
+        .in = gated_inputs<T>(call),
+        .states = states.defined() ? states.data_ptr<T>() : nullptr,
+        .dy = rows_of<const T>(dy),
+        .dq = rows_of<T>(d.q),
+        .dk = rows_of<T>(d.k),
+        .dg = rows_of<T>(d.g),
+        .dx = rows_of<T>(dx)};
     chunks.run([&](const auto& range, int64_t h) { kernels::gated_scan_backward<T>(p, range, h); });
   });
 }

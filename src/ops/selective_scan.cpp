@@ -19,6 +19,7 @@ struct SelectivePlan {
   Sequences sequences;
   int64_t tile;
   double dt_low, dt_high;
+  Backend backend;  // not always that of x: kernels support some state sizes only
 };
 
 // in: x, dt, A, b, c, D, bias. An autograd function accepts no undefined tensor: a missing bias is
@@ -31,6 +32,103 @@ SelectiveScanCall selective_call(const variable_list& in, const SelectivePlan& p
           plan.tile};
 }
 
+// One chunk of T places: its output (T, C) and the state (C, N) after it. `first` (T, 1, 1) marks
+// first tokens of sequences, where the state before is forgotten.
+struct SelectiveChunk {
+  Tensor y, h;
+};
+SelectiveChunk selective_chunk(const Tensor& h, const Tensor& x, const SelectiveScanParams& p,
+                               const Tensor& first) {
+  auto decay = (p.dt.unsqueeze(-1) * p.A).exp().masked_fill(first, 0);  // (T, C, N)
+  auto state = (p.dt * x).unsqueeze(-1) * p.b.unsqueeze(1);             // (T, C, N)
+  state = torch::cat(
+      {state.narrow(0, 0, 1) + decay.narrow(0, 0, 1) * h, state.narrow(0, 1, state.size(0) - 1)});
+  // After the step of s places each state covers the 2 s places up to its own.
+  for (int64_t s = 1; s < x.size(0); s *= 2) {
+    const int64_t rest = x.size(0) - s;
+    const auto later = decay.narrow(0, s, rest);
+    state = torch::cat(
+        {state.narrow(0, 0, s), state.narrow(0, s, rest) + later * state.narrow(0, 0, rest)});
+    decay = torch::cat({decay.narrow(0, 0, s), later * decay.narrow(0, 0, rest)});
+  }
+  return {(state * p.c.unsqueeze(1)).sum(-1) + p.D * x, state[-1]};
+}
+
+// The backend of LibTorch's operations: chunk by chunk, with the state carried along.
+class SelectiveChunks {
+ public:
+  explicit SelectiveChunks(const SelectiveScanCall& call)
+      : in_{call.x, call.params.dt, call.params.A, call.params.b, call.params.c, call.params.D},
+        first_((call.sequences.place_of_tokens(call.x.device()) == 0).view({-1, 1, 1})),
+        chunk_(call.tile) {}
+
+  // Fills y. Returns the states that enter the chunks (chunks, C, N).
+  Tensor forward(const Tensor& y) const {
+    std::vector<Tensor> states;
+    auto h = in_[0].new_zeros(in_[2].sizes());
+    for (int64_t begin = 0; begin < y.size(0); begin += chunk_) {
+      states.push_back(h);
+      const auto out = output(h, inputs_at(begin), begin);
+      y.narrow(0, begin, rows_at(begin)).copy_(out.y);
+      h = out.h;
+    }
+    return states.empty() ? Tensor() : torch::stack(states);
+  }
+
+  // Fills dx, and computes each chunk again.
+  SelectiveScanParams backward(const Tensor& states, const Tensor& dy, const Tensor& dx) const {
+    variable_list gradients{dx.zero_()};
+    for (std::size_t j = 1; j < in_.size(); ++j) gradients.push_back(torch::zeros_like(in_[j]));
+    auto dh = torch::zeros_like(in_[2]);
+    for (int64_t i = (dx.size(0) + chunk_ - 1) / chunk_ - 1; i >= 0; --i) {
+      const int64_t begin = i * chunk_, rows = rows_at(begin);
+      const torch::AutoGradMode with_gradients(true);
+      variable_list part;
+      for (const auto& t : inputs_at(begin)) part.push_back(t.detach().requires_grad_());
+      const auto h = states[i].detach().requires_grad_();
+      const auto out = output(h, part, begin);
+      variable_list inputs = part;
+      inputs.push_back(h);
+      const auto d = torch::autograd::grad({out.y, out.h}, inputs, {dy.narrow(0, begin, rows), dh});
+      const torch::NoGradGuard no_grad;
+      for (std::size_t j = 0; j < part.size(); ++j)
+        (is_per_token(j) ? gradients[j].narrow(0, begin, rows) : gradients[j]).add_(d[j]);
+      dh = d.back();
+    }
+    return {gradients[1], gradients[2], gradients[3], gradients[4], gradients[5]};
+  }
+
+ private:
+  static bool is_per_token(std::size_t j) { return j != 2 && j != 5; }  // A and D are not
+  int64_t rows_at(int64_t begin) const { return std::min(chunk_, in_[0].size(0) - begin); }
+  variable_list inputs_at(int64_t begin) const {
+    variable_list part;
+    for (std::size_t j = 0; j < in_.size(); ++j)
+      part.push_back(is_per_token(j) ? in_[j].narrow(0, begin, rows_at(begin)) : in_[j]);
+    return part;
+  }
+  SelectiveChunk output(const Tensor& h, const variable_list& part, int64_t begin) const {
+    return selective_chunk(h, part[0], {part[1], part[2], part[3], part[4], part[5]},
+                           first_.narrow(0, begin, rows_at(begin)));
+  }
+
+  variable_list in_;  // x, dt, A, b, c, D
+  Tensor first_;      // (n, 1, 1) bool: first tokens of sequences
+  int64_t chunk_;
+};
+
+Tensor selective_forward(const SelectiveScanCall& call, Backend backend, const Tensor& y,
+                         bool gradients) {
+  if (backend == Backend::kLibTorch) return SelectiveChunks(call).forward(y);
+  return HYDRAMIX_ON_BACKEND(y, selective_scan_forward, call, y, gradients);
+}
+
+SelectiveScanParams selective_backward(const SelectiveScanCall& call, Backend backend,
+                                       const Tensor& states, const Tensor& dy, const Tensor& dx) {
+  if (backend == Backend::kLibTorch) return SelectiveChunks(call).backward(states, dy, dx);
+  return HYDRAMIX_ON_BACKEND(dx, selective_scan_backward, call, states, dy, dx);
+}
+
 class SelectiveScanFunction : public torch::autograd::Function<SelectiveScanFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const SelectivePlan& plan, const Tensor& x,
@@ -38,8 +136,7 @@ class SelectiveScanFunction : public torch::autograd::Function<SelectiveScanFunc
                         const Tensor& D, const Tensor& bias) {
     variable_list in{x, dt, A, b, c, D, bias};
     const auto y = torch::empty(x.sizes(), x.options());
-    in.push_back(HYDRAMIX_ON_BACKEND(x, selective_scan_forward, selective_call(in, plan), y,
-                                     /*gradients=*/true));
+    in.push_back(selective_forward(selective_call(in, plan), plan.backend, y, /*gradients=*/true));
     ctx->save_for_backward(in);
     ctx->saved_data["plan"] = hold(plan);
     return y;
@@ -48,10 +145,10 @@ class SelectiveScanFunction : public torch::autograd::Function<SelectiveScanFunc
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
     check_first_derivative("selective scan");
     const auto in = ctx->get_saved_variables();
-    const auto call = selective_call(in, held<SelectivePlan>(ctx->saved_data["plan"]));
+    const auto& plan = held<SelectivePlan>(ctx->saved_data["plan"]);
+    const auto call = selective_call(in, plan);
     const auto dx = torch::empty(call.x.sizes(), call.x.options());
-    const auto d =
-        HYDRAMIX_ON_BACKEND(dx, selective_scan_backward, call, in[7], packed_rows(outputs[0]), dx);
+    const auto d = selective_backward(call, plan.backend, in[7], packed_rows(outputs[0]), dx);
     return {Tensor(), dx, d.dt, d.A, d.b, d.c, d.D, d.bias};
   }
 };
@@ -92,106 +189,27 @@ void check_selective(const Tensor& x, const SelectiveScanParams& p, const Sequen
   check_offsets("selective scan", sequences.offsets(), n);
 }
 
-// One chunk of T places: its output (T, C) and the state (C, N) after it. `first` (T, 1, 1) marks
-// first tokens of sequences, where the state before is forgotten.
-struct SelectiveChunk {
-  Tensor y, h;
-};
-SelectiveChunk selective_chunk(const Tensor& h, const Tensor& x, const SelectiveScanParams& p,
-                               const Tensor& first) {
-  auto decay = (p.dt.unsqueeze(-1) * p.A).exp().masked_fill(first, 0);  // (T, C, N)
-  auto state = (p.dt * x).unsqueeze(-1) * p.b.unsqueeze(1);             // (T, C, N)
-  state = torch::cat(
-      {state.narrow(0, 0, 1) + decay.narrow(0, 0, 1) * h, state.narrow(0, 1, state.size(0) - 1)});
-  // After the step of s places each state covers the 2 s places up to its own.
-  for (int64_t s = 1; s < x.size(0); s *= 2) {
-    const int64_t rest = x.size(0) - s;
-    const auto later = decay.narrow(0, s, rest);
-    state = torch::cat(
-        {state.narrow(0, 0, s), state.narrow(0, s, rest) + later * state.narrow(0, 0, rest)});
-    decay = torch::cat({decay.narrow(0, 0, s), later * decay.narrow(0, 0, rest)});
-  }
-  return {(state * p.c.unsqueeze(1)).sum(-1) + p.D * x, state[-1]};
-}
-
-struct SelectiveChunkPlan {
-  Tensor first;  // (n, 1, 1) bool
-  int64_t chunk;
-};
-
-class SelectiveChunks : public torch::autograd::Function<SelectiveChunks> {
- public:
-  static Tensor forward(AutogradContext* ctx, const SelectiveChunkPlan& plan, const Tensor& x,
-                        const Tensor& dt, const Tensor& A, const Tensor& b, const Tensor& c,
-                        const Tensor& D) {
-    variable_list in{x, dt, A, b, c, D};
-    std::vector<Tensor> y{x.narrow(0, 0, 0)}, states;
-    auto h = x.new_zeros(A.sizes());
-    for (int64_t begin = 0; begin < x.size(0); begin += plan.chunk) {
-      states.push_back(h);
-      const auto part = of_chunk(in, plan, begin);
-      const auto out = selective_chunk(h, part[0], params_of(part), first_of(plan, begin));
-      y.push_back(out.y);
-      h = out.h;
-    }
-    in.push_back(states.empty() ? h.unsqueeze(0) : torch::stack(states));
-    ctx->save_for_backward(in);
-    ctx->saved_data["plan"] = hold(plan);
-    return torch::cat(y);
-  }
-
-  static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("selective scan");
-    auto in = ctx->get_saved_variables();
-    const auto states = in.back();
-    in.pop_back();
-    const auto& plan = held<SelectiveChunkPlan>(ctx->saved_data["plan"]);
-    const int64_t n = in[0].size(0);
-    variable_list gradients{Tensor()};
-    for (const auto& t : in) gradients.push_back(torch::zeros_like(t));
-    auto dh = torch::zeros_like(in[2]);
-    for (int64_t i = (n + plan.chunk - 1) / plan.chunk - 1; i >= 0; --i) {
-      const int64_t begin = i * plan.chunk, rows = std::min(plan.chunk, n - begin);
-      const torch::AutoGradMode with_gradients(true);
-      const auto h = states[i].detach().requires_grad_();
-      variable_list part;
-      for (const auto& t : of_chunk(in, plan, begin)) part.push_back(t.detach().requires_grad_());
-      const auto out = selective_chunk(h, part[0], params_of(part), first_of(plan, begin));
-      variable_list inputs = part;
-      inputs.push_back(h);
-      const auto d =
-          torch::autograd::grad({out.y, out.h}, inputs, {outputs[0].narrow(0, begin, rows), dh});
-      for (std::size_t j = 0; j < part.size(); ++j)
-        (is_per_token(j) ? gradients[j + 1].narrow(0, begin, rows) : gradients[j + 1]).add_(d[j]);
-      dh = d.back();
-    }
-    return gradients;
-  }
-
- private:
-  static bool is_per_token(std::size_t j) { return j != 2 && j != 5; }  // A and D are not
-  static variable_list of_chunk(const variable_list& in, const SelectiveChunkPlan& plan,
-                                int64_t begin) {
-    const int64_t rows = std::min(plan.chunk, in[0].size(0) - begin);
-    variable_list part;
-    for (std::size_t j = 0; j < 6; ++j)
-      part.push_back(is_per_token(j) ? in[j].narrow(0, begin, rows) : in[j]);
-    return part;
-  }
-  static SelectiveScanParams params_of(const variable_list& part) {
-    return {part[1], part[2], part[3], part[4], part[5]};
-  }
-  static Tensor first_of(const SelectiveChunkPlan& plan, int64_t begin) {
-    return plan.first.narrow(0, begin, std::min(plan.chunk, plan.first.size(0) - begin));
-  }
-};
-
 // The same call with the step in place of dt, bias and limits.
 SelectiveScanParams with_step(const SelectiveScanParams& p) {
   if (!p.bias.defined()) return p;
   auto dt = torch::softplus(p.dt + p.bias);
   if (p.dt_low > 0 || std::isfinite(p.dt_high)) dt = dt.clamp(p.dt_low, p.dt_high);
   return {dt, p.A, p.b, p.c, p.D};
+}
+
+Tensor apply_selective(const Tensor& x, const SelectiveScanParams& p, const SelectivePlan& plan) {
+  const variable_list in{packed_rows(x),
+                         packed_rows(p.dt),
+                         p.A.contiguous(),
+                         packed_rows(p.b),
+                         packed_rows(p.c),
+                         p.D.contiguous(),
+                         p.bias.defined() ? p.bias.contiguous() : p.D.new_empty({0})};
+  if (wants_gradient(in))
+    return SelectiveScanFunction::apply(plan, in[0], in[1], in[2], in[3], in[4], in[5], in[6]);
+  const auto y = torch::empty(x.sizes(), x.options());
+  selective_forward(selective_call(in, plan), plan.backend, y, /*gradients=*/false);
+  return y;
 }
 
 }  // namespace
@@ -209,25 +227,12 @@ Tensor selective_scan(const Tensor& x, const SelectiveScanParams& given, const S
     return selective_scan_by_doubling(wide(x), with_step(p), sequences).to(x.scalar_type());
   }
   const auto p = by_kernel ? given : with_step(given);
-  const variable_list in{packed_rows(x),
-                         packed_rows(p.dt),
-                         p.A.contiguous(),
-                         packed_rows(p.b),
-                         packed_rows(p.c),
-                         p.D.contiguous(),
-                         p.bias.defined() ? p.bias.contiguous() : p.D.new_empty({0})};
-  const SelectivePlan plan{sequences, tile, p.dt_low, p.dt_high};
-  if (wants_gradient(in))
-    return SelectiveScanFunction::apply(plan, in[0], in[1], in[2], in[3], in[4], in[5], in[6]);
-  const auto y = torch::empty(x.sizes(), x.options());
-  HYDRAMIX_ON_BACKEND(y, selective_scan_forward, selective_call(in, plan), y, /*gradients=*/false);
-  return y;
+  return apply_selective(x, p, {sequences, tile, p.dt_low, p.dt_high, backend_of(x)});
 }
 
 Tensor selective_scan_by_doubling(const Tensor& x, const SelectiveScanParams& p,
                                   const Sequences& sequences, int64_t chunk) {
-  const auto first = (sequences.place_of_tokens(x.device()) == 0).view({-1, 1, 1});
-  return SelectiveChunks::apply(SelectiveChunkPlan{first, chunk}, x, p.dt, p.A, p.b, p.c, p.D);
+  return apply_selective(x, p, {sequences, chunk, p.dt_low, p.dt_high, Backend::kLibTorch});
 }
 
 }  // namespace hydramix

@@ -125,6 +125,9 @@ TEST(SelectiveScanParts, DoublingEqualsTheRecurrenceWithGradients) {
     expect_close(fast, slow, 1e-13, "by doubling");
     const auto a = c.gradients(fast), b = c.gradients(slow);
     for (std::size_t i = 0; i < a.size(); ++i) expect_close(a[i], b[i], 1e-12, "gradient");
+    const torch::NoGradGuard no_grad;  // no states are kept then
+    EXPECT_TRUE(
+        torch::equal(selective_scan_by_doubling(c.x, c.params(), c.sequences, /*chunk=*/16), fast));
   }
 }
 

@@ -3,7 +3,7 @@
 // training step and inference of the 23-layer encoder, a vision encoder, a sequence of a million
 // tokens. Times are medians, measured by CUDA events after a warm-up; steps are captured into CUDA
 // graphs. Each time is compared with that of the matrix products of its projections. Before
-// anything is timed, the scan and the block are compared with float64 and the encoder with float32,
+// anything is timed, the scan and the block are compared with float64 and the models with float32,
 // on the CPU at a small size.
 #include <algorithm>
 #include <cmath>
@@ -296,9 +296,9 @@ void inference_step(Bench& bench, const std::string& name, Size size, bool head)
 
 // The gradients of table5/hydra-vit-b, as train-images computes them.
 void vision_step(Bench& bench, int64_t batch) {
-  const double error = verify_block(bench, "hydra");
   ImageTrainOptions recipe;
   parse_yaml(recipe, recipe_texts().at(kVisionRecipe), kVisionRecipe);
+  const double error = verify_image_model(bench, recipe.model);
   ImageModel model(recipe.model);
   model->to(kGpu);
   model->train();

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "bench/gpu_cores.h"
 #include "hydramix/error.h"
@@ -36,10 +35,9 @@ double verified(const Bench& bench, const std::string& what, const Tensor& got, 
 }
 
 template <class Check>
-double once(const std::string& what, const Check& check) {
-  static std::map<std::string, double> done;
-  if (!done.contains(what)) done.emplace(what, check());
-  return done.at(what);
+double once(Bench& bench, const std::string& what, const Check& check) {
+  if (!bench.errors.contains(what)) bench.errors.emplace(what, check());
+  return bench.errors.at(what);
 }
 
 // Gradients of small tensors are sums over all tokens with terms of either sign, so they lose
@@ -91,8 +89,8 @@ Tensor ScanCase::run() const {
   return packed_scan(x, directions[0], directions[1], bias, A, delta, sequences, {});
 }
 
-double verify_scan(const Bench& bench) {
-  return once("scan", [&] {
+double verify_scan(Bench& bench) {
+  return once(bench, "scan", [&] {
     // One batch with sequences of several tiles, of one tile, and shorter ones.
     const int64_t L = bench.options.check_length;
     ScanCase fast(block_options(bench.options), Sequences({0, L, L + 128, L + 131, 3 * L + 200}));
@@ -111,8 +109,8 @@ double verify_scan(const Bench& bench) {
   });
 }
 
-double verify_core(const Bench& bench, const std::string& core) {
-  return once(core, [&] {
+double verify_core(Bench& bench, const std::string& core) {
+  return once(bench, core, [&] {
     const int64_t L = bench.options.check_length;
     const CoreCase fast(core, Sequences({0, L, L + 128, L + 131, 3 * L + 200}));
     const CoreCase slow = fast.reference();
@@ -128,8 +126,8 @@ double verify_core(const Bench& bench, const std::string& core) {
   });
 }
 
-double verify_block(const Bench& bench, const std::string& mixer) {
-  return once(mixer + " block", [&] {
+double verify_block(Bench& bench, const std::string& mixer) {
+  return once(bench, mixer + " block", [&] {
     BlockOptions options = block_options(bench.options, mixer);
     const int64_t L = bench.options.check_length;
     options.mixer_options.max_length = L;
@@ -167,9 +165,9 @@ BertOptions encoder_options(const Bench& bench) {
   return o;
 }
 
-double verify_encoder(const Bench& bench) {
+double verify_encoder(Bench& bench) {
   const double block = verify_block(bench, "hydra");
-  const double encoder = once("encoder", [&] {
+  const double encoder = once(bench, "encoder", [&] {
     const auto options = encoder_options(bench);
     const int64_t L = bench.options.check_length, m = std::max<int64_t>(1, L * 3 / 10);
     BertForMaskedLM model(options);
@@ -190,6 +188,22 @@ double verify_encoder(const Bench& bench) {
                     std::sqrt(static_cast<double>(options.layers)));
   });
   return std::max(block, encoder);
+}
+
+double verify_image_model(Bench& bench, const ImageModelOptions& options) {
+  const double block = verify_block(bench, "hydra");
+  const double model = once(bench, "image model", [&] {
+    ImageModel images(options);
+    images->eval();
+    const torch::NoGradGuard no_grad;
+    const auto pixels = torch::randn({2, 3, options.size, options.size});
+    const auto want = images->forward(pixels);
+    images->to(kGpu);
+    images->set_precision(torch::kBFloat16);
+    return verified(bench, "image model: the logits", images->forward(pixels.to(kGpu)), want,
+                    std::sqrt(static_cast<double>(options.layers)));
+  });
+  return std::max(block, model);
 }
 
 }  // namespace hydramix::bench

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifies the operations of the GPU suite before they are timed, at a small size against a
-// reference on the CPU: the scan and the block in float64, the encoder in float32. Each check runs
-// once per process. It throws if a result is wrong and returns the worst relative error by norms.
+// reference on the CPU: the scan and the block in float64, the models in float32. Each check runs
+// once per Bench. It throws if a result is wrong and returns the worst relative error by norms.
 #pragma once
 
 #include "bench/suite.h"
 #include "hydramix/bert.h"
+#include "hydramix/image_model.h"
 #include "ops/scan.h"
 
 namespace hydramix::bench {
@@ -37,12 +38,14 @@ struct ScanCase {
 
 BertOptions encoder_options(const Bench& bench);
 
-double verify_scan(const Bench& bench);
+double verify_scan(Bench& bench);
 // A causal core with all gradients (bench/gpu_cores.h).
-double verify_core(const Bench& bench, const std::string& core);
+double verify_core(Bench& bench, const std::string& core);
 // A block in bfloat16 with all gradients; of mixers other than hydra the output and dy/du.
-double verify_block(const Bench& bench, const std::string& mixer);
+double verify_block(Bench& bench, const std::string& mixer);
 // The hidden states and the loss of the whole encoder, and its block.
-double verify_encoder(const Bench& bench);
+double verify_encoder(Bench& bench);
+// The logits of the image model, and the block of the encoder.
+double verify_image_model(Bench& bench, const ImageModelOptions& options);
 
 }  // namespace hydramix::bench

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Bench {
   Options options;
   Machine machine;
   Report report;
+  std::map<std::string, double> errors = {};  // of what the GPU suite has verified, by name
 
   // The peak rates of this machine; reports them the first time.
   const Peak& peak(int threads);

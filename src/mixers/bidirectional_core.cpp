@@ -18,7 +18,6 @@
 #include "hydramix/registry.h"
 #include "mixers/state_space.h"
 #include "ops/arithmetic.h"
-#include "ops/backend.h"
 #include "ops/narrow_linear.h"
 #include "ops/reversal.h"
 
@@ -213,8 +212,7 @@ torch::Tensor BidirectionalCore::packed_product(const torch::Tensor& x, const to
   const bool quasi = joining_ == Joining::kQuasi;
   const Rows rows = arithmetic_of(x.unsqueeze(0));
   // On a CPU a core would round its bfloat16 output before the sum.
-  const auto type =
-      backend_of(x) == Backend::kCuda ? x.scalar_type() : rows.options.dtype().toScalarType();
+  const auto type = kernel_input_type(info().name, "x", x);
   const auto v = x.to(type), p = params.to(type);
   const auto y_f = packed_product_of(*forward_, v, forward_params(p), sequences);
   const auto y_b = packed_product_of(*backward_, flip_tokens(v, sequences),

@@ -15,7 +15,7 @@
 
 #include "hydramix/projection.h"
 #include "hydramix/registry.h"
-#include "ops/backend.h"
+#include "ops/arithmetic.h"
 #include "ops/gated_scan.h"
 #include "ops/projection.h"
 
@@ -56,7 +56,7 @@ class GatedLinearAttention : public Mixer {
                                const Sequences& sequences) const override {
     const auto arithmetic = arithmetic_of(x.unsqueeze(0)).options.dtype().toScalarType();
     // On a GPU tensor cores multiply bfloat16; gates are not rounded.
-    const auto type = backend_of(x) == Backend::kCuda ? x.scalar_type() : arithmetic;
+    const auto type = kernel_input_type(info().name, "x", x);
     const auto [q, k, g] = factors(params.to(arithmetic).unsqueeze(0));
     return gated_scan(x.to(type), {q.squeeze(0).to(type), k.squeeze(0).to(type), g.squeeze(0)},
                       sequences, options_.tile)

@@ -14,15 +14,12 @@
 // four outputs are Re and Im of both, and Re(C h) is a linear function of them. The skip D u is
 // left to the residual around the block. gamma = exp(gamma_log) starts as sqrt(1 - |lambda|^2).
 //
-// Cost O(L): the recurrence itself where it has a kernel. Elsewhere (float64 on a GPU)
-// cos(theta (i - j)) and sin(theta (i - j)) are inner products of two numbers that depend on i with
-// two that depend on j, so that both matrices are scans with state size 2 and constant decay.
+// Cost O(L): the recurrence itself, where it has a kernel.
 #include <cmath>
 
 #include "hydramix/registry.h"
-#include "ops/backend.h"
+#include "ops/arithmetic.h"
 #include "ops/complex_scan.h"
-#include "ops/scan.h"
 
 namespace hydramix {
 namespace {
@@ -57,43 +54,20 @@ class LinearRecurrentUnit : public Mixer {
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor&,
                                const Sequences& sequences) const override {
     const Rows rows = arithmetic_of(x.unsqueeze(0));
-    return backend_of(x) == Backend::kLibTorch ? by_scans(x, rows, sequences)
-                                               : by_recurrence(x, rows, sequences);
-  }
-
- private:
-  torch::Tensor by_recurrence(const torch::Tensor& x, const Rows& rows,
-                              const Sequences& sequences) const {
     const auto of_channels = [&](const torch::Tensor& t) {
       return t.unsqueeze(1).expand({heads_.H, heads_.P}).flatten();
     };
     const auto size = log_decay(rows).exp(), angle = theta(rows);
     const auto gamma = log_gamma(rows).exp().to(rows.options).unsqueeze(1);
-    auto input = (x.to(rows.options) * gamma).flatten(1);
-    if (x.is_cuda()) input = input.to(x.scalar_type());  // bfloat16 has a kernel there
+    const auto input =
+        (x.to(rows.options) * gamma).flatten(1).to(kernel_input_type(info().name, "x", x));
     return complex_scan(input, of_channels(size * angle.cos()), of_channels(size * angle.sin()),
                         sequences)
         .view({x.size(0), 2 * heads_.H, heads_.P})
         .to(x.scalar_type());
   }
 
-  torch::Tensor by_scans(const torch::Tensor& x, const Rows& rows,
-                         const Sequences& sequences) const {
-    const auto twice = [](const torch::Tensor& t, int64_t dim) { return torch::cat({t, t}, dim); };
-    const auto place = sequences.place_of_tokens(x.device()).to(torch::kFloat64);
-    const auto angle = place.unsqueeze(1) * theta(rows);  // (n, H)
-    const auto cos = angle.cos(), sin = angle.sin(), gamma = log_gamma(rows).exp();
-    const auto b = twice(torch::stack({gamma * cos, gamma * sin}, 2), 1);  // (n, 2 H, 2)
-    const auto c = torch::cat({torch::stack({cos, sin}, 2), torch::stack({sin, -cos}, 2)}, 1);
-    const auto zero = torch::zeros({2 * heads_.H}, rows.options);
-    // The limits of dt make every step 1.
-    const auto type = x.scalar_type();  // tensor cores multiply bfloat16
-    return packed_scan(
-        twice(x, 1), {zero.expand({x.size(0), 2 * heads_.H}), b.to(type), c.to(type)}, {},
-        /*dt_bias=*/zero, /*A=*/twice(log_decay(rows), 0).to(rows.options),
-        /*delta=*/zero, sequences, {.shift = 0, .tile = options_.tile, .dt_low = 1, .dt_high = 1});
-  }
-
+ private:
   // (H) each, in float64: in float32 an angle of 10^5 has an error of 1e-2.
   torch::Tensor in_float64(const torch::Tensor& w, const Rows& rows) const {
     return weight(w, rows).to(torch::kFloat64);

@@ -18,6 +18,7 @@
 #include <cmath>
 
 #include "hydramix/registry.h"
+#include "ops/arithmetic.h"
 #include "ops/product.h"
 #include "ops/scan.h"
 
@@ -62,10 +63,8 @@ class DecayedAttention : public Mixer {
   torch::Tensor packed_product(const torch::Tensor& x, const torch::Tensor& params,
                                const Sequences& sequences) const override {
     const Rows rows = arithmetic_of(x.unsqueeze(0));
-    const auto arithmetic = rows.options.dtype().toScalarType();
-    // On a GPU the tensor cores multiply bfloat16. On the CPU q and k are not rounded.
-    const auto type = x.is_cpu() ? arithmetic : x.scalar_type();
-    const auto [q, k] = factors(params.unsqueeze(0).to(arithmetic), turns_of(sequences, rows));
+    const auto type = kernel_input_type(info().name, "x", x);
+    const auto [q, k] = factors(params.unsqueeze(0).to(rows.options), turns_of(sequences, rows));
     const int64_t n = x.size(0), H = heads_.H;
     const auto zero = torch::zeros({H}, rows.options);
     // The limits of dt make every step 1.

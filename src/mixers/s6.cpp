@@ -16,7 +16,7 @@
 #include "hydramix/projection.h"
 #include "hydramix/registry.h"
 #include "mixers/state_space.h"
-#include "ops/backend.h"
+#include "ops/arithmetic.h"
 #include "ops/projection.h"
 #include "ops/selective_scan.h"
 
@@ -72,9 +72,7 @@ class SelectiveStateSpace : public Mixer {
                                const Sequences& sequences) const override {
     const Rows rows = arithmetic_of(x.unsqueeze(0));
     const int64_t P = heads_.P, N = options_.d_state;
-    // On a GPU kernels read bfloat16 and compute in float32.
-    const auto type =
-        backend_of(x) == Backend::kCuda ? x.scalar_type() : rows.options.dtype().toScalarType();
+    const auto type = kernel_input_type(info().name, "x", x);
     const auto parts = params.to(type).split_with_sizes({heads_.H, N, N}, 1);
     // Every channel of a head gets the head's step, decays and skip.
     const auto of_channels = [&](const torch::Tensor& t, int64_t dim) {

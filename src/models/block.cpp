@@ -6,7 +6,6 @@
 #include "hydramix/error.h"
 #include "mixers/quasiseparable.h"
 #include "ops/arithmetic.h"
-#include "ops/backend.h"
 #include "ops/depthwise_conv.h"
 #include "ops/norm.h"
 #include "ops/projection.h"
@@ -157,8 +156,7 @@ void BlockImpl::check_input(const torch::Tensor& u, const Layout& layout) const 
 }
 
 torch::Tensor BlockImpl::in_arithmetic(const torch::Tensor& u) {
-  const auto type = arithmetic_type("block", "u", u);
-  return backend_of(u) == Backend::kCuda ? u : u.to(type);
+  return u.to(kernel_input_type("block", "u", u));
 }
 
 torch::Tensor BlockImpl::projected_input(const torch::Tensor& u) const {

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "hydramix/error.h"
-#include "ops/backend.h"
 #include "ops/graph.h"
 #include "ops/sequences.h"
 
@@ -64,9 +63,9 @@ struct GraphedEncoder::State {
 GraphedEncoder::GraphedEncoder(BertForMaskedLM model, int64_t most_tokens) {
   const auto parameters = model->parameters();
   const auto device = parameters.at(0).device();
-  HYDRAMIX_CHECK_USAGE(has_cuda_kernels() && device.is_cuda(), "graphed encoder: the model is on ",
-                       device, has_cuda_kernels() ? "" : ", and this library has no GPU kernels",
-                       ". Move it to a GPU with model->to(torch::kCUDA).");
+  HYDRAMIX_CHECK_USAGE(can_capture(device), "graphed encoder: the model is on ", device,
+                       "; expected a GPU, and a library built with GPU kernels. Move the model to "
+                       "a GPU with model->to(torch::kCUDA).");
   const auto& options = model->options().block;
   HYDRAMIX_CHECK_USAGE(parameters.at(0).scalar_type() == torch::kFloat32,
                        "graphed encoder: the weights must be float32, which are rounded for "

@@ -29,9 +29,9 @@ MlpImpl::MlpImpl(int64_t d_model, const MlpOptions& options) : options_(options)
 
 torch::Tensor MlpImpl::multiply(const torch::Tensor& x, const torch::Tensor& weight,
                                 const torch::Tensor& bias, const RoundedCopy& copy) const {
-  // On a GPU bfloat16 products use the weight's rounded copy.
+  // bfloat16 products use the weight's rounded copy.
   const bool use_copy =
-      x.is_cuda() && x.scalar_type() == torch::kBFloat16 && weight.scalar_type() != torch::kFloat64;
+      x.scalar_type() == torch::kBFloat16 && weight.scalar_type() != torch::kFloat64;
   const auto w = use_copy ? weight : widened("mlp", weight, x.options());
   const auto b = use_copy ? bias : widened("mlp", bias, x.options());
   return options_.blocks == 1 ? project(x, w, b, copy, x.scalar_type()) : project_blocks(x, w, b);

@@ -49,6 +49,10 @@ AdamWPlan adamw_plan(std::vector<AdamWPlan::Range> ranges, torch::Device device)
   return plan;
 }
 
+Tensor rounded_weights(const Tensor& weight) {
+  return backend_of(weight) == Backend::kCuda ? weight.to(torch::kBFloat16) : Tensor();
+}
+
 Tensor sum_of_squares(const AdamWPlan& plan, const Tensor& gradient) {
   if (backend_of(gradient) == Backend::kLibTorch)
     return gradient.to(torch::kFloat64).square().sum();

@@ -43,6 +43,9 @@ struct AdamWUpdate {
   double beta1, beta2, epsilon, denominator_scale, ema;
 };
 
+// The weights rounded to bfloat16, where adamw_step() can write them; undefined elsewhere.
+torch::Tensor rounded_weights(const torch::Tensor& weight);
+
 // The sum of squares of a gradient: a float64 scalar on its device; NaN or infinite if a value is.
 torch::Tensor sum_of_squares(const AdamWPlan& plan, const torch::Tensor& gradient);
 // Changes nothing if the sum of squares is not finite.

@@ -2,6 +2,7 @@
 #include "ops/arithmetic.h"
 
 #include "hydramix/error.h"
+#include "ops/backend.h"
 
 namespace hydramix {
 
@@ -12,6 +13,12 @@ torch::ScalarType arithmetic_type(const std::string& who, const std::string& nam
                  who, ": ", name, " must be float32, float64 or bfloat16; got ", t.dtype(),
                  ". Convert it with .to(...).");
   return type == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+}
+
+torch::ScalarType kernel_input_type(const std::string& who, const std::string& name,
+                                    const torch::Tensor& t) {
+  const auto arithmetic = arithmetic_type(who, name, t);
+  return backend_of(t) == Backend::kCuda ? t.scalar_type() : arithmetic;
 }
 
 torch::Tensor widened(const std::string& who, const torch::Tensor& weight,

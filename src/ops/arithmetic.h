@@ -14,6 +14,11 @@ namespace hydramix {
 torch::ScalarType arithmetic_type(const std::string& who, const std::string& name,
                                   const torch::Tensor& t);
 
+// The type in which kernels read t: on a GPU with kernels its own, because they widen bfloat16 as
+// they read it; elsewhere arithmetic_type(who, name, t).
+torch::ScalarType kernel_input_type(const std::string& who, const std::string& name,
+                                    const torch::Tensor& t);
+
 // The weight converted to the dtype of `to`; undefined stays undefined. Throws instead of rounding
 // a float64 weight or copying between devices.
 torch::Tensor widened(const std::string& who, const torch::Tensor& weight,

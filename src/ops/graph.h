@@ -7,8 +7,12 @@
 #include <memory>
 
 #include "hydramix/torch_compat.h"
+#include "ops/backend.h"
 
 namespace hydramix {
+
+// Whether work on this device can be captured: only on a GPU, in a library with GPU kernels.
+inline bool can_capture(torch::Device device) { return device.is_cuda() && has_cuda_kernels(); }
 
 // Sends this thread's work to a separate stream until the end of the scope. A training step can be
 // captured only if all of its tensors were made in such a scope, because autograd remembers

@@ -6,12 +6,10 @@
 namespace hydramix {
 namespace {
 
-// A copy from pageable memory waits until the device reaches it. From pinned memory it does not;
-// LibTorch keeps the memory until then.
 template <class T>
 torch::Tensor uploaded(const std::vector<T>& values, torch::ScalarType type, torch::Device device) {
-  const auto host = torch::tensor(values, type);
-  return device.is_cuda() ? host.pin_memory().to(device, /*non_blocking=*/true) : host;
+  const auto host = ready_for_upload(torch::tensor(values, type), device);
+  return runs_beside_host(device) ? host.to(device, /*non_blocking=*/true) : host;
 }
 
 }  // namespace
@@ -28,6 +26,14 @@ LateNumbers::LateNumbers(const torch::Tensor& values) {
 std::vector<double> LateNumbers::wait() const {
   if (copied_) on_cuda::wait_for_copy(copied_);
   return {host_.data_ptr<double>(), host_.data_ptr<double>() + host_.numel()};
+}
+
+bool runs_beside_host(torch::Device device) { return device.is_cuda(); }
+
+// A copy from pageable memory waits until the device reaches it. From pinned memory it does not;
+// LibTorch keeps the memory until then.
+torch::Tensor ready_for_upload(const torch::Tensor& t, torch::Device device) {
+  return runs_beside_host(device) ? t.pin_memory() : t;
 }
 
 torch::Tensor upload(const std::vector<int64_t>& values, torch::Device device) {

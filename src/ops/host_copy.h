@@ -21,6 +21,13 @@ class LateNumbers {
   std::shared_ptr<void> copied_;  // an event of the device, or null
 };
 
+// Whether the host goes on while this device computes, as it does with a GPU.
+bool runs_beside_host(torch::Device device);
+
+// t on the host, in pinned memory if it is to be copied to a GPU: such a copy does not wait. The
+// memory belongs to the thread's current GPU.
+torch::Tensor ready_for_upload(const torch::Tensor& t, torch::Device device);
+
 // The values as a tensor (n) on the device.
 torch::Tensor upload(const std::vector<int64_t>& values, torch::Device device);
 torch::Tensor upload(const std::vector<double>& values, torch::Device device);

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/backend.h"
-
 namespace hydramix {
 namespace {
 
@@ -28,10 +26,9 @@ AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
   mean_ = torch::zeros_like(parameters.values());
   square_ = torch::zeros_like(parameters.values());
   if (options.ema > 0) average_ = parameters.values().clone();
-  if (backend_of(parameters.values()) != Backend::kCuda) return;
-  // Products read these rounded weights, from the first forward pass on.
-  rounded_ = parameters.values().to(torch::kBFloat16);
-  parameters_.set_rounded(rounded_);
+  rounded_ = rounded_weights(parameters.values());
+  // From the first forward pass on products read the weights where the step rounds them.
+  if (rounded_.defined()) parameters_.set_rounded(rounded_);
 }
 
 torch::Tensor AdamW::step(double rate_share, const torch::Tensor& loss,

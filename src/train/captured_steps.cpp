@@ -13,9 +13,9 @@ bool have_same_sizes(const std::vector<torch::Tensor>& a, const std::vector<torc
 
 }  // namespace
 
-bool can_be_captured(const BlockOptions& block) {
-  return mixer_info(block.mixer, block.mixer_options).packed && block.side_mixer == "none" &&
-         !block.mixer_options.learn_initial_states;
+bool can_be_captured(const BlockOptions& block, torch::Device device) {
+  return can_capture(device) && mixer_info(block.mixer, block.mixer_options).packed &&
+         block.side_mixer == "none" && !block.mixer_options.learn_initial_states;
 }
 
 std::vector<torch::Tensor> CapturedSteps::run(const Step& step) {

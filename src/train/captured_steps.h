@@ -13,9 +13,9 @@
 
 namespace hydramix {
 
-// Whether steps with equal sequence lengths can be captured. Mixers that work on rows copy row
-// indices from the host, so theirs cannot.
-bool can_be_captured(const BlockOptions& block);
+// Whether steps with equal sequence lengths can be captured on this device. Mixers that work on
+// rows copy row indices from the host, so theirs cannot.
+bool can_be_captured(const BlockOptions& block, torch::Device device);
 
 class CapturedSteps {
  public:

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "hydramix/error.h"
+#include "ops/host_copy.h"
 
 namespace hydramix {
 namespace {
@@ -23,7 +24,7 @@ torch::Tensor host_tensor(std::vector<T> values, torch::ScalarType type, torch::
   const auto owner = std::make_shared<std::vector<T>>(std::move(values));
   const auto t = torch::from_blob(
       owner->data(), {std::ssize(*owner)}, [owner](void*) {}, type);
-  return device.is_cuda() ? t.pin_memory() : t;
+  return ready_for_upload(t, device);
 }
 
 // - sum_c t_c log p_c over rows of logits and targets (B, classes).
@@ -70,8 +71,7 @@ ImageTraining::ImageTraining(ImageModel model, ImageTrainingSettings settings)
 ImageTraining::Prepared ImageTraining::prepare(Slice slice) const {
   const auto& device = settings_.device;
   // Pinned memory belongs to a device, and this may be another thread.
-  c10::OptionalDeviceGuard guard;
-  if (device.is_cuda()) guard.reset_device(device);
+  const c10::DeviceGuard guard(device);
   auto images = settings_.training(slice.first, slice.count);
   // A batch is mixed in one way, and a micro-batch is a part of one batch.
   const auto mix = draw_mix(settings_.augment, static_cast<uint64_t>(settings_.seed),

@@ -12,7 +12,6 @@
 #include "language/language_documents.h"
 #include "models/device.h"
 #include "models/model_config.h"
-#include "ops/backend.h"
 #include "ops/graph.h"
 #include "train/gemm_rate.h"
 #include "train/masked_lm.h"
@@ -131,8 +130,8 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     MaskedLm task(
         model, training_batches, *validation, validation_batches,
         {options.train.micro_batch, options.data.evaluation_documents, options.train.seed, device,
-         /*graphs=*/has_cuda_kernels() && precision == torch::kBFloat16 && communicator.alone() &&
-             can_be_captured(options.model.block),
+         /*graphs=*/precision == torch::kBFloat16 && communicator.alone() &&
+             can_be_captured(options.model.block, device),
          communicator.rank() == 0 ? events.message : nullptr});
 
     PretrainResult result;

@@ -14,7 +14,6 @@
 #include "hydramix/weights.h"
 #include "images/image_loader.h"
 #include "models/device.h"
-#include "ops/backend.h"
 #include "ops/graph.h"
 #include "train/finetune_start.h"
 #include "train/gemm_rate.h"
@@ -221,8 +220,8 @@ ImageTrainResult train_images(const ImageTrainOptions& given, const ImageTrainEv
     settings.micro_batch = options.train.steps.micro_batch;
     settings.seed = options.train.steps.seed;
     settings.device = device;
-    settings.graphs = has_cuda_kernels() && precision == torch::kBFloat16 && communicator.alone() &&
-                      can_be_captured(options.model.block);
+    settings.graphs = precision == torch::kBFloat16 && communicator.alone() &&
+                      can_be_captured(options.model.block, device);
     settings.message = say;
     ImageTraining task(model, settings);
 

@@ -67,7 +67,7 @@ Trainer::Trainer(Task& task, const TrainOptions& options, Communicator& communic
       optimizer_(parameters_, options.optimizer),
       reducer_(communicator, parameters_.parameters(), parameters_.gradients(),
                options.bucket_megabytes << 20),
-      late_(parameters_.values().is_cuda()) {
+      late_(runs_beside_host(parameters_.values().device())) {
   HYDRAMIX_CHECK(options.batch % communicator.size() == 0, "train: a batch of ", options.batch,
                  " cannot be divided among ", communicator.size(), " ranks.");
   if (is_first()) {

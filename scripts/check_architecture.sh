@@ -7,8 +7,10 @@
 #     there is also in src/ops/no_cuda.cpp.
 #   - Nothing asks the preprocessor whether there are GPU kernels.
 #   - Thread-locals are scratch memory within one function; none carries data from one place to another.
-#   - An op with kernels on both devices has at most 8 source files.
-#   - An op has one autograd function of a name, and none lives in ops/cpu or ops/cuda.
+#   - Layers above ops do not choose by the device, but for those that read --device.
+#   - An op with kernels on both devices has at most 8 source files, besides those that the document lists.
+#   - An op has one autograd function, and none lives in ops/cpu or ops/cuda. Exceptions are named.
+#   - No parameter struct is declared for both devices separately.
 #   - Files are opened for reading in three places, and JSON is parsed in three.
 #   - Folders are listed by base/list_folder, which reports that memory is exhausted instead of aborting.
 set -euo pipefail
@@ -20,7 +22,10 @@ fail() { echo "check_architecture: $*"; failures=$((failures + 1)); }
 # Folders from top to bottom, as the diagram lists them.
 mapfile -t folders < <(awk '/^```/ { inside = !inside; if (!inside) exit; next } inside && /^[a-z]+ / { print $1 }' docs/architecture.md)
 declare -A level
-for i in "${!folders[@]}"; do level[${folders[i]}]=$i; done
+for i in "${!folders[@]}"; do
+  [ -z "${level[${folders[i]}]:-}" ] || fail "the diagram of docs/architecture.md lists ${folders[i]} twice"
+  level[${folders[i]}]=$i
+done
 for folder in src/*/; do
   [ -n "${level[$(basename "$folder")]:-}" ] || fail "$folder is not in the diagram of docs/architecture.md"
 done
@@ -69,8 +74,34 @@ while IFS= read -r line; do fail "pass data as an argument, not in a thread_loca
   < <(grep -rnE '\bthread_local\b' src include | grep -vE '^src/(data/(joined_documents|masked_batch)|ops/product)\.cpp:' || true)
 while IFS= read -r line; do fail "an autograd function belongs to src/ops: $line"; done \
   < <(grep -rnE 'autograd::Function<' src/ops/cpu src/ops/cuda src/kernels src/mixers src/models src/train || true)
-while IFS= read -r name; do fail "two autograd functions are called $name"; done \
-  < <(grep -rhoE 'class [A-Za-z]+ : public torch::autograd::Function' src | sort | uniq -d || true)
+# Each of these files has a second function: cauchy, fourier and norm hold two ops; LibTorch's fused attention keeps an
+# autograd graph of its own.
+several='^(cauchy CauchyMatrix CauchyProduct|fourier CosineTransform FourierTransform|norm GatedNormFunction LayerNormFunction'
+several+='|attention SoftmaxAttention FusedAttention)$'
+functions=0
+for file in src/ops/*.cpp src/ops/*.h; do
+  read -ra names < <(grep -oE 'autograd::Function<[A-Za-z]+>' "$file" | sed 's/.*<//; s/>//' | paste -sd ' ') || true
+  functions=$((functions + ${#names[@]}))
+  [ "${#names[@]}" -le 1 ] || grep -qE "$several" <<< "$(basename "${file%.*}") ${names[*]}" ||
+    fail "$file has ${#names[@]} autograd functions (${names[*]}); one function, with a backend beneath it, is enough"
+done
+[ "$functions" -gt 15 ] || fail "found only $functions autograd functions: the check is broken"
+
+# The device: mixer.cpp decides for all mixers whether they get tokens end to end or rows; device.cpp, serve and view
+# read --device.
+devices='^src/(mixers/mixer|models/device|cli/serve|cli/view)\.cpp:'
+found=$(grep -rnE 'has_cuda_kernels|backend_of|is_cuda\(' src/mixers src/models src/train src/cli --include='*.h' --include='*.cpp' || true)
+[ "$(grep -cE "$devices" <<< "$found")" -ge 4 ] || fail "cannot find what asks for the device: the check is broken"
+while IFS= read -r line; do fail "ops choose by the device (kernel_input_type, can_capture, host_copy): $line"; done \
+  < <(grep -vE "$devices|^$" <<< "$found" || true)
+
+# Parameter structs, in the headers of kernels.
+structs() { grep -hoE '^(struct|class) [A-Za-z]+ ' "$@" | awk '{ print $2 }' | sort -u; }
+mapfile -t cpu_headers < <(find src/kernels/cpu -name '*.h' ! -name '*-inl.h')
+declared=$(structs "${cpu_headers[@]}" && structs src/kernels/cuda/*.h && structs src/kernels/*.h)
+[ "$(wc -l <<< "$declared")" -gt 30 ] || fail "cannot find the structs of kernels: the check is broken"
+while IFS= read -r name; do fail "$name is declared for both devices; declare it once, in src/kernels"; done \
+  < <(sort <<< "$declared" | uniq -d)
 
 # Every symbol of on_cuda that ops name is in no_cuda.cpp too.
 symbols=0
@@ -81,21 +112,48 @@ done < <(awk '/^namespace on_cuda \{/ { inside = 1; next } /^}/ { inside = 0 } i
   grep -vE '^ *//|class|constexpr' | grep -oE '[a-z_0-9]+\(' | tr -d '(' | sort -u)
 [ "$symbols" -gt 10 ] || fail "found only $symbols symbols of on_cuda: the check is broken"
 
-# Source files of an op: its header and source, two backends, and each kernel's header and source.
+# Source files of an op: its header and source, two backends, and all files of its kernels, except those that
+# docs/architecture.md lists as additional.
+mapfile -t additional < <(awk -F'|' '/^\| op \| additional files/ { inside = 1 } inside' docs/architecture.md |
+  grep -oE '`(cpu|cuda)/[^`]+`' | tr -d '`')
+[ "${#additional[@]}" -gt 0 ] || fail "docs/architecture.md lists no additional files: the check is broken"
+declare -A listed owner
+for file in "${additional[@]}"; do
+  listed[src/kernels/$file]=1
+  [ -f "src/kernels/$file" ] || fail "docs/architecture.md lists src/kernels/$file, which does not exist"
+done
 ops=0
 for backend in src/ops/cuda/*.cpp; do
   op=$(basename "$backend" .cpp)
   [ -f "src/ops/cpu/$op.cpp" ] || continue
   ops=$((ops + 1))
-  count=0
-  for file in "src/ops/$op.h" "src/ops/$op.cpp" "src/ops/cpu/$op.cpp" "$backend"; do
-    [ -f "$file" ] && count=$((count + 1)) || fail "op $op has no $file"
+  files=("src/ops/$op.h" "src/ops/$op.cpp" "src/ops/cpu/$op.cpp" "$backend")
+  for file in "${files[@]}"; do [ -f "$file" ] || fail "op $op has no $file"; done
+  case $op in
+    depthwise_conv) kernels=(conv) ;;
+    norm) kernels=(norm gated_norm layer_norm) ;;
+    scan) kernels=(scan plain_scan head_scan) ;;
+    *) kernels=("$op") ;;
+  esac
+  for kernel in "${kernels[@]}"; do
+    for file in src/kernels/{cpu,cuda}/"$kernel"*; do
+      [ -f "$file" ] || continue
+      owner[$file]=$op
+      [ -n "${listed[$file]:-}" ] || files+=("$file")
+    done
   done
-  case $op in depthwise_conv) kernel=conv ;; *) kernel=$op ;; esac
-  for file in src/kernels/{cpu,cuda}/"$kernel".{h,cpp,cu}; do [ ! -f "$file" ] || count=$((count + 1)); done
-  [ "$count" -le 8 ] || fail "op $op has $count source files; 8 are enough"
+  [ "${#files[@]}" -le 8 ] || fail "op $op has ${#files[@]} source files; 8 are enough: ${files[*]}"
 done
 [ "$ops" -ge 4 ] || fail "found only $ops ops with two backends: the check is broken"
+for file in "${!listed[@]}"; do
+  [ -n "${owner[$file]:-}" ] || fail "docs/architecture.md lists $file, which is of no op with two backends"
+done
+# Kernels of ops for one device, and what kernels share.
+others='cpu/(fma|gridding|isa|narrow_linear|product|resample)\.cpp|cuda/(cross_entropy|embedding|uniform_tiles)\.cu|cuda/token_tiles\.cpp'
+for file in src/kernels/{cpu,cuda}/*.{cpp,cu}; do
+  [ ! -f "$file" ] || [ -n "${owner[$file]:-}" ] || grep -qE "/($others)$" <<< "$file" ||
+    fail "$file is of no op: name it after its op"
+done
 
 # Readers: whole files, streams of text, mappings; our own temporary files; what the kernel says about itself in /proc
 # and /sys.

@@ -121,7 +121,7 @@ Series run_mixer(Bench& bench, const std::string& name, const BlockOptions& bloc
 std::string paper_cost(const std::string& matrix_class) {
   const auto is = [&](const char* name) { return matrix_class.starts_with(name); };
   if (is("Dense")) return "O(L^2)";
-  if (is("Toeplitz")) return "O(L log L)";
+  if (is("Toeplitz") || is("Butterfly") || is("Monarch")) return "O(L log L)";
   if (is("DFT") || is("Vandermonde") || is("Cauchy")) return "O(L log^2 L)";
   return is("Low-rank") || is("Semiseparable") || is("Quasiseparable") ? "O(L)" : "-";
 }

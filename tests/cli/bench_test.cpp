@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <map>
+#include <regex>
 #include <sstream>
 
 #include "support/command.h"
@@ -144,6 +146,26 @@ TEST(Bench, ScalingPrintsSlopesAndDrawsThem) {
   EXPECT_TRUE(contains(r.out, "slope of log time over log length")) << r.out;
   EXPECT_TRUE(contains(r.out, "wrote " + file.string())) << r.out;
   EXPECT_TRUE(contains(read_file(file), "attention_dd"));
+}
+
+// The cost in table 1 of the paper, beside that of mix(): Butterfly stands for Monarch too, and
+// hyena is not in the table.
+TEST(Bench, ScalingNamesTheCostOfThePapersTable) {
+  test::TemporaryFolder folder;
+  const std::string mixers = "butterfly,monarch,s4d,attention_dd,fnet,hydra,linear_attention,hyena";
+  const auto r = run("bench" + kTiny + "--lengths 16 --suite mixers --scaling --mixers " + mixers +
+                     " --max-seconds 0 --svg " + (folder / "s.svg").string());
+  ASSERT_EQ(r.code, 0) << r.err;
+  for (const auto& [name, costs] :
+       std::map<std::string, std::string>{{"butterfly", "O\\(L log L\\) +O\\(L log L\\)"},
+                                          {"monarch", "O\\(L log L\\) +O\\(L\\^1\\.5\\)"},
+                                          {"s4d", "O\\(L log L\\) +O\\(L log L\\)"},
+                                          {"attention_dd", "O\\(L\\^2\\) +O\\(L\\^2\\)"},
+                                          {"fnet", "O\\(L log\\^2 L\\) +O\\(L log L\\)"},
+                                          {"hydra", "O\\(L\\) +O\\(L\\)"},
+                                          {"linear_attention", "O\\(L\\) +O\\(L\\)"},
+                                          {"hyena", "- +O\\(L log L\\)"}})
+    EXPECT_TRUE(std::regex_search(r.out, std::regex("\n *" + name + " +" + costs))) << r.out;
 }
 
 TEST(Bench, ScalingSkipsLengthsThatWouldTakeTooLong) {

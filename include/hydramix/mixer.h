@@ -121,8 +121,11 @@ struct MixerInfo {
   std::string cost;               // of mix(), in the length L
   std::string source;             // the paper that introduced it
   bool sequence_aligned = false;  // definition 2.2: M[:i, :i] is made from the first i tokens
-  bool extendable = true;         // accepts sequences longer than max_length
-  bool causal = false;  // M is lower triangular, and the block's convolution looks back only
+  // Of an aligned causal mixer: M[i:, i:] is made from the tokens from i on, so that the matrix of
+  // the reversed sequence, turned back, is aligned as well.
+  bool trailing_aligned = true;
+  bool extendable = true;  // accepts sequences longer than max_length
+  bool causal = false;     // M is lower triangular, and the block's convolution looks back only
   bool row_normalized = false;  // rows are divided by their sum, and aligned up to that factor
   bool dropout = false;         // drops entries of M in training (MixerOptions::dropout)
   bool packed = false;          // has kernels for packed sequences (packed_product)
@@ -131,6 +134,10 @@ struct MixerInfo {
   std::optional<bool> paper_aligned = {};  // the tick of table 1 for the method of this name
   std::string paper_difference = {};       // why sequence_aligned differs from that tick
   std::string choose = {};                 // when to choose it: one sentence
+  std::string note = {};                   // where the flags depend on options: one sentence
+  // Options of the block that come closest to the published layer, as assignments separated by
+  // spaces: "style=plain headdim=2". Empty if the name stands for no published system.
+  std::string published = {};
 };
 
 // The shape of the rows that matrix() and product() work on (see layout.h), and their arithmetic.

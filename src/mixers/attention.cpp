@@ -135,26 +135,30 @@ HYDRAMIX_REGISTER_MIXER(
     "attention_dd", AttentionDd, .matrix_class = "Dense (softmax attention)",
     .formula = "softmax_j(q_i . k_j) + [i = j]", .cost = "O(L^2)",
     .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true, .row_normalized = true,
-    .dropout = true,
+    .dropout = true, .paper_aligned = true,
     .choose = "To reproduce table 2 of the Hydra paper: softmax attention with a residual.");
 
-HYDRAMIX_REGISTER_MIXER("attention", Attention, .matrix_class = "Dense (softmax attention)",
-                        .formula = "softmax_j(q_i . k_j)", .cost = "O(L^2)",
-                        .source = "Transformer, Vaswani et al. 2017", .sequence_aligned = true,
-                        .row_normalized = true, .dropout = true, .paper_aligned = true,
-                        .choose =
-                            "To compare with Transformers, or up to about a thousand tokens, where "
-                            "the quadratic cost is small.");
+HYDRAMIX_REGISTER_MIXER(
+    "attention", Attention, .matrix_class = "Dense (softmax attention)",
+    .formula = "softmax_j(q_i . k_j)", .cost = "O(L^2)",
+    .source = "Transformer, Vaswani et al. 2017", .sequence_aligned = true, .row_normalized = true,
+    .dropout = true, .paper_aligned = true,
+    .choose =
+        "To compare with Transformers, or up to about a thousand tokens, where "
+        "the quadratic cost is small.",
+    .published = "style=plain expand=1 headdim=64 bias=true mixer_options.qk_dim=64");
 
-// A later token changes no row, not even its normaliser: aligned without .row_normalized.
-HYDRAMIX_REGISTER_MIXER("attention_causal", AttentionCausal,
-                        .matrix_class = "Dense (softmax attention)",
-                        .formula = "softmax_{j <= i}(q_i . k_j)", .cost = "O(L^2)",
-                        .source = "Transformer, Vaswani et al. 2017", .sequence_aligned = true,
-                        .causal = true, .dropout = true, .paper_aligned = true,
-                        .choose =
-                            "To compare with decoders, such as in recall at equal compute; an "
-                            "encoder reads more with attention.");
+// A later token changes no row, not even its normaliser: aligned without .row_normalized. Earlier
+// tokens do change it, so a trailing block is not made from its own tokens.
+HYDRAMIX_REGISTER_MIXER(
+    "attention_causal", AttentionCausal, .matrix_class = "Dense (softmax attention)",
+    .formula = "softmax_{j <= i}(q_i . k_j)", .cost = "O(L^2)",
+    .source = "Transformer, Vaswani et al. 2017", .sequence_aligned = true,
+    .trailing_aligned = false, .causal = true, .dropout = true, .paper_aligned = true,
+    .choose =
+        "To compare with decoders, such as in recall at equal compute; an "
+        "encoder reads more with attention.",
+    .published = "style=plain expand=1 headdim=64 bias=true mixer_options.qk_dim=64");
 
 }  // namespace
 }  // namespace hydramix

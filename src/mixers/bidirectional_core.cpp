@@ -108,9 +108,9 @@ MixerInfo BidirectionalCore::info_with(const MixerInfo& registered, const MixerO
                       : quasi ? core.matrix_class + " off a free diagonal"
                               : core.matrix_class + ", both triangles";
   info.cost = core.cost;
-  info.sequence_aligned = core.sequence_aligned;
+  // The backward matrix is aligned if the trailing blocks of the core's are.
+  info.sequence_aligned = core.sequence_aligned && core.trailing_aligned;
   info.extendable = core.extendable;
-  info.row_normalized = core.row_normalized;
   info.dropout = core.dropout;
   info.packed = core.packed;
   return info;
@@ -240,7 +240,10 @@ HYDRAMIX_REGISTER_MIXER("bidirectional", BidirectionalCore,
                         .sequence_aligned = true, .packed = true,
                         .choose =
                             "To put Hydra's construction, or Add, Mult or Concat, around any "
-                            "causal mixer: name it as core.");
+                            "causal mixer: name it as core.",
+                        .note =
+                            "Its flags are those of the core, but over h3 and attention_causal it "
+                            "is not sequence aligned.");
 
 }  // namespace
 }  // namespace hydramix

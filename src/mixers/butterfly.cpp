@@ -140,13 +140,13 @@ HYDRAMIX_REGISTER_MIXER(
     .source = "Butterfly, Dao et al. 2019", .extendable = false, .paper_aligned = false,
     .choose = "To learn a fast transform, such as Hadamard's, at one fixed length.");
 
-HYDRAMIX_REGISTER_MIXER("kaleidoscope", Kaleidoscope, .matrix_class = "Butterfly",
-                        .formula = "(B_1 B_2^T)^w_e, butterflies of size e n", .cost = "O(L log L)",
-                        .source = "Kaleidoscope, Dao et al. 2020", .extendable = false,
-                        .paper_aligned = false,
-                        .choose =
-                            "As butterfly with more capacity: BB* holds every circulant, width and "
-                            "expansion add more.");
+HYDRAMIX_REGISTER_MIXER(
+    "kaleidoscope", Kaleidoscope, .matrix_class = "Butterfly",
+    .formula = "(B_1 B_2^T)^w_e, butterflies of size e n", .cost = "O(L log L)",
+    .source = "Kaleidoscope, Dao et al. 2020", .extendable = false, .paper_aligned = false,
+    .choose =
+        "As butterfly with more capacity: it holds every convolution over xor, and "
+        "width and expansion add more.");
 
 }  // namespace
 }  // namespace hydramix

@@ -65,7 +65,8 @@ HYDRAMIX_REGISTER_MIXER("ckconv", CkConv, .matrix_class = "Toeplitz",
                         .causal = true, .paper_aligned = false,
                         .choose =
                             "To compare with continuous kernels, which reach as far as the data "
-                            "without a table of lags.");
+                            "without a table of lags.",
+                        .published = "style=plain expand=1 headdim=1");
 
 }  // namespace
 }  // namespace hydramix

@@ -68,7 +68,8 @@ class FNet : public Mixer {
 HYDRAMIX_REGISTER_MIXER("fnet", FNet, .matrix_class = "DFT",
                         .formula = "w^(i j), w = exp(-2 pi sqrt(-1) / L)", .cost = "O(L log L)",
                         .source = "FNet, Lee-Thorp et al. 2022", .paper_aligned = false,
-                        .choose = "To compare with FNet: a mixer without parameters.");
+                        .choose = "To compare with FNet: a mixer without parameters.",
+                        .published = "style=bare expand=1");
 
 }  // namespace
 }  // namespace hydramix

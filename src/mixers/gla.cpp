@@ -81,7 +81,8 @@ HYDRAMIX_REGISTER_MIXER(
     .formula = "sum_n q_in k_jn prod_{j<m<=i} alpha_mn / sqrt(d) for i >= j", .cost = "O(L)",
     .source = "GLA, Yang et al. 2024", .sequence_aligned = true, .causal = true, .packed = true,
     .choose =
-        "To compare with linear attention that forgets by channel; as a core of bidirectional.");
+        "To compare with linear attention that forgets by channel; as a core of bidirectional.",
+    .published = "style=mamba expand=1 headdim=192 d_conv=1 mixer_options.qk_dim=96");
 
 }  // namespace
 }  // namespace hydramix

@@ -11,7 +11,8 @@
 //
 // with a shared by all heads, a step of one, and random a and c at first. W2 and W4 are the block's
 // projections, W1 gives the columns g. W3 mixes channels only and has no place in a matrix over
-// positions: here the gate follows the kernel directly, W3 = 1, and has a number per head. The
+// positions: here the gate follows the kernel directly, W3 = 1, and has a number per head. No style
+// of the block has the gelu of u: style plain applies T to x W2, style mamba to its SiLU. The
 // reduced width of u is the block's expand < 1, and headdim 1 gives each channel its own kernel and
 // gate.
 //
@@ -65,7 +66,8 @@ HYDRAMIX_REGISTER_MIXER("gss", GatedStateSpace, .matrix_class = "Diagonal times 
                         .formula = "gelu(g_i) k_{i-j} for i >= j", .cost = "O(L log L)",
                         .source = "GSS, Mehta et al. 2022", .sequence_aligned = true,
                         .causal = true,
-                        .choose = "To compare with a gated, data-independent state space.");
+                        .choose = "To compare with a gated, data-independent state space.",
+                        .published = "style=plain expand=0.25 headdim=1");
 
 }  // namespace
 }  // namespace hydramix

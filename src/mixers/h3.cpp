@@ -105,11 +105,12 @@ class H3 : public Mixer {
 HYDRAMIX_REGISTER_MIXER(
     "h3", H3, .matrix_class = "Toeplitz times low rank, by entries",
     .formula = "t_{i-j} q_i . k'_j for i >= j, k' a filter of k", .cost = "O(L log L)",
-    .source = "H3, Dao, Fu et al. 2023", .sequence_aligned = true, .causal = true,
-    .paper_aligned = false,
+    .source = "H3, Dao, Fu et al. 2023", .sequence_aligned = true, .trailing_aligned = false,
+    .causal = true, .paper_aligned = false,
     .paper_difference =
         "its q and k come from the tokens, so a leading block is made from its own ones",
-    .choose = "To compare with the step between linear attention and state spaces.");
+    .choose = "To compare with the step between linear attention and state spaces.",
+    .published = "style=plain expand=1 headdim=1 bias=true mixer_options.qk_dim=1");
 
 }  // namespace
 }  // namespace hydramix

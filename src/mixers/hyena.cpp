@@ -85,6 +85,12 @@ class Hyena : public Mixer {
 class HyenaBidirectional : public Hyena {
  public:
   HyenaBidirectional(Heads heads, const MixerOptions& options) : Hyena(heads, options, 2) {}
+
+  static MixerInfo info_with(const MixerInfo& registered, const MixerOptions& options) {
+    MixerInfo info = registered;
+    info.sequence_aligned = options.order == 2;
+    return info;
+  }
 };
 
 HYDRAMIX_REGISTER_MIXER(
@@ -92,14 +98,20 @@ HYDRAMIX_REGISTER_MIXER(
     .formula = "D_{g_0} T_{n-2} D_{g_1} ... T_0 D_{g_{n-1}}, T lower", .cost = "O(L log L)",
     .source = "Hyena, Poli et al. 2023", .sequence_aligned = true, .causal = true,
     .choose =
-        "To compare with long convolutions between gates that depend on the data, in decoders.");
+        "To compare with long convolutions between gates that depend on the data, in decoders.",
+    .published = "style=plain expand=1 headdim=1 bias=true");
 
+// The flags are those of order 2; info_with() has those of the others.
 HYDRAMIX_REGISTER_MIXER(
     "hyena_bidirectional", HyenaBidirectional, .matrix_class = "products of diagonals and Toeplitz",
     .formula = "D_{g_0} T_{n-2} D_{g_1} ... T_0 D_{g_{n-1}}", .cost = "O(L log L)",
     .source = "Hyena, Poli et al. 2023", .sequence_aligned = true,
     .choose =
-        "To compare with long convolutions between gates that depend on the data, in encoders.");
+        "To compare with long convolutions between gates that depend on the data, in encoders.",
+    .note =
+        "It is sequence aligned with order 2 only: an inner gate, of order 3 or more, may be later "
+        "than both positions.",
+    .published = "style=plain expand=1 headdim=1 bias=true");
 
 }  // namespace
 }  // namespace hydramix

@@ -61,16 +61,17 @@ class Linformer : public ProjectedQueryKey {
   torch::Tensor E, F;  // (max_length, k)
 };
 
-HYDRAMIX_REGISTER_MIXER("linformer", Linformer, .matrix_class = "Low-rank",
-                        .formula = "sum_s softmax_s(q_i . (E^T k)_s) F_js", .cost = "O(L)",
-                        .source = "Linformer, Wang et al. 2020", .extendable = false,
-                        .paper_aligned = true,
-                        .paper_difference =
-                            "each projected key sums over the whole sequence, so every entry "
-                            "depends on all tokens, and E and F end at max_length",
-                        .choose =
-                            "For softmax attention at linear cost and one fixed length, where k "
-                            "summaries hold enough.");
+HYDRAMIX_REGISTER_MIXER(
+    "linformer", Linformer, .matrix_class = "Low-rank",
+    .formula = "sum_s softmax_s(q_i . (E^T k)_s) F_js", .cost = "O(L)",
+    .source = "Linformer, Wang et al. 2020", .extendable = false, .paper_aligned = true,
+    .paper_difference =
+        "each projected key sums over the whole sequence, so every entry "
+        "depends on all tokens, and E and F end at max_length",
+    .choose =
+        "For softmax attention at linear cost and one fixed length, where k "
+        "summaries hold enough.",
+    .published = "style=plain expand=1 headdim=64 bias=true mixer_options.qk_dim=64");
 
 }  // namespace
 }  // namespace hydramix

@@ -101,7 +101,7 @@ HYDRAMIX_REGISTER_MIXER(
 
 HYDRAMIX_REGISTER_MIXER(
     "low_rank_dd", LowRankDd, .matrix_class = "Low-rank", .formula = "q_i . k_j", .cost = "O(L)",
-    .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true,
+    .source = "Hydra, Hwang et al. 2024, table 2", .sequence_aligned = true, .paper_aligned = true,
     .choose = "To reproduce table 2 of the Hydra paper: queries and keys without a softmax.");
 
 HYDRAMIX_REGISTER_MIXER(
@@ -110,12 +110,14 @@ HYDRAMIX_REGISTER_MIXER(
     .source = "Linear attention, Katharopoulos et al. 2020", .sequence_aligned = true,
     .row_normalized = true, .paper_aligned = true,
     .choose =
-        "For queries and keys at linear cost, where the distance between tokens does not matter.");
+        "For queries and keys at linear cost, where the distance between tokens does not matter.",
+    .published = "style=plain expand=1 headdim=64 bias=true mixer_options.qk_dim=64");
 
 HYDRAMIX_REGISTER_MIXER(
     "linear_attention_unnormalized", LinearAttentionUnnormalized, .matrix_class = "Low-rank",
     .formula = "phi(q_i) . phi(k_j), phi = elu + 1", .cost = "O(L)",
     .source = "Linear attention, Katharopoulos et al. 2020", .sequence_aligned = true,
+    .paper_aligned = true,
     .choose = "As linear_attention, where a norm after the mixer makes the normaliser needless.");
 
 }  // namespace

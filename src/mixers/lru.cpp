@@ -11,8 +11,11 @@
 // Orvieto et al. 2023, "Resurrecting recurrent neural networks for long sequences". There
 // h_t = Lambda h_{t-1} + gamma B u_t and y_t = Re(C h_t) with complex B and C. B is the block's
 // input projection, C its output projection: with two channels per head, x = (Re B u, Im B u), the
-// four outputs are Re and Im of both, and Re(C h) is a linear function of them. The skip D u is
-// left to the residual around the block. gamma = exp(gamma_log) starts as sqrt(1 - |lambda|^2).
+// four outputs are Re and Im of both, and Re(C h) is a linear function of them. That holds in style
+// plain; style mamba has its convolution, SiLU, norm and gate between the projections and h. The
+// skip D u is left to the residual around the block.
+//
+// gamma = exp(gamma_log) starts as sqrt(1 - |lambda|^2).
 //
 // Cost O(L): the recurrence itself, where it has a kernel.
 #include <cmath>
@@ -83,7 +86,8 @@ HYDRAMIX_REGISTER_MIXER(
     "lru", LinearRecurrentUnit, .matrix_class = "Semiseparable, Toeplitz, two",
     .formula = "gamma lambda^{i-j} for i >= j, real and imaginary part", .cost = "O(L)",
     .source = "LRU, Orvieto et al. 2023", .causal = true, .packed = true,
-    .choose = "To compare with plain linear recurrences: the fewest weights of all state spaces.");
+    .choose = "To compare with plain linear recurrences: the fewest weights of all state spaces.",
+    .published = "style=plain expand=2 headdim=2");
 
 }  // namespace
 }  // namespace hydramix

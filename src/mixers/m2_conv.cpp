@@ -40,7 +40,11 @@ class M2Conv : public LongConvolution {
 HYDRAMIX_REGISTER_MIXER("m2_conv", M2Conv, .matrix_class = "Toeplitz",
                         .formula = "k_{i-j} for i >= j, k'_{j-i-1} for i < j, networks of sines",
                         .cost = "O(L log L)", .source = "Monarch Mixer, Fu et al. 2023",
-                        .choose = "To reproduce M2-BERT, which uses it twice in each block.");
+                        .paper_aligned = false,
+                        .choose = "To reproduce M2-BERT, which uses it twice in each block.",
+                        .published =
+                            "style=gated side_mixer=m2_conv expand=1 headdim=1 d_conv=3 "
+                            "causal_conv=true bias=true mixer_options.filter_width=128");
 
 }  // namespace
 }  // namespace hydramix

@@ -48,7 +48,8 @@ HYDRAMIX_REGISTER_MIXER(
     "mlp_mixer_nonlinear", MlpMixerNonlinear, .matrix_class = "Not a matrix (nonlinear)",
     .formula = "W2 gelu(W1 x + b1) + b2", .cost = "O(L^2)",
     .source = "MLP-Mixer, Tolstikhin et al. 2021", .extendable = false, .linear = false,
-    .choose = "To compare with MLP-Mixer as published, with its nonlinearity over the tokens.");
+    .choose = "To compare with MLP-Mixer as published, with its nonlinearity over the tokens.",
+    .published = "style=bare expand=1 mixer_options.max_length=196 mixer_options.token_hidden=384");
 
 }  // namespace
 }  // namespace hydramix

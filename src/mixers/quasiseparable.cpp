@@ -159,14 +159,15 @@ class QuasiseparableDi : public QuasiseparableMixer {
   torch::Tensor BC;  // (max_length, 2 H d): b, then c
 };
 
-HYDRAMIX_REGISTER_MIXER("hydra", Hydra, .matrix_class = "Quasiseparable",
-                        .formula = "c_i A_{i:j} b_j off the diagonal, delta_i on it",
-                        .cost = "O(L)", .source = "Hydra, Hwang et al. 2024",
-                        .sequence_aligned = true, .packed = true, .flat_weights = true,
-                        .paper_aligned = true,
-                        .choose =
-                            "By default: it reads both directions at linear cost and has the "
-                            "lowest loss in our comparison.");
+HYDRAMIX_REGISTER_MIXER(
+    "hydra", Hydra, .matrix_class = "Quasiseparable",
+    .formula = "c_i A_{i:j} b_j off the diagonal, delta_i on it", .cost = "O(L)",
+    .source = "Hydra, Hwang et al. 2024", .sequence_aligned = true, .packed = true,
+    .flat_weights = true, .paper_aligned = true,
+    .choose =
+        "By default: it reads both directions at linear cost and has the "
+        "lowest loss in our comparison.",
+    .published = "style=mamba expand=2 headdim=64 d_conv=7 mixer_options.d_state=64");
 
 HYDRAMIX_REGISTER_MIXER(
     "quasiseparable_dd", QuasiseparableDd, .matrix_class = "Quasiseparable",

@@ -157,14 +157,16 @@ HYDRAMIX_REGISTER_MIXER(
     "retnet", RetNet, .matrix_class = "Semiseparable, fixed decay",
     .formula = "gamma^{i-j} R_i q_i . R_j k_j / sqrt(d) for i >= j", .cost = "O(L)",
     .source = "RetNet, Sun et al. 2023", .sequence_aligned = true, .causal = true, .packed = true,
-    .choose = "To compare with linear attention of a fixed decay; as a core of bidirectional.");
+    .choose = "To compare with linear attention of a fixed decay; as a core of bidirectional.",
+    .published = "style=mamba expand=2 headdim=512 d_conv=1 mixer_options.qk_dim=256");
 
 HYDRAMIX_REGISTER_MIXER(
     "transnormer", TransNormer, .matrix_class = "Semiseparable, fixed decay",
     .formula = "lambda^{i-j} sum_c q_ic k_jc cos(theta_c (i - j)) for i >= j", .cost = "O(L)",
     .source = "TransNormerLLM, Qin et al. 2023", .sequence_aligned = true, .causal = true,
     .packed = true,
-    .choose = "To compare with linear attention of a fixed decay and learned rotations.");
+    .choose = "To compare with linear attention of a fixed decay and learned rotations.",
+    .published = "style=mamba expand=1 headdim=128 d_conv=1 mixer_options.qk_dim=128");
 
 }  // namespace
 }  // namespace hydramix

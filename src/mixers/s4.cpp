@@ -232,13 +232,15 @@ HYDRAMIX_REGISTER_MIXER("s4", S4, .matrix_class = "Toeplitz, semiseparable",
                         .source = "S4, Gu et al. 2022", .causal = true, .paper_aligned = false,
                         .choose =
                             "To compare with the original structured state space, whose kernel "
-                            "does not depend on the data.");
+                            "does not depend on the data.",
+                        .published = "style=plain expand=1 headdim=1");
 
 HYDRAMIX_REGISTER_MIXER(
     "s4_bidirectional", S4Bidirectional, .matrix_class = "Toeplitz, quasiseparable",
     .formula = "k_{i-j} for i >= j, k'_{j-i-1} for i < j", .cost = "O(L log L)",
     .source = "S4, Gu et al. 2022", .paper_aligned = false,
-    .choose = "To compare with the original structured state space as an encoder.");
+    .choose = "To compare with the original structured state space as an encoder.",
+    .published = "style=plain expand=1 headdim=1");
 
 }  // namespace
 }  // namespace hydramix

@@ -42,13 +42,15 @@ HYDRAMIX_REGISTER_MIXER(
     "s4d", S4D, .matrix_class = "Toeplitz, semiseparable",
     .formula = "Re sum_n c_n b_n exp((i - j) a_n) for i >= j", .cost = "O(L log L)",
     .source = "S4D, Gu et al. 2022", .causal = true, .paper_aligned = false,
-    .choose = "To compare with data-independent state spaces: simpler than s4, and about as good.");
+    .choose = "To compare with data-independent state spaces: simpler than s4, and about as good.",
+    .published = "style=plain expand=1 headdim=1");
 
 HYDRAMIX_REGISTER_MIXER("s4d_bidirectional", S4DBidirectional,
                         .matrix_class = "Toeplitz, quasiseparable",
                         .formula = "k_{i-j} for i >= j, k'_{j-i-1} for i < j", .cost = "O(L log L)",
                         .source = "S4D, Gu et al. 2022", .paper_aligned = false,
-                        .choose = "To compare with data-independent state spaces as an encoder.");
+                        .choose = "To compare with data-independent state spaces as an encoder.",
+                        .published = "style=plain expand=1 headdim=1");
 
 }  // namespace
 }  // namespace hydramix

@@ -82,7 +82,8 @@ HYDRAMIX_REGISTER_MIXER(
     "s4nd", S4Nd, .matrix_class = "Kronecker product of Toeplitz",
     .formula = "K1[i_1, j_1] K2[i_2, j_2], i = i_1 W + i_2", .cost = "O(L log L)",
     .source = "S4ND, Nguyen et al. 2022",
-    .choose = "For images: one kernel along the rows of the grid and one along its columns.");
+    .choose = "For images: one kernel along the rows of the grid and one along its columns.",
+    .published = "style=gated expand=1 headdim=1 d_conv=0 bias=true");
 
 }  // namespace
 }  // namespace hydramix

@@ -110,14 +110,15 @@ class SelectiveStateSpace : public Mixer {
   torch::Tensor A_log, D;            // (H, N), (H); D is undefined without a skip
 };
 
-HYDRAMIX_REGISTER_MIXER("s6", SelectiveStateSpace, .matrix_class = "Semiseparable, selective",
-                        .formula = "sum_n c_in b_jn exp(A_n dt_{i:j}) dt_j for i >= j",
-                        .cost = "O(L)", .source = "Mamba (S6), Gu & Dao 2023",
-                        .sequence_aligned = true, .causal = true, .packed = true,
-                        .flat_weights = true, .paper_aligned = true,
-                        .choose =
-                            "To compare with Mamba-1, whose decays differ by channel and state; as "
-                            "a core of bidirectional.");
+HYDRAMIX_REGISTER_MIXER(
+    "s6", SelectiveStateSpace, .matrix_class = "Semiseparable, selective",
+    .formula = "sum_n c_in b_jn exp(A_n dt_{i:j}) dt_j for i >= j", .cost = "O(L)",
+    .source = "Mamba (S6), Gu & Dao 2023", .sequence_aligned = true, .causal = true, .packed = true,
+    .flat_weights = true, .paper_aligned = true,
+    .choose =
+        "To compare with Mamba-1, whose decays differ by channel and state; as "
+        "a core of bidirectional.",
+    .published = "style=mamba expand=2 headdim=1 d_conv=4 mixer_options.d_state=16");
 
 }  // namespace
 }  // namespace hydramix

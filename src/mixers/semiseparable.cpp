@@ -44,11 +44,13 @@ class Semiseparable : public StateSpaceMixer {
   }
 };
 
-HYDRAMIX_REGISTER_MIXER("semiseparable", Semiseparable, .matrix_class = "Semiseparable",
-                        .formula = "c_i A_{i:j} b_j for i >= j", .cost = "O(L)",
-                        .source = "Mamba-2 (SSD), Dao & Gu 2024", .sequence_aligned = true,
-                        .causal = true, .packed = true, .paper_aligned = true,
-                        .choose = "For causal models: the mixer of Mamba-2, at linear cost.");
+HYDRAMIX_REGISTER_MIXER(
+    "semiseparable", Semiseparable, .matrix_class = "Semiseparable",
+    .formula = "c_i A_{i:j} b_j for i >= j", .cost = "O(L)",
+    .source = "Mamba-2 (SSD), Dao & Gu 2024", .sequence_aligned = true, .causal = true,
+    .packed = true, .paper_aligned = true,
+    .choose = "For causal models: the mixer of Mamba-2, at linear cost.",
+    .published = "style=mamba expand=2 headdim=64 d_conv=4 mixer_options.d_state=128");
 
 }  // namespace
 }  // namespace hydramix

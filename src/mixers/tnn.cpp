@@ -60,13 +60,15 @@ class TnnBidirectional : public Tnn {
 HYDRAMIX_REGISTER_MIXER(
     "tnn", Tnn, .matrix_class = "Toeplitz", .formula = "g^(i - j) f(i - j) for i >= j, f a network",
     .cost = "O(L log L)", .source = "TNN, Qin et al. 2023", .causal = true, .paper_aligned = false,
-    .choose = "To compare with kernels that a network computes from the lag, in decoders.");
+    .choose = "To compare with kernels that a network computes from the lag, in decoders.",
+    .published = "style=mamba headdim=1 d_conv=1");
 
 HYDRAMIX_REGISTER_MIXER(
     "tnn_bidirectional", TnnBidirectional, .matrix_class = "Toeplitz",
     .formula = "g^|i - j| f(i - j), f a network", .cost = "O(L log L)",
     .source = "TNN, Qin et al. 2023", .paper_aligned = false,
-    .choose = "To compare with kernels that a network computes from the lag, in encoders.");
+    .choose = "To compare with kernels that a network computes from the lag, in encoders.",
+    .published = "style=mamba headdim=1 d_conv=1");
 
 }  // namespace
 }  // namespace hydramix

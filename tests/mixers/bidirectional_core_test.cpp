@@ -162,7 +162,9 @@ TEST_P(OverAnyCore, MetadataAreThoseOfTheCore) {
   EXPECT_EQ(info.cost, core.cost);
   EXPECT_EQ(info.packed, core.packed);
   EXPECT_EQ(info.extendable, core.extendable);
-  EXPECT_EQ(info.sequence_aligned, core.sequence_aligned);
+  // Reversed, these two cores read tokens that the leading block does not hold.
+  const bool reads_beyond = v.core == "h3" || v.core == "attention_causal";
+  EXPECT_EQ(info.sequence_aligned, core.sequence_aligned && !reads_beyond);
   EXPECT_FALSE(info.causal);
   EXPECT_EQ(make(1, 1, 47).mixer->info().matrix_class, info.matrix_class);
 }

@@ -127,6 +127,7 @@ TEST(Hyena, IsAlignedInBothDirectionsOnlyWithoutInnerGates) {
       return c.mixer->materialize(params, 12).narrow(2, 0, 8).narrow(3, 0, 8).detach();
     };
     const double change = test::relative_error(leading(later), leading(c.params));
+    EXPECT_EQ(c.mixer->info().sequence_aligned, order == 2);
     if (order == 2)
       EXPECT_EQ(change, 0);
     else

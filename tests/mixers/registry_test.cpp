@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
+#include <sstream>
 
+#include "hydramix/block.h"
 #include "hydramix/error.h"
 #include "support/expect.h"
 #include "support/tensors.h"
@@ -41,7 +44,27 @@ TEST(Registry, HoldsEveryFamilyOfThePaper) {
                                  "mlp_mixer",
                                  "add",
                                  "mult",
-                                 "concat"})
+                                 "concat",
+                                 "attention",
+                                 "bidirectional",
+                                 "ckconv",
+                                 "gla",
+                                 "gss",
+                                 "h3",
+                                 "hyena",
+                                 "hyena_bidirectional",
+                                 "lru",
+                                 "m2_conv",
+                                 "retnet",
+                                 "s4",
+                                 "s4_bidirectional",
+                                 "s4d",
+                                 "s4d_bidirectional",
+                                 "s4nd",
+                                 "s6",
+                                 "tnn",
+                                 "tnn_bidirectional",
+                                 "transnormer"})
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
 }
 
@@ -51,6 +74,98 @@ TEST(Registry, EveryMixerIsDescribed) {
     for (const auto& text : {info.matrix_class, info.formula, info.cost, info.source})
       EXPECT_FALSE(text.empty()) << name;
     EXPECT_TRUE(info.cost.starts_with("O(L")) << name;
+  }
+}
+
+struct TableRow {
+  std::string structure;
+  bool tick;
+  std::vector<std::string> mixers;
+};
+
+// Table 1 of the paper: the tick of each row, and the mixers that stand for its methods.
+std::vector<TableRow> table_1() {
+  return {{"Dense", false, {"dense", "mlp_mixer"}},
+          {"Softmax attention", true, {"attention", "attention_causal", "attention_dd"}},
+          {"Low-rank",
+           true,
+           {"low_rank_dd", "linear_attention", "linear_attention_unnormalized", "linformer"}},
+          {"Butterfly", false, {"butterfly", "kaleidoscope", "monarch", "monarch_conv", "m2_conv"}},
+          {"Toeplitz",
+           false,
+           {"s4", "s4_bidirectional", "s4d", "s4d_bidirectional", "h3", "tnn", "tnn_bidirectional",
+            "ckconv"}},
+          {"Discrete Fourier Transform", false, {"fnet"}},
+          {"Vandermonde", true, {"vandermonde_dd"}},
+          {"Cauchy", true, {"cauchy_dd"}},
+          {"Semiseparable", true, {"s6", "semiseparable"}},
+          {"Quasiseparable", true, {"hydra", "quasiseparable_dd"}}};
+}
+
+TEST(Registry, TicksAreThoseOfThePapersTable) {
+  std::map<std::string, bool> expected, registered;
+  for (const auto& row : table_1())
+    for (const auto& name : row.mixers) expected[name] = row.tick;
+  for (const auto& name : mixer_names())
+    if (const auto tick = mixer_info(name).paper_aligned) registered[name] = *tick;
+  EXPECT_EQ(registered, expected);
+}
+
+BlockOptions published_block(const std::string& name) {
+  BlockOptions options;
+  options.mixer = name;
+  std::istringstream words(mixer_info(name).published);
+  for (std::string assignment; words >> assignment;) set(options, assignment);
+  return options;
+}
+
+TEST(Registry, EveryMixerOfAPublishedSystemSaysWithWhichOptions) {
+  std::vector<std::string> names;
+  for (const auto& name : mixer_names())
+    if (!mixer_info(name).published.empty()) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"attention",
+                                             "attention_causal",
+                                             "ckconv",
+                                             "fnet",
+                                             "gla",
+                                             "gss",
+                                             "h3",
+                                             "hydra",
+                                             "hyena",
+                                             "hyena_bidirectional",
+                                             "linear_attention",
+                                             "linformer",
+                                             "lru",
+                                             "m2_conv",
+                                             "mlp_mixer_nonlinear",
+                                             "retnet",
+                                             "s4",
+                                             "s4_bidirectional",
+                                             "s4d",
+                                             "s4d_bidirectional",
+                                             "s4nd",
+                                             "s6",
+                                             "semiseparable",
+                                             "tnn",
+                                             "tnn_bidirectional",
+                                             "transnormer"}));
+  // Each channel has its own kernel, step or gate.
+  for (const std::string name : {"s4", "s4d", "s4nd", "s6", "gss", "h3", "hyena", "m2_conv"})
+    EXPECT_EQ(published_block(name).headdim, 1) << name;
+  EXPECT_EQ(published_block("lru").headdim, 2);
+  EXPECT_EQ(published_block("lru").style, "plain");
+}
+
+TEST(Registry, PublishedOptionsBuildABlock) {
+  torch::NoGradGuard no_grad;
+  for (const auto& name : mixer_names()) {
+    if (mixer_info(name).published.empty()) continue;
+    torch::manual_seed(3);
+    Block block(published_block(name));
+    block->eval();
+    const auto y = block->forward(torch::randn({1, 3, 768}));
+    EXPECT_EQ(y.sizes(), (std::vector<int64_t>{1, 3, 768})) << name;
+    EXPECT_TRUE(torch::isfinite(y).all().item<bool>()) << name;
   }
 }
 

@@ -75,6 +75,8 @@ void print_mixer(const std::string& name) {
   if (!m.paper_difference.empty())
     std::printf("                   ours differs: %s\n", m.paper_difference.c_str());
   if (!m.choose.empty()) std::printf("  choose it        %s\n", m.choose.c_str());
+  if (!m.note.empty()) std::printf("                   %s\n", m.note.c_str());
+  if (!m.published.empty()) std::printf("  as published     %s\n", m.published.c_str());
   std::printf("  options          %s\n", join(options_read(name)).c_str());
   const auto probe = probe_mixer(name);
   std::printf("  with %s:\n", kProbeSizes);

@@ -67,7 +67,9 @@ Observed observe(const std::string& name, const MixerOptions& options) {
 std::vector<std::string> alternatives(const Field& field) {
   if (const auto* flag = std::get_if<bool*>(&field.storage)) return {**flag ? "false" : "true"};
   if (const auto* integer = std::get_if<int64_t*>(&field.storage))
-    return {std::to_string(2 * **integer), std::to_string(**integer + 1)};
+    return {std::to_string(2 * **integer), std::to_string(**integer + 1),
+            std::to_string(**integer + 2),   // where only odd numbers are allowed
+            std::to_string(**integer / 4)};  // where all values above the length are equal
   if (const auto* real = std::get_if<double*>(&field.storage))
     return {std::to_string(0.5 * **real), "0.01", "0.5", "3"};
   if (std::holds_alternative<std::string*>(field.storage) && field.choices)

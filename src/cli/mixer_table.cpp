@@ -15,6 +15,14 @@ namespace {
 
 std::string tick(bool b) { return b ? "yes" : "-"; }
 
+// A star where alignment holds only up to the rows' normalisers; the footnote below explains it.
+std::string aligned_tick(const MixerInfo& m) {
+  return tick(m.sequence_aligned) + (m.sequence_aligned && m.row_normalized ? "*" : "");
+}
+
+constexpr const char* kStar =
+    "up to the rows' normalisers, which sum over all tokens: the experiment divides them out";
+
 std::string paper_tick(const MixerInfo& m) { return m.paper_aligned ? tick(*m.paper_aligned) : ""; }
 
 bool differs(const MixerInfo& m) {
@@ -100,6 +108,7 @@ std::string mixer_section(const std::string& name) {
   const auto probe = probe_mixer(name);
   std::string text = "### " + name + "\n\n";
   if (!m.choose.empty()) text += m.choose + "\n\n";
+  if (!m.note.empty()) text += m.note + "\n\n";
   if (m.linear) text += "![The matrix of " + name + "](mixers/" + name + ".svg)\n\n";
   text += "| | |\n| --- | --- |\n";
   const auto row = [&](const std::string& what, const std::string& value) {
@@ -114,6 +123,7 @@ std::string mixer_section(const std::string& name) {
   row("from in_proj", columns_text(probe));
   row("learned", learned_text(probe));
   row("options", options_text(name));
+  if (!m.published.empty()) row("as published", code(m.published));
   row("source", m.source);
   return text + "\n";
 }
@@ -125,9 +135,8 @@ std::string mixer_table() {
                                               "paper", "extendable", "formula m_ij", "source"}};
   for (const auto& name : mixer_names()) {
     const auto& m = mixer_info(name);
-    rows.push_back({m.name, m.matrix_class, m.cost, slope_text(name, "forward"),
-                    tick(m.sequence_aligned), paper_tick(m), tick(m.extendable), m.formula,
-                    m.source});
+    rows.push_back({m.name, m.matrix_class, m.cost, slope_text(name, "forward"), aligned_tick(m),
+                    paper_tick(m), tick(m.extendable), m.formula, m.source});
   }
   std::vector<std::size_t> widths(rows[0].size(), 0);
   for (const auto& row : rows)
@@ -142,7 +151,8 @@ std::string mixer_table() {
   text += concat("\nslope: of log time over log L, forward, measured on ", measured.machine,
                  " at commit ", measured.commit,
                  ".\naligned, extendable: by experiment (definition 2.2); paper: the tick of table "
-                 "1, for the methods that it names.\n");
+                 "1, for the methods that it names.\nyes*: ",
+                 kStar, ".\n");
   for (const auto& line : differences()) text += line + "\n";
   return text;
 }
@@ -155,7 +165,8 @@ std::string mixers_page() {
   text += concat(
       "*Aligned* and *extendable* are decided by experiment on the paper's definition 2.2 "
       "(`tests/mixers/theory_test.cpp`); *paper* is the tick of its table 1, for the methods that "
-      "it names. *Slope* is that of log time over log L, forward and with backward, measured by `",
+      "it names. `yes*` means ",
+      kStar, ". *Slope* is that of log time over log L, forward and with backward, measured by `",
       measured.command, "` on ", measured.machine, " (commit `", measured.commit,
       "`); an empty cell was not measured.\n\n");
   text +=
@@ -165,8 +176,8 @@ std::string mixers_page() {
     const auto& m = mixer_info(name);
     const auto forward = slope_text(name, "forward"), both = slope_text(name, "forward_backward");
     text += concat("| [", name, "](#", name, ") | ", cell(m.matrix_class), " | ", cell(m.cost),
-                   " | ", forward, both.empty() ? "" : "; " + both, " | ", tick(m.sequence_aligned),
-                   " | ", paper_tick(m), " | ", tick(m.extendable), " | ", cell(m.source), " |\n");
+                   " | ", forward, both.empty() ? "" : "; " + both, " | ", aligned_tick(m), " | ",
+                   paper_tick(m), " | ", tick(m.extendable), " | ", cell(m.source), " |\n");
   }
   text += "\n";
   for (const auto& line : differences()) text += "- " + line + "\n";
@@ -182,7 +193,9 @@ std::string mixers_page() {
       "shapes of weights are those for ",
       kProbeSizes,
       ". Options are those of `mixer_options` that change its weights or its "
-      "result.\n\n");
+      "result. *As published* lists the options of the block that come closest to the layer of the "
+      "source, with sizes for a `d_model` of 768: `style=plain` is `model.block.style: plain` in a "
+      "recipe. [math.md](math.md#published-layers) says what still differs.\n\n");
   for (const auto& name : mixer_names()) text += mixer_section(name);
   text.pop_back();
   return text;

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 #include <regex>
+#include <sstream>
 
 #include "hydramix/safetensors.h"
 #include "support/in_process.h"
@@ -151,6 +153,45 @@ TEST(Info, GeneratesTheCommittedPageOfMixers) {
   EXPECT_EQ(r.out, read_file(std::string(HYDRAMIX_SOURCE_DIR) + "/docs/mixers.md"))
       << "docs/mixers.md is not up to date: ./hydramix info mixers --markdown > docs/mixers.md";
   EXPECT_EQ(run_here("info --markdown").code, 2);
+}
+
+// The mixers whose section of docs/mixers.md names this option.
+std::vector<std::string> mixers_with_option(const std::string& option) {
+  std::istringstream page(read_file(std::string(HYDRAMIX_SOURCE_DIR) + "/docs/mixers.md"));
+  std::vector<std::string> names;
+  std::string mixer;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("### ")) mixer = line.substr(4);
+    if (line.starts_with("| options |") && contains(line, "`" + option + "`"))
+      names.push_back(mixer);
+  }
+  return names;
+}
+
+TEST(Info, ThePageOfMixersNamesTheOptionsThatEachReads) {
+  for (const auto& [option, mixers] : std::map<std::string, std::vector<std::string>>{
+           {"filter_features", {"hyena", "hyena_bidirectional", "m2_conv"}},
+           {"order", {"hyena", "hyena_bidirectional"}},
+           {"grid_width", {"s4nd"}},
+           {"projected_length", {"linformer"}},
+           {"spectrum", {"s4d", "s4d_bidirectional", "s4nd"}},
+           {"kaleidoscope_width", {"kaleidoscope"}},
+           {"kaleidoscope_expansion", {"kaleidoscope"}}})
+    EXPECT_EQ(mixers_with_option(option), mixers) << option;
+}
+
+TEST(Info, AlignmentUpToNormalisersHasAStar) {
+  const auto table = run_here("info mixers").out;
+  for (const std::string name : {"attention", "attention_dd", "linear_attention"})
+    EXPECT_TRUE(std::regex_search(table, std::regex("\n" + name + " .* yes\\* +yes +yes ")))
+        << name;
+  EXPECT_TRUE(std::regex_search(table, std::regex("\nattention_causal .* yes +yes +yes ")));
+  EXPECT_TRUE(contains(table, "\nyes*: up to the rows' normalisers")) << table;
+}
+
+TEST(Info, SaysWithWhichOptionsAMixerIsThePublishedOne) {
+  const auto out = run_here("info mixer lru").out;
+  EXPECT_TRUE(contains(out, "as published     style=plain expand=2 headdim=2\n")) << out;
 }
 
 TEST(Matrix, PrintsAndDrawsRanks) {

@@ -113,26 +113,6 @@ const RunRules& finetune_rules() {
   return rules;
 }
 
-TrainOptions train_options(const FinetuneOptions& options, int64_t steps) {
-  TrainOptions train;
-  train.steps = steps;
-  train.batch = options.batch;
-  train.micro_batch = options.micro_batch;
-  train.seed = options.seed;
-  train.optimizer.rate = options.rate;
-  train.optimizer.decay = options.decay;
-  train.optimizer.decay_rule = options.decay_rule;
-  train.optimizer.groups = options.groups;
-  train.optimizer.clip = options.clip;
-  train.schedule = options.schedule;
-  train.evaluate_every = (train.steps + options.epochs - 1) / options.epochs;
-  train.checkpoint_every = std::min(train.evaluate_every, kCheckpointSteps);
-  train.keep = 1;
-  train.patience = options.patience;
-  train.timeout = options.timeout;
-  return train;
-}
-
 // Test files of GLUE that came after the run was complete.
 void tell_missing_predictions(const FinetuneOptions& options, const TaskFiles& files,
                               const TrainEvents& events) {
@@ -208,6 +188,26 @@ FinetuneOptions completed(FinetuneOptions options) {
                        " leaves no room for words: [CLS] and two [SEP] are three tokens. Leave it "
                        "out for the recipe's.");
   return options;
+}
+
+TrainOptions train_options(const FinetuneOptions& options, int64_t steps) {
+  TrainOptions train;
+  train.steps = steps;
+  train.batch = options.batch;
+  train.micro_batch = options.micro_batch;
+  train.seed = options.seed;
+  train.optimizer.rate = options.rate;
+  train.optimizer.decay = options.decay;
+  train.optimizer.decay_rule = options.decay_rule;
+  train.optimizer.groups = options.groups;
+  train.optimizer.clip = options.clip;
+  train.schedule = options.schedule;
+  train.evaluate_every = (train.steps + options.epochs - 1) / options.epochs;
+  train.checkpoint_every = std::min(train.evaluate_every, kCheckpointSteps);
+  train.keep = 1;
+  train.patience = options.patience;
+  train.timeout = options.timeout;
+  return train;
 }
 
 Json check_task_files(const SentenceTask& task, const fs::path& data) {

@@ -121,6 +121,8 @@ bool is_glue(const FinetuneOptions& options);
 
 // The options with unset values taken from the recipe. Throws UsageError for invalid options.
 FinetuneOptions completed(FinetuneOptions options);
+// The options of the trainer for completed options and this many steps.
+TrainOptions train_options(const FinetuneOptions& options, int64_t steps);
 
 // The checks of finetune(), which throw before anything is trained.
 //

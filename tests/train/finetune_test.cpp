@@ -165,6 +165,26 @@ double kept_by_decay(const FinetuneOptions& options, int64_t examples) {
   return model->weight[0][0].item<double>();
 }
 
+// Betas and epsilon: finetuning_jobs.py of goombalab/hydra 55bef74 and HazyResearch/m2 7d359e8, for
+// every task. Schedule: t_warmup 0.06dur, alpha_f 0.0 of all their yamls for fine-tuning.
+TEST(Finetune, PublishedRecipesShareScheduleAndMoments) {
+  for (const auto* recipe : {"hydra", "m2", "train_bert", "fnet", "table2"})
+    for (const auto& task : sentence_tasks()) {
+      FinetuneOptions finetune;
+      finetune.recipe = recipe;
+      finetune.task = task.name;
+      const auto train = train_options(completed(finetune), 100);
+      const auto what = std::string(recipe) + " " + task.name;
+      EXPECT_EQ(train.schedule.shape, "linear") << what;
+      EXPECT_EQ(train.schedule.warmup, 0.06) << what;
+      EXPECT_EQ(train.schedule.final, 0) << what;
+      EXPECT_EQ(train.optimizer.beta1, 0.9) << what;
+      EXPECT_EQ(train.optimizer.beta2, 0.98) << what;
+      EXPECT_EQ(train.optimizer.epsilon, 1e-6) << what;
+      EXPECT_EQ(train.optimizer.ema, 0) << what;
+    }
+}
+
 // M2's decays of 1e-2 are for torch's AdamW; as decoupled decays they would erase the weights.
 TEST_F(FinetuneTest, TheDecayOfARecipeLeavesTheWeights) {
   const std::vector<std::pair<std::string, int64_t>> examples{

@@ -263,7 +263,7 @@ TEST(ImageRecipes, HaveTheNumberOfParametersOfTable5) {
 
 // The table of the recipe in the paper's appendix; stochastic depth of ViT and Hydra: section 4.2.
 // Hyena: HazyResearch/safari 541902a, configs/experiment/imagenet/hyena-vit.yaml. S4ND's stochastic
-// depth is that of its published configuration.
+// depth is that of its published configuration. None of the sources clips.
 TEST(ImageRecipes, TrainAsThePaperSays) {
   const std::map<std::string, double> depth = {{"table5/vit-b", 0.3},
                                                {"table5/mamba-vit-b", 0.3},  // ours
@@ -294,6 +294,7 @@ TEST(ImageRecipes, TrainAsThePaperSays) {
     EXPECT_EQ(optimizer.decay_rule, "times_rate");
     EXPECT_EQ(optimizer.beta1, 0.9);
     EXPECT_EQ(optimizer.beta2, 0.999);
+    EXPECT_EQ(optimizer.clip, kInfinity) << row.recipe;
     EXPECT_EQ(augment.rand_augment.magnitude, 9);
     EXPECT_EQ(augment.rand_augment.deviation, 0.5);
     EXPECT_EQ(augment.rand_augment.layers, 2);
@@ -306,9 +307,37 @@ TEST(ImageRecipes, TrainAsThePaperSays) {
     // Ours.
     EXPECT_EQ(optimizer.ema, 0.9999);
     EXPECT_TRUE(optimizer.ema_warmup);
-    EXPECT_EQ(optimizer.clip, 1);
     EXPECT_EQ(train.final, 0.01);
   }
+}
+
+// emb_dim 33, order 128, w 1, lr_pos_emb 1e-5 and wd 0 of that configuration.
+TEST(ImageRecipes, HyenaTrainsThePublishedFiltersAtTheirOwnRates) {
+  auto options = image_recipe("table5/hyena-vit-b");
+  const auto& mixer = options.model.block.mixer_options;
+  EXPECT_EQ(mixer.filter_features, 33);
+  EXPECT_EQ(mixer.filter_width, 128);
+  EXPECT_EQ(mixer.filter_frequency, 1);
+  options.model.layers = 1;
+  ImageModel model(options.model);
+  const FlatParameters flat(*model);
+  const auto& optimizer = options.train.steps.optimizer;
+  const auto found = parameter_groups(flat, {optimizer.rate, optimizer.decay}, optimizer.groups);
+  std::map<std::string, int> counts;
+  for (std::size_t i = 0; i < flat.ranges().size(); ++i) {
+    const auto& name = flat.ranges()[i].name;
+    const auto group = found.groups[found.group_of_range[i]];
+    const bool filter = name.find("filter.forward_network") != std::string::npos ||
+                        name.find("filter.frequency") != std::string::npos;
+    const bool places = name.find("filter.position_embeddings") != std::string::npos;
+    EXPECT_EQ(group.rate, places ? 1e-5 : 2e-4) << name;
+    if (filter || places) {
+      EXPECT_EQ(group.decay, 0) << name;
+    }
+    counts[filter ? "filter" : places ? "places" : "other"] += 1;
+  }
+  EXPECT_EQ(counts["filter"], 8);  // 4 weights, 3 biases and the frequency
+  EXPECT_EQ(counts["places"], 1);
 }
 
 TEST(ImageRecipes, EachFileIsARowOfTheTableOrSmall) {

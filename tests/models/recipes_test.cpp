@@ -14,6 +14,7 @@
 #include "train/flat_parameters.h"
 #include "train/parameter_groups.h"
 #include "train/pretrain.h"
+#include "train/recall.h"
 #include "train/train_images.h"
 
 namespace hydramix {
@@ -167,6 +168,41 @@ TEST(Recipes, SeparateBlocksHave112MillionParameters) {
   auto mamba = recipe("table3/mamba");
   mamba.layers = 24;
   EXPECT_EQ(parameter_count(pair), parameter_count(mamba) - 12 * 2 * 768);
+}
+
+// HazyResearch/zoology d88d6f5: zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py
+// (vocabulary, length 64 with 4 pairs, 100 000 sequences in batches of 512, rates logspace(-4, -2,
+// 4)), config.py (decay 0.1, dropout 0.1 of embeddings, 64 epochs in the former) and train.py
+// (torch's AdamW, cosine to 0).
+TEST(Recipes, OfRecallAtThePapersScaleAreZoologys) {
+  RecallTrainOptions options;
+  load_yaml(options, kRecipes / "recall/paper.yaml");
+  validate(options);
+  EXPECT_EQ(options.out, "runs/recall-paper");
+  EXPECT_EQ(options.model.vocab, 8192);
+  EXPECT_EQ(options.model.layers, 2);
+  EXPECT_EQ(options.model.norm, "pre");
+  EXPECT_EQ(options.model.dropout, 0.1);
+  EXPECT_EQ(options.model.mlp.kind, "none");
+  EXPECT_EQ(options.model.block.d_model, 64);
+  EXPECT_EQ(options.recall.length, 64);
+  EXPECT_EQ(options.recall.pairs, 4);
+  EXPECT_EQ(options.recall.fewest_pairs, 0);
+  EXPECT_EQ(options.recall.power, 0.01);
+  EXPECT_EQ(options.recall.evaluated, 3000);
+  const auto& train = options.train;
+  EXPECT_EQ(train.batch, 512);
+  EXPECT_EQ(train.steps, 64 * 100000 / 512);
+  EXPECT_NEAR(train.optimizer.rate, std::pow(10, -4 + 2.0 * 2 / 3), 1e-5);
+  EXPECT_EQ(train.optimizer.beta1, 0.9);
+  EXPECT_EQ(train.optimizer.beta2, 0.999);
+  EXPECT_EQ(train.optimizer.epsilon, 1e-8);
+  EXPECT_EQ(train.optimizer.decay, 0.1);
+  EXPECT_EQ(train.optimizer.decay_rule, "times_rate");
+  EXPECT_EQ(train.optimizer.clip, kInfinity);
+  EXPECT_EQ(train.schedule.shape, "cosine");
+  EXPECT_EQ(train.schedule.warmup, 0);
+  EXPECT_EQ(train.schedule.final, 0);
 }
 
 TEST(Recipes, BidirectionalOverMambaHasTheParametersOfTable3) {

@@ -171,6 +171,51 @@ TEST(Recipes, SeparateBlocksHave112MillionParameters) {
   EXPECT_EQ(parameter_count(pair), parameter_count(mamba) - 12 * 2 * 768);
 }
 
+// The models that section 3.3 names: docs/math.md says what the originals do.
+TEST(Recipes, OfBidirectionalModelsTrain) {
+  struct Mixing {
+    std::string mixer, core, combine;
+    bool own_weights, separate;
+    double millions;
+  };
+  const std::map<std::string, Mixing> expected{
+      {"separate", {"bidirectional", "semiseparable", "add", false, true, 112.1}},
+      {"sashimi", {"s4_bidirectional", "semiseparable", "quasi", false, false, 72.5}},
+      {"vim", {"bidirectional", "s6", "add", true, false, 72.1}},
+      {"bigs", {"bidirectional", "s4d", "mult", false, true, 113.9}},
+      {"mssm", {"bidirectional", "s4d", "concat", false, true, 109.2}}};
+  for (const auto& entry : std::filesystem::directory_iterator(kRecipes / "bidirectional")) {
+    const auto name = entry.path().stem().string();
+    if (name == "tiny") continue;
+    ASSERT_TRUE(expected.contains(name)) << name;
+    const auto& mixing = expected.at(name);
+    const auto whole = whole_recipe("bidirectional/" + name);
+    EXPECT_EQ(whole.out, "runs/bidirectional/" + name);
+    auto options = whole.model;
+    EXPECT_NEAR(static_cast<double>(parameter_count(options)) / 1e6, mixing.millions, 0.05) << name;
+    auto& block = options.block;
+    EXPECT_EQ(block.mixer, mixing.mixer) << name;
+    EXPECT_EQ(block.mixer_options.core, mixing.core) << name;
+    EXPECT_EQ(block.mixer_options.combine, mixing.combine) << name;
+    EXPECT_EQ(block.mixer_options.own_weights, mixing.own_weights) << name;
+    EXPECT_EQ(block.separate, mixing.separate) << name;
+    options.layers = 1;
+    options.vocab = 50;
+    options.dropout = 0;
+    block.d_model = 16;
+    block.headdim = std::min<int64_t>(block.headdim, 8);
+    block.mixer_options.d_state = 4;
+    BertForMaskedLM model(options);
+    model->encode(torch::randint(50, {1, 24}, torch::kInt64), {}).square().sum().backward();
+    for (const auto& parameter : model->named_parameters()) {
+      if (!parameter.key().starts_with("bert.encoder.")) continue;
+      const auto& gradient = parameter.value().grad();
+      ASSERT_TRUE(gradient.defined()) << name << " " << parameter.key();
+      EXPECT_TRUE(torch::isfinite(gradient).all().item<bool>()) << name << " " << parameter.key();
+    }
+  }
+}
+
 // HazyResearch/zoology d88d6f5: zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py
 // (vocabulary, length 64 with 4 pairs, 100 000 sequences in batches of 512, rates logspace(-4, -2,
 // 4)), config.py (decay 0.1, dropout 0.1 of embeddings, 64 epochs in the former) and train.py

@@ -309,15 +309,17 @@ class Mlp(nn.Module):
         super().__init__()
         self.gated = options["kind"] == "glu"
         inner = options["width"]
-        self.wi = nn.Linear(width, 2 * inner if self.gated else inner, bias=options["bias"])
+        wi_bias = options["bias"] and options.get("input_bias", True)
+        self.wi = nn.Linear(width, 2 * inner if self.gated else inner, bias=wi_bias)
         self.wo = nn.Linear(inner, width, bias=options["bias"])
+        self.dropout = nn.Dropout(options.get("dropout", 0.0))
 
     def forward(self, x):
         h = self.wi(x)
         if self.gated:
             a, b = h.chunk(2, -1)
-            return self.wo(F.gelu(a) * b)
-        return self.wo(F.gelu(h))
+            return self.wo(self.dropout(F.gelu(a) * b))
+        return self.wo(self.dropout(F.gelu(h)))
 
 
 class Mixing(nn.Module):

@@ -2,11 +2,13 @@
 // Folders of image models.
 #include <algorithm>
 
+#include "base/add_missing.h"
 #include "base/json_reader.h"
 #include "base/quotes.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "models/folder_files.h"
+#include "models/model_config.h"
 #include "models/size_check.h"
 
 namespace hydramix {
@@ -57,7 +59,8 @@ void save_image_model(const std::filesystem::path& folder, const ImageModel& mod
 ImageModelFolder load_image_model(const std::filesystem::path& folder) {
   const auto path = config_path(folder);
   const auto text = read_file(path, kConfigFile);
-  const auto config = parse_model_config(text, path, kImageModelKey);
+  auto config = parse_model_config(text, path, kImageModelKey);
+  add_missing(config[kImageModelKey], later_layer_keys());
   HYDRAMIX_CHECK(config.contains(kImagesKey), path.string(), ": the key '", kImagesKey,
                  "' is missing. Copy the file again from where the model was saved.");
   const auto options = parse_section<ImageModelOptions>(config, kImageModelKey, path);

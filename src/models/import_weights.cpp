@@ -42,7 +42,8 @@ void fit_mlp(const Weights& weights, MlpOptions& mlp) {
   mlp.blocks = 1;
   mlp.width = wo->size(1);
   mlp.kind = wi->size(0) == wo->size(1) ? "gelu" : "glu";
-  mlp.bias = weights.count(kFirstLayer + "mlp.wi.bias") != 0;
+  mlp.bias = weights.count(kFirstLayer + "mlp.wo.bias") != 0;
+  mlp.input_bias = !mlp.bias || weights.count(kFirstLayer + "mlp.wi.bias") != 0;
 }
 
 // The weight fc_D identifies Hydra. conv1d covers x and, for each direction, B and C of G N

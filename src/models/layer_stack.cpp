@@ -35,12 +35,13 @@ torch::Tensor LayerStackImpl::Layer::forward(const torch::Tensor& x, const Layou
     const auto mixed =
         x + dropped(mixer->forward(normalized(norm, x), layout, dropout), 0, layout, dropout);
     if (mlp.is_empty()) return mixed;
-    return mixed + dropped(mlp->forward(normalized(mlp_norm, mixed)), 1, layout, dropout);
+    return mixed +
+           dropped(mlp->forward(normalized(mlp_norm, mixed), layout, dropout), 1, layout, dropout);
   }
   const auto mixed =
       added(norm, x, dropped(mixer->forward(x, layout, dropout), 0, layout, dropout));
   if (mlp.is_empty()) return mixed;
-  return added(mlp_norm, mixed, dropped(mlp->forward(mixed), 1, layout, dropout));
+  return added(mlp_norm, mixed, dropped(mlp->forward(mixed, layout, dropout), 1, layout, dropout));
 }
 
 torch::Tensor LayerStackImpl::Layer::dropped(const torch::Tensor& given, int64_t half,

@@ -18,6 +18,10 @@ namespace hydramix {
 // The config of a masked language model with these options.
 std::string config_text(const BertOptions& options);
 
+// The keys of the options of layers, of text and image models, that earlier versions did not have,
+// with the values that they implied.
+nlohmann::ordered_json later_layer_keys();
+
 // The keys of BertOptions that earlier versions did not have, with the values that they implied.
 nlohmann::ordered_json later_model_keys();
 

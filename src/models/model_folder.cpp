@@ -200,8 +200,14 @@ bool is_classifier(const std::filesystem::path& folder) {
   return config.is_object() && config.contains("classifier");
 }
 
-Json later_model_keys() {
+Json later_layer_keys() {
   return Json::parse(R"({
+    "mlp": {"input_bias": true, "dropout": 0.0}
+  })");
+}
+
+Json later_model_keys() {
+  auto keys = Json::parse(R"({
     "initial_distribution": "normal",
     "norm_eps": 1e-5,
     "embedding_norm_eps": 1e-12,
@@ -229,6 +235,8 @@ Json later_model_keys() {
       }
     }
   })");
+  add_missing(keys, later_layer_keys());
+  return keys;
 }
 
 std::string config_text(const BertOptions& options) { return base_config(options).dump(2) + "\n"; }

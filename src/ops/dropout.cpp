@@ -29,7 +29,7 @@ Tensor absorbed(Tensor h, const Tensor& number) {
   return scrambled(h.bitwise_xor_(number.bitwise_right_shift(32).bitwise_and_(kLow32)));
 }
 
-// Hashes (n) of numbers (n) each. Embeddings, outputs, matrices and branches have
+// Hashes (n) of numbers (n) each. Embeddings, outputs, inner channels, matrices and branches have
 // different starts.
 Tensor hash_of(int64_t start, std::initializer_list<Tensor> numbers) {
   auto hash = torch::full_like(*numbers.begin(), start);
@@ -55,6 +55,15 @@ Tensor kept_channels(const Tensor& hash, int64_t channels, double share) {
   return torch::cat(masks);
 }
 
+// The mask of one of several outputs or layers, which are numbered.
+Tensor kept_of_number(int64_t kind, const TokenNumbers& tokens, int64_t number, int64_t channels,
+                      double share) {
+  const auto& sequence = tokens.sequence;
+  return kept_channels(hash_of(kind, {torch::full_like(sequence, tokens.seed), sequence,
+                                      tokens.place, torch::full_like(sequence, number)}),
+                       channels, share);
+}
+
 }  // namespace
 
 Tensor keep_mask(const TokenNumbers& tokens, int64_t channels, double share) {
@@ -64,10 +73,11 @@ Tensor keep_mask(const TokenNumbers& tokens, int64_t channels, double share) {
 }
 
 Tensor keep_output(const TokenNumbers& tokens, int64_t output, int64_t channels, double share) {
-  const auto& sequence = tokens.sequence;
-  return kept_channels(hash_of(0x510e527f, {torch::full_like(sequence, tokens.seed), sequence,
-                                            tokens.place, torch::full_like(sequence, output)}),
-                       channels, share);
+  return kept_of_number(0x510e527f, tokens, output, channels, share);
+}
+
+Tensor keep_inner(const TokenNumbers& tokens, int64_t layer, int64_t channels, double share) {
+  return kept_of_number(0x1f83d9ab, tokens, layer, channels, share);
 }
 
 Tensor keep_entries(const DropoutKey& matrices, int64_t heads, int64_t L, double share) {

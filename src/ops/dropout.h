@@ -23,6 +23,9 @@ torch::Tensor keep_mask(const TokenNumbers& tokens, int64_t channels, double sha
 torch::Tensor keep_output(const TokenNumbers& tokens, int64_t output, int64_t channels,
                           double share);
 
+// (n, channels) bool: the same for the inner channels of the MLP of a layer.
+torch::Tensor keep_inner(const TokenNumbers& tokens, int64_t layer, int64_t channels, double share);
+
 // (S, heads, L, L) bool: the same for the entries of a matrix per sequence of the key and head.
 torch::Tensor keep_entries(const DropoutKey& matrices, int64_t heads, int64_t L, double share);
 

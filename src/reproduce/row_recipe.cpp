@@ -78,7 +78,7 @@ BertOptions reduced(const BertOptions& paper, const BertOptions& base, const Red
   BertOptions model = paper;
   model.vocab = base.vocab;
   model.initial_deviation = base.initial_deviation;
-  model.dropout = model.output_dropout = 0;
+  model.dropout = model.output_dropout = model.mlp.dropout = 0;
   model.layers = paper.layers / by.fewer_layers;
   model.positions = std::min(paper.positions, by.longest);
   auto& block = model.block;

@@ -14,6 +14,7 @@
 #include "hydramix/weights.h"
 #include "images/image_loader.h"
 #include "models/device.h"
+#include "models/model_config.h"
 #include "ops/graph.h"
 #include "train/finetune_start.h"
 #include "train/gemm_rate.h"
@@ -62,7 +63,8 @@ ImageModelOptions continued(const ImageModelOptions& theirs, const ImageModelOpt
 // results.
 const RunRules& image_rules() {
   static const RunRules rules{
-      free_run_keys({"from", "data.path", "data.validation", "data.workers"})};
+      free_run_keys({"from", "data.path", "data.validation", "data.workers"}),
+      {{"model", later_layer_keys()}}};
   return rules;
 }
 

@@ -236,6 +236,57 @@ TEST(Baselines, BertDropsTheOutputsOfBothHalvesOfALayer) {
                "dropped outputs");
 }
 
+TEST(Baselines, M2DropsInnerChannelsAndHasNoBiasOnThem) {
+  torch::manual_seed(23);
+  MlpOptions options{.kind = "glu", .width = 12, .blocks = 3};
+  options.input_bias = false;
+  options.dropout = 0.4;
+  Mlp mlp(6, options);
+  mlp->to(torch::kFloat64);
+  const auto w = mlp->named_parameters();
+  EXPECT_FALSE(w.contains("wi.bias"));
+  w["wo.bias"].detach().normal_();
+  const auto x = torch::randn({1, 4, 6}, torch::kFloat64);
+  std::vector<Tensor> hidden;
+  for (int64_t b = 0; b < 3; ++b) {
+    const auto both = x[0].narrow(1, 2 * b, 2).matmul(w["wi.weight"][b].t());
+    hidden.push_back(torch::gelu(both.narrow(1, 0, 4)) * both.narrow(1, 4, 4));
+  }
+  const auto h = torch::stack(hidden, 2).flatten(1);
+  const auto wo = torch::block_diag({w["wo.weight"][0], w["wo.weight"][1], w["wo.weight"][2]});
+  const TokenNumbers tokens{5, torch::full({4}, 77, torch::kInt64), torch::arange(4)};
+  const DropoutKey key{5, torch::tensor({77}), 3};
+  const auto kept = h * keep_inner(tokens, 3, 12, 0.4) / 0.6;
+  expect_close(mlp->forward(x, {}, key)[0], torch::linear(kept, wo, w["wo.bias"]), 1e-13,
+               "dropped");
+  EXPECT_THROW_WITH(mlp->forward(x), Error, "needs a number for each of the 1");
+  mlp->eval();
+  expect_close(mlp->forward(x)[0], torch::linear(h, wo, w["wo.bias"]), 1e-13, "evaluated");
+}
+
+TEST(Baselines, TheMlpsOfTwoLayersDropOtherChannels) {
+  auto options = baseline("bare", "mlp_mixer");
+  options.mlp.dropout = 0.4;
+  const auto model = disturbed(options);
+  const auto w = named_weights(*model);
+  const auto ids = torch::randint(20, {9}, torch::kInt64);
+  const TokenNumbers tokens{5, torch::full({9}, 77, torch::kInt64), torch::arange(9)};
+  auto x = w.at("bert.embeddings.word_embeddings.weight").index_select(0, ids) +
+           w.at("bert.embeddings.token_type_embeddings.weight")[0] +
+           w.at("bert.embeddings.position_embeddings.weight").narrow(0, 0, 9);
+  x = norm(w, "bert.embeddings.LayerNorm", x, 1e-12);
+  for (const int64_t i : {0, 1}) {
+    const auto layer = "bert.encoder.layer." + std::to_string(i) + ".";
+    const auto M = w.at(layer + "layer.mixer.matrix_mixer.M").narrow(0, 0, 9).narrow(1, 0, 9);
+    x = norm(w, layer + "layer.norm", x + M.matmul(x), 1e-5);
+    const auto h = torch::gelu(linear(w, layer + "mlp.wi", x));
+    const auto kept = h * keep_inner(tokens, i, 24, 0.4) / 0.6;
+    x = norm(w, layer + "mlp_norm", x + linear(w, layer + "mlp.wo", kept), 1e-5);
+  }
+  expect_close(model->encode(ids.unsqueeze(0), {}, {}, {5, torch::tensor({77})})[0], x, 1e-12,
+               "dropped inner channels");
+}
+
 TEST(Baselines, ABlockDiagonalMlpIsAMonarchMatrixOverItsNonlinearity) {
   torch::manual_seed(22);
   const MlpOptions options{.kind = "glu", .width = 12, .blocks = 3};

@@ -4,6 +4,7 @@
 #include "base/json_reader.h"
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
+#include "hydramix/tensor_file.h"
 #include "support/expect.h"
 #include "support/models.h"
 
@@ -41,6 +42,21 @@ TEST(ImageModelFolder, TellsImagesFromTexts) {
   write_file(run / "config.json", R"({"augment": {}, "train": {}})");
   EXPECT_THROW_WITH(load_model(run.path()), Error,
                     "is the folder of a run of train-images; the model, which is one of images");
+}
+
+// Folders of earlier programs do not have the options that came later.
+TEST(ImageModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
+  const test::TemporaryFolder folder;
+  save_image_model(folder.path(), ImageModel(test::tiny_image_model("hyena")), kAnimals);
+  auto config = read_json(folder / "config.json", kConfigFile);
+  auto& model = config["image_model"];
+  for (const char* key : {"input_bias", "dropout"}) EXPECT_EQ(model["mlp"].erase(key), 1u) << key;
+  const auto file = load_tensors(folder / "model.safetensors");
+  save_tensors(folder / "model.safetensors", file.tensors, {{"config", config.dump()}});
+  write_file(folder / "config.json", config.dump());
+  const auto options = load_image_model(folder.path()).model->options();
+  EXPECT_TRUE(options.mlp.input_bias);
+  EXPECT_EQ(options.mlp.dropout, 0);
 }
 
 TEST(ImageModelFolder, RefusesClassesThatDoNotFit) {

@@ -34,6 +34,15 @@ TEST(ImportWeights, HydraIsFittedFromItsWeightsAlone) {
   EXPECT_EQ(to_json(fitted), to_json(options));
 }
 
+TEST(ImportWeights, AnMlpMayHaveItsSecondBiasAlone) {
+  auto options = tiny_bert("hydra");
+  options.mlp = {.kind = "glu", .width = 20};
+  options.mlp.input_bias = false;
+  const auto fitted = fitted_options(named_weights(*BertForMaskedLM(options)), {});
+  EXPECT_TRUE(fitted.mlp.bias);
+  EXPECT_FALSE(fitted.mlp.input_bias);
+}
+
 TEST(ImportWeights, GroupsAndOtherMixersFollowTheHints) {
   std::vector<std::string> notes;
   for (const auto& name : mixer_names()) {

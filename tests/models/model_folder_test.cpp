@@ -211,10 +211,14 @@ TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
         "kaleidoscope_width", "kaleidoscope_expansion", "core", "combine", "own_weights", "order",
         "filter_width", "filter_features", "filter_frequency", "filter_decay"})
     EXPECT_EQ(block["mixer_options"].erase(key), 1u) << key;
+  for (const char* key : {"input_bias", "dropout"})
+    EXPECT_EQ(config["model"]["mlp"].erase(key), 1u) << key;
   const auto file = load_tensors(folder / "model.safetensors");
   save_tensors(folder / "model.safetensors", file.tensors, {{"config", config.dump()}});
   overwrite(folder / "config.json", config.dump());
   const auto options = load_model(folder.path())->options();
+  EXPECT_TRUE(options.mlp.input_bias);
+  EXPECT_EQ(options.mlp.dropout, 0);
   EXPECT_EQ(options.output_dropout, 0);
   EXPECT_EQ(options.norm_eps, 1e-5);
   EXPECT_TRUE(options.block.mixer_options.skip);

@@ -160,6 +160,16 @@ TEST(Recipes, M2TrainsItsFiltersAtTheirOwnRates) {
   EXPECT_EQ(counts["places"], 2);
 }
 
+// 12 layers of M2's bert_layers.py and monarch_mixer_sequence_mixer.py, with the sizes of its
+// configuration, are 115 583 616 weights. The models here have a LayerNorm more in every layer, and
+// M2's vocabulary is padded from 30522 words to 30528.
+TEST(Recipes, M2HasThePublishedWeightsAndALayerNormMore) {
+  const auto options = recipe("table4/m2");
+  EXPECT_EQ(parameter_count(options), 115583616 + 12 * 2 * 960 - 6 * (960 + 1));
+  EXPECT_FALSE(options.mlp.input_bias);
+  EXPECT_EQ(options.mlp.dropout, 0.1);  // hidden_dropout_prob of BertConfig
+}
+
 // Section 3.3: a block for each direction makes nearly twice the parameters.
 TEST(Recipes, SeparateBlocksHave112MillionParameters) {
   const auto pair = recipe("bidirectional/separate");

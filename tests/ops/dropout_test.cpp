@@ -49,11 +49,17 @@ TEST(Dropout, OutputsAndTheEmbeddingAreIndependent) {
   const auto embedding = signs(keep_mask(tokens, 64, 0.5));
   const auto first = signs(keep_output(tokens, 0, 64, 0.5));
   const auto second = signs(keep_output(tokens, 1, 64, 0.5));
+  const auto inner = signs(keep_inner(tokens, 0, 64, 0.5));
+  const auto next = signs(keep_inner(tokens, 1, 64, 0.5));
   const double bound = 6 / std::sqrt(static_cast<double>(n * 64));
   EXPECT_LT(std::abs(first.mean().item<double>()), bound);
   EXPECT_LT(std::abs((first * second).mean().item<double>()), bound);
   EXPECT_LT(std::abs((first * embedding).mean().item<double>()), bound);
   EXPECT_LT(std::abs((second * embedding).mean().item<double>()), bound);
+  EXPECT_LT(std::abs(inner.mean().item<double>()), bound);
+  EXPECT_LT(std::abs((inner * first).mean().item<double>()), bound);
+  EXPECT_LT(std::abs((inner * next).mean().item<double>()), bound);
+  EXPECT_LT(std::abs((inner * embedding).mean().item<double>()), bound);
 }
 
 TEST(Dropout, IsAPureFunctionOfTheTokensNumbers) {
@@ -83,6 +89,10 @@ TEST(Dropout, TheMaskNeverChanges) {
   bits = 0;
   for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + output.flatten()[i].item<bool>();
   EXPECT_EQ(bits, 0x93ccb88b);
+  const auto inner = keep_inner({42, torch::tensor({0, 5}), torch::tensor({0, 3})}, 7, 16, 0.5);
+  bits = 0;
+  for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + inner.flatten()[i].item<bool>();
+  EXPECT_EQ(bits, 0xc812c040);
   const auto entries = keep_entries({42, torch::tensor({5}), 3}, 2, 4, 0.5);
   bits = 0;
   for (int64_t i = 0; i < 32; ++i) bits = 2 * bits + entries.flatten()[i].item<bool>();

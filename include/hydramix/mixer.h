@@ -47,7 +47,7 @@ struct MixerOptions {
   std::string combine = "quasi";
   bool own_weights = false;
   int64_t order = 2;
-  int64_t filter_width = 64, filter_features = 5;
+  int64_t filter_width = 64, filter_features = 5, filter_layers = 4;
   double filter_frequency = 10, filter_decay = 0.99;
 
   template <class Self, class Visitor>
@@ -97,6 +97,8 @@ struct MixerOptions {
       "tnn)");
     v("filter_features", self.filter_features, Range{3, 65535},
       "features of the lag that this network reads (hyena, m2_conv): odd");
+    v("filter_layers", self.filter_layers, Range{2, 16},
+      "matrices of this network (hyena, m2_conv)");
     v("filter_frequency", self.filter_frequency, Range{1e-6, 1e6},
       "frequency of the sines in this network (hyena, m2_conv, ckconv)");
     v("filter_decay", self.filter_decay, Range{0.0, 1.0},

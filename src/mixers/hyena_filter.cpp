@@ -48,7 +48,7 @@ HyenaFilter::HyenaFilter(int64_t kernels, int64_t directions, const MixerOptions
         d == 0 ? "forward_network" : "reverse_network",
         std::make_shared<PositionNetwork>(PositionNetworkShape{.inputs = options.filter_features,
                                                                .width = options.filter_width,
-                                                               .layers = 4,
+                                                               .layers = options.filter_layers,
                                                                .outputs = kernels,
                                                                .output_bias = false})));
 }

@@ -2,7 +2,7 @@
 // Hyena's implicit filter: a network of sines computes the kernels at every lag l, and an
 // exponential window lets them decay at rates from slow to fast.
 //
-//   k_l     = W_4 s(W_3 s(W_2 s(W_1 e_l + b_1) + b_2) + b_3) * exp(-delta tau_l)
+//   k_l     = W_n s(... s(W_2 s(W_1 e_l + b_1) + b_2) ...) * exp(-delta tau_l)    n: filter_layers
 //   s(v)    = sin(frequency * v)                                frequency learned, one per channel
 //   e_l     = (tau_l, cos(f_1 w_l), .., -sin(f_1 w_l), ..)      learned, starting with these values
 //   tau_l   = l / (Lmax - 1),   w_l = 2 pi l / Lmax,   f_b evenly spaced from 1e-4 to B - 1

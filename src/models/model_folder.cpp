@@ -202,7 +202,8 @@ bool is_classifier(const std::filesystem::path& folder) {
 
 Json later_layer_keys() {
   return Json::parse(R"({
-    "mlp": {"input_bias": true, "dropout": 0.0}
+    "mlp": {"input_bias": true, "dropout": 0.0},
+    "block": {"mixer_options": {"filter_layers": 4}}
   })");
 }
 

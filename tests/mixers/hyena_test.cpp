@@ -39,15 +39,21 @@ double hyena_kernel(const HyenaWeights& weights, const std::string& network, int
                 : f <= bands   ? std::cos(angle)
                                : -std::sin(angle));
   }
-  for (int layer = 0; layer < 4; ++layer) {
-    const std::string name = "filter." + network + "." + std::to_string(layer) + ".";
+  const auto name_of = [&](int layer) {
+    return "filter." + network + "." + std::to_string(layer) + ".";
+  };
+  int layers = 1;
+  while (weights.contains(name_of(layers) + "weight")) ++layers;
+  for (int layer = 0; layer < layers; ++layer) {
+    const std::string name = name_of(layer);
     const auto& W = weights[name + "weight"];
     Vector next;
     for (int64_t out = 0; out < W.size(0); ++out) {
-      double sum = layer < 3 ? at(weights[name + "bias"], {out}) : 0;
+      double sum = layer < layers - 1 ? at(weights[name + "bias"], {out}) : 0;
       for (int64_t in = 0; in < W.size(1); ++in)
         sum += at(W, {out, in}) * h[static_cast<std::size_t>(in)];
-      next.push_back(layer < 3 ? std::sin(at(weights["filter.frequency"], {out}) * sum) : sum);
+      next.push_back(layer < layers - 1 ? std::sin(at(weights["filter.frequency"], {out}) * sum)
+                                        : sum);
     }
     h = next;
   }
@@ -88,11 +94,13 @@ Vector hyena_recurrence(const test::MixerCase& c, int64_t order, int64_t h, bool
   return z;
 }
 
+// With 2, 3 and 4 matrices in the filter for 4, 3 and 2 gates.
 CaseSizes hyena_sizes(int64_t order, int64_t L, int64_t max_length) {
   MixerOptions options;
   options.order = order;
   options.max_length = max_length;
   options.filter_width = 4;
+  options.filter_layers = 6 - order;
   options.filter_features = order == 2 ? 3 : 5;
   options.filter_frequency = 2;
   return {.B = 1, .L = L, .heads = {2, 2}, .options = options};
@@ -110,6 +118,8 @@ TEST(Hyena, IsTheRecurrenceOfGatesAndConvolutions) {
         for (int64_t h = 0; h < 2; ++h) {
           const auto z = hyena_recurrence(c, order, h, name != "hyena", max_length);
           const auto expected = torch::tensor(z, torch::kFloat64);
+          EXPECT_EQ(c.mixer->named_parameters().contains("filter.forward_network.2.weight"),
+                    order < 4);
           const std::string what = name + " of order " + std::to_string(order);
           expect_close(y[0].select(1, h).select(1, 1), expected, 1e-12, what + ", product");
           expect_close(built[0].select(1, h).select(1, 1), expected, 1e-12, what + ", matrix");

@@ -51,12 +51,14 @@ TEST(ImageModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
   auto config = read_json(folder / "config.json", kConfigFile);
   auto& model = config["image_model"];
   for (const char* key : {"input_bias", "dropout"}) EXPECT_EQ(model["mlp"].erase(key), 1u) << key;
+  EXPECT_EQ(model["block"]["mixer_options"].erase("filter_layers"), 1u);
   const auto file = load_tensors(folder / "model.safetensors");
   save_tensors(folder / "model.safetensors", file.tensors, {{"config", config.dump()}});
   write_file(folder / "config.json", config.dump());
   const auto options = load_image_model(folder.path()).model->options();
   EXPECT_TRUE(options.mlp.input_bias);
   EXPECT_EQ(options.mlp.dropout, 0);
+  EXPECT_EQ(options.block.mixer_options.filter_layers, 4);
 }
 
 TEST(ImageModelFolder, RefusesClassesThatDoNotFit) {

@@ -209,7 +209,7 @@ TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
   for (const char* key :
        {"skip", "spectrum", "discretisation", "grid_width", "projected_length",
         "kaleidoscope_width", "kaleidoscope_expansion", "core", "combine", "own_weights", "order",
-        "filter_width", "filter_features", "filter_frequency", "filter_decay"})
+        "filter_width", "filter_features", "filter_layers", "filter_frequency", "filter_decay"})
     EXPECT_EQ(block["mixer_options"].erase(key), 1u) << key;
   for (const char* key : {"input_bias", "dropout"})
     EXPECT_EQ(config["model"]["mlp"].erase(key), 1u) << key;
@@ -219,6 +219,7 @@ TEST(ModelFolder, OlderModelsHaveTheValuesThatTheyImplied) {
   const auto options = load_model(folder.path())->options();
   EXPECT_TRUE(options.mlp.input_bias);
   EXPECT_EQ(options.mlp.dropout, 0);
+  EXPECT_EQ(options.block.mixer_options.filter_layers, 4);
   EXPECT_EQ(options.output_dropout, 0);
   EXPECT_EQ(options.norm_eps, 1e-5);
   EXPECT_TRUE(options.block.mixer_options.skip);

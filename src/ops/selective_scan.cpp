@@ -62,12 +62,12 @@ class SelectiveChunks {
         first_((call.sequences.place_of_tokens(call.x.device()) == 0).view({-1, 1, 1})),
         chunk_(call.tile) {}
 
-  // Fills y. Returns the states that enter the chunks (chunks, C, N).
-  Tensor forward(const Tensor& y) const {
+  // Fills y. Returns the states that enter the chunks (chunks, C, N), if a backward pass may follow.
+  Tensor forward(const Tensor& y, bool gradients) const {
     std::vector<Tensor> states;
     auto h = in_[0].new_zeros(in_[2].sizes());
     for (int64_t begin = 0; begin < y.size(0); begin += chunk_) {
-      states.push_back(h);
+      if (gradients) states.push_back(h);
       const auto out = output(h, inputs_at(begin), begin);
       y.narrow(0, begin, rows_at(begin)).copy_(out.y);
       h = out.h;
@@ -119,7 +119,7 @@ class SelectiveChunks {
 
 Tensor selective_forward(const SelectiveScanCall& call, Backend backend, const Tensor& y,
                          bool gradients) {
-  if (backend == Backend::kLibTorch) return SelectiveChunks(call).forward(y);
+  if (backend == Backend::kLibTorch) return SelectiveChunks(call).forward(y, gradients);
   return HYDRAMIX_ON_BACKEND(y, selective_scan_forward, call, y, gradients);
 }
 

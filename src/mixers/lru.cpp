@@ -17,7 +17,7 @@
 //
 // gamma = exp(gamma_log) starts as sqrt(1 - |lambda|^2).
 //
-// Cost O(L): the recurrence itself, where it has a kernel.
+// Cost O(L) by the recurrence where it has a kernel; in float64 on a GPU the matrices, O(L^2).
 #include <cmath>
 
 #include "hydramix/registry.h"

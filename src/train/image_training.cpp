@@ -71,7 +71,8 @@ ImageTraining::ImageTraining(ImageModel model, ImageTrainingSettings settings)
 ImageTraining::Prepared ImageTraining::prepare(Slice slice) const {
   const auto& device = settings_.device;
   // Pinned memory belongs to a device, and this may be another thread.
-  const c10::DeviceGuard guard(device);
+  c10::OptionalDeviceGuard guard;
+  if (runs_beside_host(device)) guard.reset_device(device);
   auto images = settings_.training(slice.first, slice.count);
   // A batch is mixed in one way, and a micro-batch is a part of one batch.
   const auto mix = draw_mix(settings_.augment, static_cast<uint64_t>(settings_.seed),

@@ -62,7 +62,8 @@ class SelectiveChunks {
         first_((call.sequences.place_of_tokens(call.x.device()) == 0).view({-1, 1, 1})),
         chunk_(call.tile) {}
 
-  // Fills y. Returns the states that enter the chunks (chunks, C, N), if a backward pass may follow.
+  // Fills y. Returns the states that enter the chunks (chunks, C, N), if a backward pass may
+  // follow.
   Tensor forward(const Tensor& y, bool gradients) const {
     std::vector<Tensor> states;
     auto h = in_[0].new_zeros(in_[2].sizes());

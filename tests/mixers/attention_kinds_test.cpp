@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal attention and Linformer against their definitions, entry by entry.
+// Causal attention, Linformer and linear attention against their definitions, entry by entry.
 #include <cmath>
 
 #include "hydramix/error.h"
@@ -90,6 +90,40 @@ TEST(AttentionCausal, TheLastRowIsThatOfAttentionOverAllTokens) {
   for (const int64_t n : {1, 2, 255, 256, 257, 300}) {
     const auto prefix = all->mix(causal.x.narrow(1, 0, n), causal.params.narrow(1, 0, n));
     expect_close(y.select(1, n - 1), prefix.select(1, n - 1), 1e-13, concat("prefix of ", n));
+  }
+}
+
+// phi(u) = elu(u) + 1, for every entry.
+Entries features(Entries rows) {
+  for (auto& row : rows)
+    for (double& u : row) u = u > 0 ? u + 1 : std::exp(u);
+  return rows;
+}
+
+// phi(q_i) . phi(k_j) of head h, divided by the sum of the row and 1e-6 if `normalised`.
+Entries linear_attention(const test::MixerCase& c, int64_t h, bool normalised) {
+  const auto q = features(columns_of_head(c, 0, h)), k = features(columns_of_head(c, 1, h));
+  Entries M;
+  for (const auto& query : q) {
+    M.emplace_back();
+    double sum = 1e-6;
+    for (const auto& key : k) sum += M.back().emplace_back(dot(query, key));
+    if (normalised)
+      for (double& m : M.back()) m /= sum;
+  }
+  return M;
+}
+
+// At this tolerance the 1e-6 counts: it changes entries by about 1e-8.
+TEST(LinearAttention, IsTheProductOfFeaturesWithAndWithoutItsNormaliser) {
+  for (const int64_t L : {1, 2, 13}) {
+    for (const bool normalised : {true, false}) {
+      const std::string name = normalised ? "linear_attention" : "linear_attention_unnormalized";
+      const auto c = random_case(name, one_row(L), torch::kFloat64, 7);
+      expect_matrix(
+          c, [&](int64_t h) { return linear_attention(c, h, normalised); },
+          concat(name, ", L = ", L));
+    }
   }
 }
 

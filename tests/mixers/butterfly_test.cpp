@@ -190,6 +190,22 @@ TEST(Monarch, IsTwoBlockDiagonalFactorsAndATransposition) {
   }
 }
 
+// M_ij = [i_1 = j_1] R[j_1][i_2, j_2]: each run of b neighbours is mixed by its own block.
+TEST(Monarch, WithIdentitiesOnTheLeftIsBlockDiagonal) {
+  const int64_t max_length = 20, a = 4;
+  for (const int64_t L : {20, 13}) {
+    const auto c = random_case("monarch", sizes(L, max_length), torch::kFloat64, 19);
+    weight(c, "left").copy_(torch::eye(a, torch::kFloat64).expand_as(weight(c, "left")));
+    auto expected = torch::empty({2, L, L}, torch::kFloat64);
+    for (int64_t h = 0; h < 2; ++h)
+      expected[h] =
+          torch::block_diag(weight(c, "right")[h].unbind()).narrow(0, 0, L).narrow(1, 0, L);
+    EXPECT_TRUE(torch::equal(matrix(c), expected)) << L;
+    expect_close(c.mixer->mix(c.x, c.params).detach(), dense_apply(expected.unsqueeze(0), c.x),
+                 1e-14, concat("product, L = ", L));
+  }
+}
+
 TEST(Monarch, HasRankOneFromEachRunToEachSetOfEquals) {
   const int64_t a = 5, b = 5;
   const auto c = random_case("monarch", sizes(a * b, a * b), torch::kFloat64, 7);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <complex>
 
+#include "hydramix/error.h"
 #include "support/tensors.h"
 
 namespace hydramix {
@@ -67,15 +68,38 @@ TEST(RetNet, EqualsTheComplexRecurrence) {
   }
 }
 
-// Without decay and rotation it is the causal half of q_i . k_j. One channel is not rotated, and
-// the decay of the last head is 1 - 2^-44.
-TEST(RetNet, HeadsFarDownAreTheCausalHalfOfTheScores) {
-  const int64_t H = 40;
-  const auto c = random_case("retnet", {.B = 1, .L = 9, .heads = {H, 1}, .options = {.qk_dim = 1}},
-                             torch::kFloat64, 33);
-  const auto q = c.params[0].narrow(1, 0, H), k = c.params[0].narrow(1, H, H);
-  const auto scores = torch::einsum("ih,jh->hij", {q, k}).tril();
-  expect_close(c.mixer->materialize(c.params, 9)[0][H - 1], scores[H - 1], 1e-12, "last head");
+// The columns q or k (L, H, d) with pair p at place i turned by -i 10000^{-2p/d}, which undoes the
+// rotation of the mixer.
+torch::Tensor turned_back(const torch::Tensor& t) {
+  const int64_t L = t.size(0), d = t.size(2);
+  auto result = t.clone();
+  for (int64_t p = 0; p < d / 2; ++p) {
+    const double theta = std::pow(10000.0, -2.0 * static_cast<double>(p) / static_cast<double>(d));
+    const auto angle = (theta * torch::arange(L, torch::kFloat64)).unsqueeze(1);  // (L, 1)
+    const auto re = t.select(2, 2 * p), im = t.select(2, 2 * p + 1);
+    result.select(2, 2 * p).copy_(re * angle.cos() + im * angle.sin());
+    result.select(2, 2 * p + 1).copy_(im * angle.cos() - re * angle.sin());
+  }
+  return result;
+}
+
+// Without decay and rotation it is the causal half of q_i . k_j / sqrt(d). The decay of the last
+// head is 1 - 2^-64, which is 1 in float64.
+TEST(RetNet, WithoutDecayAndRotationIsTheCausalHalfOfTheScores) {
+  const int64_t H = 60, L = 9;
+  for (const int64_t d : {1, 4, 5}) {
+    const auto c = random_case(
+        "retnet", {.B = 1, .L = L, .heads = {H, 2}, .options = {.qk_dim = d}}, torch::kFloat64, 33);
+    const auto q = c.params[0].narrow(1, 0, H * d).view({L, H, d}),
+               k = c.params[0].narrow(1, H * d, H * d).view({L, H, d});
+    const auto params = torch::cat({turned_back(q).flatten(1), turned_back(k).flatten(1)}, 1);
+    const auto scores = torch::matmul(q.select(1, H - 1), k.select(1, H - 1).t()).tril() /
+                        std::sqrt(static_cast<double>(d));
+    const auto what = concat("last head, d = ", d);
+    expect_close(c.mixer->materialize(params.unsqueeze(0), L)[0][H - 1], scores, 1e-12, what);
+    expect_close(c.mixer->mix(c.x, params.unsqueeze(0))[0].select(1, H - 1),
+                 torch::matmul(scores, c.x[0].select(1, H - 1)), 1e-12, what + ", product");
+  }
 }
 
 // kv_t = lambda kv_{t-1} + (k_t e^{i theta t})^* v_t, o_t = Re(q_t e^{i theta t} kv_t): LRPE-d.

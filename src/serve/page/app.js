@@ -51,8 +51,7 @@ let shown = null;
 
 function show() {
   const asked = location.hash.slice(1).split('?')[0];
-  if (asked === 'content') return; // the link for keyboards
-  const name = makers[asked] ? asked : 'matrices';
+  const name = Object.hasOwn(makers, asked) ? asked : 'matrices';
   if (name === shown) return;
   made[shown]?.hide?.();
   shown = name;
@@ -65,6 +64,12 @@ function show() {
   made[name] ??= makers[name]();
   made[name].show?.();
 }
+
+// The link for keyboards moves the focus only: the address still names the view after a reload.
+document.querySelector('.skip').addEventListener('click', event => {
+  event.preventDefault();
+  byId('content').focus();
+});
 
 startTheme(byId('theme'));
 try {

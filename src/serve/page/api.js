@@ -36,10 +36,10 @@ export const post = (path, body, signal) =>
   answerOf(path, {method: 'POST', body: JSON.stringify(body), signal});
 
 // Runs one call at a time: a newer one aborts the older, whose answer is never shown. Resolves to
-// undefined for a call that was aborted.
+// undefined for a call that was aborted. abort() of the result aborts the call under way.
 export function latest(f) {
   let controller = null;
-  return async (...parameters) => {
+  const call = async (...parameters) => {
     controller?.abort();
     const own = (controller = new AbortController());
     try {
@@ -50,6 +50,7 @@ export function latest(f) {
       throw error;
     }
   };
+  return Object.assign(call, {abort: () => controller?.abort()});
 }
 
 // Calls f every `seconds` while the view is shown and the window is visible.

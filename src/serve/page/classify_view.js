@@ -53,11 +53,8 @@ const dataUrl = file =>
     reader.readAsDataURL(file);
   });
 
-// Draws a file's image, at most 240 pixels high. The server says what is wrong with a bad one.
-async function preview(canvas, file) {
-  canvas.hidden = true;
-  const bitmap = file && (await createImageBitmap(file).catch(() => null));
-  if (!bitmap) return;
+// Draws an image, at most 240 pixels high.
+function preview(canvas, bitmap) {
   const scale = Math.min(1, 240 / bitmap.height, 320 / bitmap.width);
   canvas.width = Math.max(1, Math.round(bitmap.width * scale));
   canvas.height = Math.max(1, Math.round(bitmap.height * scale));
@@ -75,17 +72,18 @@ export function classifyView() {
     post('predict', {model: select.value, inputs, truncate: true}, signal),
   );
 
-  const askImage = latest(async (signal, file) =>
-    post('classify', {model: select.value, inputs: await dataUrl(file)}, signal),
-  );
+  // Shows the image and asks for its classes. The server says what is wrong with a bad one.
+  const askImage = latest(async (signal, model, file) => {
+    const bitmap = await createImageBitmap(file).catch(() => null);
+    if (bitmap && !signal.aborted) preview(byId('classify-preview'), bitmap);
+    return post('classify', {model, inputs: await dataUrl(file)}, signal);
+  });
 
   async function loadImage() {
     const file = picture.files[0];
-    byId('classify-answer').replaceChildren();
-    await preview(byId('classify-preview'), file);
     if (!file) return notice(message, 'Choose a JPEG or PNG image.');
     try {
-      const answer = await askImage(file);
+      const answer = await askImage(select.value, file);
       if (!answer) return undefined;
       notice(message, null);
       byId('classify-answer').replaceChildren(labels(answer));
@@ -96,6 +94,9 @@ export function classifyView() {
   }
 
   async function load() {
+    ask.abort();
+    askImage.abort();
+    byId('classify-answer').replaceChildren();
     const ofImages = modelNamed(select.value).kind === 'images';
     byId('classify-first').hidden = ofImages;
     byId('classify-picture').hidden = !ofImages;
@@ -108,7 +109,6 @@ export function classifyView() {
       text = field.value.trim(),
       other = second.value.trim();
     byId('classify-pair').hidden = !model.pairs;
-    byId('classify-answer').replaceChildren();
     if (text === '' || (model.pairs && other === ''))
       return notice(
         message,

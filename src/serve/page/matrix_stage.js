@@ -124,6 +124,12 @@ export class MatrixStage {
     download(file, await f(), types[kind]);
   }
 
+  // Gives up what is being loaded.
+  abort() {
+    this.fetchAll.abort();
+    this.fetchHead.abort();
+  }
+
   // Loads the matrices of a model for a text: all thumbnails, then the head that was shown, or the
   // one that reads other places most.
   async load(model, text) {

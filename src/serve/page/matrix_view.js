@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The matrix explorer: the matrices of one model, or of two side by side, for a typed sentence.
+import {latest} from './api.js';
 import {byId, element, whenPaused} from './dom.js';
 import {MatrixStage} from './matrix_stage.js';
 import {fillModels, notice} from './models.js';
@@ -30,25 +31,33 @@ export function matrixView() {
       }),
     );
 
+  const loadStages = latest(async (signal, models, text) => {
+    for (const [k, model] of models.entries())
+      if (!signal.aborted) await stages[k].load(model, text);
+    return true;
+  });
+
   async function load() {
-    const two = selects[1].value !== '',
-      text = field.value.trim();
-    byId('matrix-lead').classList.toggle('two', two);
-    byId('matrix-stages').replaceChildren(...stages.slice(0, two ? 2 : 1).map(stage => stage.box));
+    const models = selects.map(select => select.value).filter(Boolean),
+      text = field.value.trim(),
+      lead = byId('matrix-lead');
+    loadStages.abort();
+    for (const stage of stages) stage.abort();
+    lead.classList.toggle('two', models.length > 1);
+    lead.classList.toggle('busy', text !== '');
+    byId('matrix-stages').replaceChildren(...stages.slice(0, models.length).map(({box}) => box));
+    byId('matrix-stages').hidden = text === '';
     if (text === '') return notice(message, 'Write a sentence, and its matrices appear here.');
-    byId('matrix-lead').classList.add('busy');
     try {
-      await stages[0].load(selects[0].value, text);
-      if (two) {
-        await stages[1].load(selects[1].value, text);
-        if (stages[0].picture.cell) stages[1].follow(...stages[0].picture.cell);
-      }
+      if (!(await loadStages(models, text))) return undefined; // a newer call goes on
+      const {cell} = stages[0].picture;
+      if (models.length > 1 && cell) stages[1].follow(...cell);
       notice(message, null);
     } catch (error) {
       fail(error);
-    } finally {
-      byId('matrix-lead').classList.remove('busy');
     }
+    lead.classList.remove('busy');
+    return undefined;
   }
 
   if (fillModels(selects[0], '/matrix') === 0) {

@@ -85,6 +85,7 @@ export function similarityView() {
       .map(line => line.trim())
       .filter(Boolean);
     const most = info().max_client_batch_size;
+    ask.abort();
     result.hidden = true;
     if (lines.length < 2) return notice(message, 'Write at least two lines.');
     if (lines.length > most)

@@ -36,14 +36,20 @@ export function fillMaskView() {
     ),
   );
 
-  function change(text) {
-    past.push(field.value);
-    undo.disabled = false;
+  function setText(text) {
     field.value = text;
+    drawWords();
     load();
   }
 
-  // Every word as a button that hides it. They are found again in the text by their places.
+  function change(text) {
+    past.push(field.value);
+    undo.disabled = false;
+    setText(text);
+  }
+
+  // Every word as a button that hides it. The buttons hold places in the text, so they are drawn
+  // again with every change of it.
   function drawWords() {
     const buttons = [];
     for (const found of field.value.matchAll(/\[MASK\]|[^\s[]+|\[/g)) {
@@ -73,7 +79,8 @@ export function fillMaskView() {
     byId('fill-words').replaceChildren(...buttons);
   }
 
-  function candidate(word, number, place) {
+  // `text` is the one that the candidate answers.
+  function candidate(text, word, number, place) {
     return element(
       'li',
       {},
@@ -83,7 +90,8 @@ export function fillMaskView() {
           type: 'button',
           class: `candidate${place === 0 ? ' best' : ''}`,
           click: () => {
-            change(withWord(field.value, number, word.token));
+            if (field.value !== text) return; // its answer is on the way
+            change(withWord(text, number, word.token));
             field.focus();
           },
         },
@@ -94,7 +102,7 @@ export function fillMaskView() {
     );
   }
 
-  function draw(results, models) {
+  function draw(text, results, models) {
     answers.replaceChildren(
       ...results.flatMap(([answer], m) =>
         answer.masks.map((words, number) =>
@@ -114,7 +122,7 @@ export function fillMaskView() {
             element(
               'ol',
               {class: 'candidates'},
-              words.map((word, k) => candidate(word, number, k)),
+              words.map((word, k) => candidate(text, word, number, k)),
             ),
           ),
         ),
@@ -123,17 +131,17 @@ export function fillMaskView() {
   }
 
   async function load() {
-    drawWords();
     const text = field.value,
       models = selects.map(select => select.value).filter(Boolean);
     if (!text.includes(mask)) {
+      ask.abort();
       answers.replaceChildren();
       return notice(message, `Nothing is hidden. Write ${mask}, or tap a word above.`);
     }
     try {
       const results = await ask(text, models);
       if (!results) return undefined;
-      draw(results, models);
+      draw(text, results, models);
       notice(message, null);
     } catch (error) {
       answers.replaceChildren();
@@ -155,12 +163,13 @@ export function fillMaskView() {
   fillModels(selects[0], '/fill-mask');
   fillModels(selects[1], '/fill-mask', 'nothing');
   field.value = example;
+  drawWords();
+  field.addEventListener('input', drawWords);
   field.addEventListener('input', whenPaused(load, 250));
   for (const select of selects) select.addEventListener('change', load);
   undo.addEventListener('click', () => {
-    field.value = past.pop();
+    setText(past.pop());
     undo.disabled = past.length === 0;
-    load();
   });
   return {show: load};
 }

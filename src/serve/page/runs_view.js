@@ -34,7 +34,7 @@ export function runsView() {
 
   const pointsOf = run =>
     run.lines
-      .filter(line => Number.isFinite(line[metric.value]))
+      .filter(line => Number.isFinite(line.step) && Number.isFinite(line[metric.value]))
       .map(line => [line.step, line[metric.value]]);
 
   function drawMetrics() {
@@ -75,7 +75,7 @@ export function runsView() {
     for (const run of runs.values()) {
       const last = pointsOf(run).at(-1);
       const [step, value, changed] = run.cells;
-      step.textContent = run.lines.length > 0 ? run.lines.at(-1).step.toLocaleString('en') : '';
+      step.textContent = run.lines.at(-1)?.step?.toLocaleString('en') ?? '';
       value.textContent = last ? threeDigits(last[1]) : '';
       changed.replaceChildren(
         ...(run.live
@@ -94,11 +94,13 @@ export function runsView() {
     chart.show(curves, {xLabel: 'step', logY: log.checked});
   }
 
-  // Reads the lines that a run has gained.
+  // Reads the lines that a run has gained. After a switch to another view and back, two reads may
+  // be under way at once: only the first answer is used.
   async function read(name, run) {
     for (let before = -1; before !== run.next && run.next < run.bytes;) {
       before = run.next;
       const answer = await get(`runs/${encodeURIComponent(name)}/metrics?after=${run.next}`);
+      if (run.next !== before) return;
       run.lines.push(...answer.lines);
       run.next = answer.next;
     }
@@ -116,15 +118,15 @@ export function runsView() {
           style: runs.size,
           chosen: runs.size < shownAtFirst,
         });
+      table.append(...fresh.map(({name}) => rowOf(name, runs.get(name))));
       for (const {name, bytes, modified} of listed) {
         const run = runs.get(name);
         if (bytes < run.next) Object.assign(run, {lines: [], next: 0}); // it was started again
         run.live = (run.bytes > 0 && bytes > run.bytes) || Date.now() / 1000 - modified < 10;
         Object.assign(run, {bytes, modified});
-        if (run.chosen) await read(name, run);
       }
-      if (fresh.length > 0)
-        table.replaceChildren(...[...runs].map(([name, run]) => rowOf(name, run)));
+      for (const {name} of listed)
+        if (runs.get(name).chosen) await read(name, runs.get(name));
       byId('runs-result').hidden = runs.size === 0;
       notice(message, runs.size === 0 ? 'There is no run yet: hydramix pretrain makes one.' : null);
       if (runs.size > 0) draw();

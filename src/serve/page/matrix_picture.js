@@ -76,8 +76,8 @@ export class MatrixPicture {
   }
 
   draw() {
-    if (!this.matrix || this.box.clientWidth === 0) return;
-    this.drawnWidth = this.box.clientWidth;
+    this.drawnWidth = this.box.clientWidth; // 0 while the view is hidden
+    if (!this.matrix || this.drawnWidth === 0) return;
     this.paint(this.canvas, this.drawnWidth, theme(), devicePixelRatio);
   }
 

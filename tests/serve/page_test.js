@@ -128,6 +128,25 @@ const ask = async (address, route, body) => {
 const shownNumber = text => Number(text.replace('\u2212', '-'));
 const ready = page => page.waitForSelector('.chips button');
 
+// Holds the requests whose address matches until release() lets them and all later ones go.
+async function hold(page, pattern) {
+  const held = [];
+  let open = false;
+  const go = route => route.continue().catch(() => {}); // the page may have aborted it
+  await page.route(pattern, route => (open ? go(route) : held.push(route)));
+  return {
+    async arrived(count) {
+      for (const end = Date.now() + 10000; held.length < count; await page.waitForTimeout(20))
+        assert.ok(Date.now() < end, `${held.length} requests came, ${count} were expected`);
+    },
+    async release() {
+      open = true;
+      await Promise.all(held.map(go));
+      await page.waitForTimeout(700); // an answer would be drawn by then
+    },
+  };
+}
+
 test('the page has a strict policy, and says nothing else', async ({address}) => {
   const answer = await fetch(address);
   assert.match(answer.headers.get('content-type'), /^text\/html/);
@@ -178,6 +197,105 @@ test('two models fill the same mask', async ({page, address}) => {
   await page.selectOption('#fill-second', 'mamba');
   await page.waitForFunction(() => document.querySelectorAll('#fill-answers section').length === 2);
   assert.deepEqual(await page.locator('#fill-answers h2').allTextContents(), ['hydra', 'mamba']);
+});
+
+test('a word or a candidate is never put into a text that has changed', async ({page, address}) => {
+  await page.goto(`${address}/#fill-mask`);
+  await page.fill('#fill-text', 'alpha beta gamma');
+  await page.waitForSelector('#fill-words button:has-text("alpha")');
+  await page.waitForSelector('#fill-notice:not([hidden])');
+  // Types and clicks at once, before the page has noticed a pause.
+  const clickAfter = (text, selector) =>
+    page.evaluate(
+      ({text, selector}) => {
+        const field = document.querySelector('#fill-text');
+        field.value = text;
+        field.dispatchEvent(new Event('input'));
+        document.querySelector(selector).click();
+        return field.value;
+      },
+      {text, selector},
+    );
+  assert.equal(
+    await clickAfter('XX alpha beta gamma', '#fill-words [aria-label="hide alpha"]'),
+    'XX [MASK] beta gamma',
+  );
+  await page.waitForSelector('.candidate');
+  assert.equal(await clickAfter('[MASK] one [MASK]', '.candidate'), '[MASK] one [MASK]');
+  await page.waitForFunction(() => document.querySelectorAll('#fill-answers section').length === 2);
+});
+
+for (const [view, route, field, text, nothing, words, shown] of [
+  ['matrices', 'matrix', '#matrix-text', 'anna', '', /^Write a sentence/, '.stages:not([hidden])'],
+  ['fill-mask', 'fill-mask', '#fill-text', 'a [MASK] b', 'a b', /^Nothing is hidden/, '.candidate'],
+  ['similarity', 'similarity', '#similarity-text', 'a\nb\nc', 'a', /^Write at least/, '.candidate'],
+  ['classify', 'predict', '#classify-text', 'anna', '', /^Write a text/, '.candidate'],
+])
+  test(`${view} shows no answer for a text that is gone`, async ({page, address}) => {
+    await page.goto(`${address}/#${view}`);
+    await page.waitForSelector(`#view-${view} ${shown}`);
+    const held = await hold(page, `**/${route}`);
+    await page.fill(field, text);
+    await held.arrived(1);
+    await page.fill(field, nothing);
+    const notice = page.locator(`#view-${view} .notice`);
+    await notice.waitFor();
+    await held.release();
+    assert.match(await notice.textContent(), words);
+    assert.equal(await notice.isVisible(), true);
+    assert.equal(await page.locator(`#view-${view} ${shown} >> visible=true`).count(), 0);
+    assert.equal(await page.locator('.busy').count(), 0);
+  });
+
+test('a text classified late is not shown for a model of images', async ({page, address}) => {
+  await page.goto(`${address}/#classify`);
+  await page.waitForSelector('#view-classify .candidate');
+  const held = await hold(page, '**/predict');
+  await page.fill('#classify-text', 'anna');
+  await held.arrived(1);
+  await page.selectOption('#classify-model', 'shapes');
+  await held.release();
+  assert.equal(await page.locator('#view-classify .candidate').count(), 0);
+  assert.match(await page.locator('#classify-notice').textContent(), /^Choose a JPEG/);
+});
+
+test('of two models, both show the newest text', async ({page, address}) => {
+  await page.goto(address);
+  await ready(page);
+  await page.selectOption('#matrix-second', 'mamba');
+  await page.waitForFunction(() => document.querySelectorAll('.stage .chips button').length > 15);
+  const asked = [];
+  page.on('request', request => {
+    if (request.url().endsWith('/matrix')) asked.push(request.postDataJSON());
+  });
+  const held = await hold(page, '**/matrix');
+  await page.fill('#matrix-text', 'the first text');
+  await held.arrived(1);
+  await page.fill('#matrix-text', 'second');
+  await held.arrived(2);
+  assert.equal(await page.locator('.busy').count(), 1);
+  await held.release();
+  await page.waitForFunction(() => !document.querySelector('.busy'));
+  const old = asked.filter(({inputs}) => inputs === 'the first text');
+  assert.deepEqual(old, [{model: 'hydra', inputs: 'the first text'}]);
+  const chips = await page.locator('.stage .chips').allTextContents();
+  assert.equal(chips.length, 2);
+  assert.equal(chips[0], chips[1]);
+});
+
+test('a picture has the colours that were chosen in another view', async ({page, address}) => {
+  await page.goto(address);
+  await ready(page);
+  await page.goto(`${address}/#fill-mask`);
+  await page.waitForSelector('.candidate');
+  await page.click('#theme');
+  await page.goto(`${address}/#matrices`);
+  await page.waitForFunction(() => {
+    const copy = document.createElement('canvas').getContext('2d');
+    copy.drawImage(document.querySelector('.picture canvas'), 0, 0);
+    const [red, green, blue] = copy.getImageData(2, 2, 1, 1).data;
+    return `rgb(${red}, ${green}, ${blue})` === getComputedStyle(document.body).backgroundColor;
+  });
 });
 
 test('every cell has the value of /matrix and the colour of the command', async ({
@@ -460,6 +578,48 @@ test('runs are drawn, and grow while they train', async ({page, address}) => {
   assert.equal(await page.locator('#runs-chart polyline').count(), count - 1);
 });
 
+test('a run that is read twice at once has its points once', async ({page, address}) => {
+  await page.goto(`${address}/#server`);
+  await page.waitForSelector('#server-tiles dd');
+  const held = await hold(page, '**/metrics?after=*');
+  await page.click('nav a[href="#runs"]');
+  await held.arrived(1);
+  await page.click('nav a[href="#server"]');
+  await page.click('nav a[href="#runs"]');
+  await held.arrived(2);
+  await held.release();
+  const curve = page.locator('#runs-chart polyline').first();
+  await curve.waitFor();
+  const lines = fs.readFileSync(at('runs/hydra/metrics.jsonl'), 'utf8').trim().split('\n');
+  const wanted = lines.map(line => JSON.parse(line)).filter(({loss}) => Number.isFinite(loss));
+  assert.equal(await page.locator('#runs-metric').inputValue(), 'loss');
+  assert.equal((await curve.getAttribute('points')).split(' ').length, wanted.length);
+  assert.equal(await page.locator('#runs-table tbody tr').count(), 4);
+  assert.equal(await page.locator('#runs-notice').isVisible(), false);
+});
+
+test('a line of metrics without a step hides no other', async ({page}) => {
+  fs.mkdirSync(at('stepless'));
+  fs.writeFileSync(
+    at('stepless/metrics.jsonl'),
+    '{"step":1,"loss":5}\n{"step":2,"loss":4}\n{"loss":3}\n',
+  );
+  const served = await startCommand('view', at('stepless'), '--device', 'cpu');
+  try {
+    await page.goto(`${served.address}/#runs`);
+    const curve = page.locator('#runs-chart polyline');
+    await curve.waitFor();
+    const points = (await curve.getAttribute('points')).split(' ');
+    assert.equal(points.length, 2);
+    assert.equal(points.join().includes('NaN'), false);
+    const cells = await page.locator('#runs-table tbody td').allTextContents();
+    assert.deepEqual(cells.slice(0, 2), ['', '4']);
+    await page.goto('about:blank');
+  } finally {
+    await stopServer(served);
+  }
+});
+
 test('the server view counts what the server answers', async ({page, address}) => {
   await page.goto(`${address}/#server`);
   await page.waitForSelector('#server-tiles dd');
@@ -508,6 +668,23 @@ test('the keyboard alone reaches every view and every cell', async ({page, addre
   await page.locator('.candidate').first().focus();
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => !document.querySelector('#fill-text').value.includes('[MASK]'));
+});
+
+test('the skip link stays in its view, also after a reload', async ({page, address}) => {
+  await page.goto(`${address}/#fill-mask`);
+  await page.waitForSelector('.candidate');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'content');
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'fill-text');
+  await page.reload();
+  await page.waitForSelector('#view-fill-mask:not([hidden]) .candidate');
+  for (const other of ['content', 'constructor']) {
+    await page.goto('about:blank');
+    await page.goto(`${address}/#${other}`);
+    await page.waitForSelector('#view-matrices:not([hidden]) .chips button');
+  }
 });
 
 for (const [width, colorScheme] of [

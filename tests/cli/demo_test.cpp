@@ -41,20 +41,21 @@ constexpr bool kTrained = false;
 constexpr bool kTrained = true;
 #endif
 
-// A fifth of the demo's steps: by then all models use the words nearby, and none recalls a fact
-// from another sentence yet. Over the seeds 1 to 3 Hydra's accuracy on words that depend on the
-// right is 34 to 48 points above Mamba's and attention's 15 to 25; Mamba's is 33 to 40 %, and 48 to
-// 59 points higher on words that depend on the left; the losses are 0.30 and 0.25 below Mamba's;
-// the fine-tuned model is always right. The bounds are at most two thirds of that, for other
-// machines round differently.
+// Of the seeds 1, 2 and 3, the last in brackets where it differs: words nearby, 92 to 96 %, but
+// Mamba's on the right 41 to 43 %; facts of an earlier sentence, 96 to 98 %; facts of a later one,
+// 95 to 98 %, but Mamba's 5 (14) %. With seed 3 Hydra has not learned to look facts up, earlier or
+// later, after 800 steps, nor after 1200, and its loss is 0.28 below Mamba's instead of 0.36. So
+// its facts are not compared here. The bounds leave room for machines that round differently.
 void expect_differences(const Row& hydra, const Row& mamba, const Row& attention,
                         const std::string& out) {
-  EXPECT_GT(hydra.right, mamba.right + 20) << out;
-  EXPECT_GT(attention.right, mamba.right + 5) << out;
-  EXPECT_LT(mamba.right, 55) << "a causal model cannot see what determines the word\n" << out;
-  EXPECT_GT(mamba.left, mamba.right + 30) << out;
+  for (const Row& row : {hydra, mamba, attention}) EXPECT_GT(row.left, 85) << out;
+  for (const Row& row : {hydra, attention}) EXPECT_GT(row.right, 85) << out;
+  for (const Row& row : {mamba, attention}) EXPECT_GT(row.recall_left, 80) << out;
+  EXPECT_GT(attention.recall_right, 80) << out;
+  EXPECT_LT(mamba.right, 60) << "a causal model cannot see what determines the word\n" << out;
+  EXPECT_LT(mamba.recall_right, 35) << "nor a fact that follows\n" << out;
   EXPECT_LT(hydra.loss, mamba.loss - 0.15) << out;
-  EXPECT_LT(attention.loss, mamba.loss - 0.1) << out;
+  EXPECT_LT(attention.loss, mamba.loss - 0.2) << out;
 
   const auto task = out.find("accuracy ");  // of the fine-tuned model; by chance 50 %
   ASSERT_NE(task, std::string::npos) << out;
@@ -64,7 +65,7 @@ void expect_differences(const Row& hydra, const Row& mamba, const Row& attention
 TEST(Demo, TheModelsDifferAsTheReadmeSays) {
   test::TemporaryFolder folder;
   const std::string demo =
-      std::string("demo --steps ") + (kTrained ? "160" : "20") + " --out " + folder.path().string();
+      std::string("demo ") + (kTrained ? "" : "--steps 20 ") + "--out " + folder.path().string();
   const auto r = run(demo, "OMP_NUM_THREADS=2");
   ASSERT_EQ(r.code, 0) << r.err;
   const auto rows = table(r.out);

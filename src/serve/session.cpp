@@ -29,6 +29,8 @@ constexpr uint64_t kSmallBody = 64 << 10;
 constexpr double kDrainSeconds = 1;   // for a request that is on its way when the server stops
 constexpr double kLingerSeconds = 2;  // for a client that still sends a refused body
 constexpr std::size_t kLingerBytes = 8 << 20;
+// The parser keeps a chunk's extension and the trailer in the buffer until they are complete.
+constexpr std::size_t kBufferBytes = kHeaderBytes + (64 << 10);
 
 std::string as_string(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -117,6 +119,7 @@ void Session::wait_for_request() {
 }
 
 void Session::read_header() {
+  buffer_.max_size(kBufferBytes);
   parser_.emplace();
   parser_->header_limit(kHeaderBytes);
   parser_->body_limit(static_cast<uint64_t>(service_.limits().max_body));
@@ -272,6 +275,10 @@ void Session::refuse_read(const Error& error, bool in_body) {
   else if (error == http::error::body_limit)
     refuse({413, "too_large",
             concat("the body is larger than ", limits.max_body, " bytes (--max-body).")});
+  else if (error == http::error::buffer_overflow && in_body)
+    refuse({431, "too_large",
+            concat("the extension of a chunk or the trailer is larger than ", kBufferBytes,
+                   " bytes.")});
   else if (error == http::error::header_limit || error == http::error::buffer_overflow)
     refuse({431, "too_large", concat("the header is larger than ", kHeaderBytes, " bytes.")});
   else

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <future>
+#include <sstream>
 
 #include "base/atomic_file.h"
 #include "fake_model.h"
@@ -187,6 +188,34 @@ TEST_F(ServerTest, RefusesLargeBodiesBeforeTheyAreRead) {
   RawClient long_header(port);
   long_header.send("GET /health HTTP/1.1\r\nHost: x\r\nX: " + std::string(20000, 'x'));
   EXPECT_EQ(long_header.read().status, 431);
+}
+
+TEST_F(ServerTest, RefusesChunkExtensionsAndTrailersWithoutEnd) {
+  start();
+  const std::string heads[] = {"GET /health HTTP/1.1\r\nHost: x\r\n", kPost};
+  for (const auto& head : heads)
+    for (const std::string begin : {"1;", "0\r\nX: "}) {
+      RawClient client(port);
+      client.send(head + "Transfer-Encoding: chunked\r\n\r\n" + begin);
+      for (int i = 0; i < 4; ++i) client.send(std::string(32 << 10, 'a'));
+      EXPECT_EQ(client.read().status, 431) << begin;
+    }
+}
+
+TEST_F(ServerTest, ReadsLargeBodiesAndTheRequestsAfterThem) {
+  start();
+  const std::string large = kEmbed + std::string(1 << 20, ' ');
+  std::string chunked = kPost + "Transfer-Encoding: chunked\r\n\r\n";
+  const std::size_t step = 300'000;  // larger than the buffer
+  for (std::size_t at = 0; at < large.size(); at += step) {
+    const auto piece = large.substr(at, step);
+    std::ostringstream size;
+    size << std::hex << piece.size();
+    chunked += size.str() + ";name=value\r\n" + piece + "\r\n";
+  }
+  RawClient client(port);
+  client.send(sized(large) + chunked + "0\r\nX: trailer\r\n\r\n" + sized(kEmbed));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client.read().body, "[[3,6]]");
 }
 
 TEST_F(ServerTest, CutsSlowRequests) {

@@ -20,7 +20,9 @@ Batcher::Batcher(int64_t max_batch_tokens, Compute compute, Metrics& metrics)
   thread_ = std::thread([this] { run(); });
 }
 
-Batcher::~Batcher() {
+Batcher::~Batcher() { stop(); }
+
+void Batcher::stop() {
   std::deque<std::shared_ptr<Job>> left;
   {
     const std::lock_guard lock(mutex_);
@@ -28,7 +30,7 @@ Batcher::~Batcher() {
     left.swap(queue_);
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   for (const auto& job : left) job->done(HttpError(503, "unavailable", "the server is stopping."));
 }
 

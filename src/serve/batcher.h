@@ -42,9 +42,12 @@ class Batcher {
       std::function<std::vector<std::vector<WorkResult>>(std::span<const Work* const> works)>;
 
   Batcher(int64_t max_batch_tokens, Compute compute, Metrics& metrics);
-  ~Batcher();  // answers what waits with 503, then joins the thread
+  ~Batcher();
 
+  // After stop() the answer is 503.
   void submit(std::shared_ptr<Job> job);
+  // Waits for the present batch and answers what waits with 503.
+  void stop();
   // Seconds until the queue is about empty, at the rate of the last batches; at least 1.
   int64_t retry_after() const;
 

@@ -70,9 +70,11 @@ Service::Service(ServiceOptions options, ModelTable& models, Batcher::Compute co
   add_routes();
 }
 
-Service::~Service() {
-  batcher_.reset();  // its last answers still go through the pool
-  pool_.join();
+Service::~Service() { stop(); }
+
+void Service::stop() {
+  batcher_->stop();  // its last answers still go through the pool
+  pool_.join();      // tasks that still wait submit their work, which the batcher refuses
 }
 
 void Service::add_routes() {

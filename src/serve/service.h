@@ -41,7 +41,10 @@ class Service {
   Service(ServiceOptions options, ModelTable& models, Batcher::Compute compute);
   ~Service();
 
-  // A slot among the requests that wait or are computed; destroying the last copy frees it.
+  // Answers what waits with 503 and ends the threads. No request may come afterwards.
+  void stop();
+
+  // A place among the requests that wait or are computed; the last copy gives it back.
   using Place = std::shared_ptr<void>;
 
   // The route of a request whose header has arrived; throws an HttpError where it is refused.

@@ -118,6 +118,17 @@ TEST_F(Batches, AreComputedOneByOneWhereOneRequestFails) {
             (std::vector<std::pair<int64_t, int>>{{2, 200}, {3, 200}, {4, 200}, {13, 424}}));
 }
 
+TEST_F(Batches, AreRefusedAfterTheStop) {
+  let_go.set_value();
+  batcher.submit(job(2, model));
+  wait_for(1);
+  batcher.stop();
+  batcher.submit(job(3, model));
+  wait_for(2);
+  EXPECT_EQ(answers, (std::vector<std::pair<int64_t, int>>{{2, 200}, {3, 503}}));
+  batcher.stop();  // does nothing
+}
+
 TEST_F(Batches, TellWhenToComeBack) {
   EXPECT_EQ(batcher.retry_after(), 1);
   let_go.set_value();

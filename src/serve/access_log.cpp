@@ -26,7 +26,7 @@ std::string access_line(const AccessRecord& record, std::chrono::system_clock::t
       {"method", clipped(record.request.method, 20)},
       {"path", clipped(record.request.path, 200)},
       {"status", record.answer.status},
-      {"bytes", record.answer.body.size()},
+      {"bytes", record.bytes},
       {"ms", static_cast<double>(static_cast<int64_t>(record.seconds * 1e6)) / 1e3}};
   if (!record.answer.model.empty()) line["model"] = record.answer.model;
   if (record.answer.tokens > 0) line["tokens"] = record.answer.tokens;

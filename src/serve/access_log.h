@@ -14,7 +14,8 @@ namespace hydramix::serve {
 struct AccessRecord {
   const HttpRequest& request;
   const HttpAnswer& answer;
-  std::string client;  // address
+  std::string client;     // address
+  std::size_t bytes = 0;  // of the answer's body
   double seconds = 0;
 };
 

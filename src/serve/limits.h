@@ -28,7 +28,8 @@ struct Limits {
     v("max_connections", self.max_connections, Range{1, 1 << 20},
       "connections at once; a further one is answered with 503 and closed");
     v("max_concurrent_requests", self.max_concurrent_requests, Range{1, 1 << 20},
-      "requests that wait or are computed; a further one is answered with 429 at once");
+      "requests that wait, are computed or whose answers are being sent; a further one is answered "
+      "with 429 at once");
     v("max_batch_tokens", self.max_batch_tokens, Range{0, 1 << 24},
       "tokens computed at once; 0: 2048 on the CPU, 16384 on a GPU");
     v("max_client_batch_size", self.max_client_batch_size, Range{1, 1 << 20}, "texts of a request");

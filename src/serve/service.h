@@ -44,7 +44,8 @@ class Service {
   // Answers what waits with 503 and ends the threads. No request may come afterwards.
   void stop();
 
-  // A place among the requests that wait or are computed; the last copy gives it back.
+  // A place among the requests that wait, are computed or are being answered; the last copy gives
+  // it back.
   using Place = std::shared_ptr<void>;
 
   // The route of a request whose header has arrived; throws an HttpError where it is refused.

@@ -223,7 +223,7 @@ void Session::answer_request() {
   }
   left_ = false;
   running_ = service_.handle(
-      *match_.route, request_, std::move(place_), [self = shared_from_this()](HttpAnswer answer) {
+      *match_.route, request_, place_, [self = shared_from_this()](HttpAnswer answer) {
         asio::post(self->socket_.get_executor(), [self, answer = std::move(answer)]() mutable {
           self->on_answer(std::move(answer));
         });
@@ -295,12 +295,15 @@ void Session::write(HttpAnswer answer) {
   response_.set(http::field::content_type, answer.content_type);
   for (const auto& [name, value] : answer.headers) response_.set(name, value);
   response_.keep_alive(keep_alive_);
+  body_size_ = answer.body.size();
+  if (head) {
+    response_.content_length(body_size_);
+  } else {
+    response_.body() = std::move(answer.body);
+    response_.prepare_payload();
+  }
   answer_ = std::move(answer);
-  if (head)
-    response_.content_length(answer_.body.size());
-  else
-    response_.body() = answer_.body;
-  if (!head) response_.prepare_payload();
+  answer_.body.clear();
   start_timer(service_.limits().body_seconds, /*closes=*/true);
   http::async_write(
       socket_, response_,
@@ -312,9 +315,10 @@ void Session::on_written(const Error& error) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   service_.metrics().count_request(match_.route == nullptr ? "other" : match_.route->pattern,
                                    answer_.status, seconds);
-  if (log_) write_access_line({request_, answer_, client_, seconds});
+  if (log_) write_access_line({request_, answer_, client_, body_size_, seconds});
   answer_ = {};
   response_ = {};
+  place_.reset();
   if (error) return close();
   if (keep_alive_) return wait_for_request();
   Error ignored;

@@ -63,7 +63,8 @@ class Session : public std::enable_shared_from_this<Session> {
   HttpRequest request_;
   HttpAnswer answer_;
   Router::Match match_;
-  Service::Place place_;
+  Service::Place place_;       // until the answer is sent, so that unread answers are bounded, too
+  std::size_t body_size_ = 0;  // of the answer
   std::shared_ptr<Service::Running> running_;
   std::chrono::steady_clock::time_point begin_;
   std::size_t linger_bytes_ = 0;

@@ -21,9 +21,13 @@ struct Reply {
 
 class RawClient {
  public:
-  explicit RawClient(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  // receive_buffer: bytes that the kernel keeps for a client that does not read; 0: its default.
+  explicit RawClient(int port, int receive_buffer = 0)
+      : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     const timeval limit{20, 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (receive_buffer > 0)
+      setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -65,6 +69,11 @@ class RawClient {
     reply.body = buffer_.substr(0, size);
     buffer_.erase(0, size);
     return reply;
+  }
+  // Waits for the first bytes of an answer and leaves them unread.
+  bool wait_for_answer() {
+    char byte;
+    return ::recv(socket_, &byte, 1, MSG_PEEK) > 0;
   }
   // Whether the server has closed the connection, and sent nothing more.
   bool is_closed() { return buffer_.empty() && !more(); }

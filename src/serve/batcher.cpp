@@ -10,7 +10,8 @@ namespace {
 HttpError backend_error(const std::exception& error) { return {424, "backend", error.what()}; }
 
 bool share_a_batch(const Work& a, const Work& b) {
-  return a.model == b.model && a.kind == b.kind && a.kind != WorkKind::kMatrices;
+  // With different numbers of words the larger one would be computed for every [MASK] of both.
+  return a.model == b.model && a.kind == b.kind && a.top == b.top && a.kind != WorkKind::kMatrices;
 }
 
 }  // namespace

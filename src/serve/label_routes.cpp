@@ -80,11 +80,17 @@ PreparedRequest tag_words(const std::shared_ptr<const ModelFacts>& model,
                           const std::vector<TextOrPair>& entries, bool several,
                           const Lengths& lengths) {
   std::vector<std::vector<std::string>> sentences;
+  int64_t word_count = 0;  // the answer has all of them, also those that are cut
   for (const auto& [first, second] : entries) {
     if (second) throw invalid("the model '", model->name, "' tags words of single texts.");
     std::istringstream stream(first);
     sentences.emplace_back();
-    for (std::string word; stream >> word;) sentences.back().push_back(word);
+    for (std::string word; stream >> word;) {
+      if (++word_count > lengths.request)
+        throw invalid("the texts have more than ", lengths.request,
+                      " words together (--max-request-tokens). Send them in several requests.");
+      sentences.back().push_back(word);
+    }
   }
   std::vector<std::vector<int64_t>> places(sentences.size());
   Work work{model, WorkKind::kOutputs, {}};

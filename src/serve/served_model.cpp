@@ -75,7 +75,7 @@ Matrices matrices_of(const TextModel& model, const Work& work) {
 }
 
 std::vector<WorkResult> results_of(const ServedModel& served, const Work& first,
-                                   std::span<const Encoding> texts, int64_t top) {
+                                   std::span<const Encoding> texts) {
   const auto& model = *served.model;
   std::vector<WorkResult> results(texts.size());
   switch (first.kind) {
@@ -99,7 +99,7 @@ std::vector<WorkResult> results_of(const ServedModel& served, const Work& first,
       break;
     }
     case WorkKind::kWords: {
-      auto words = mask_words(model, texts, top);
+      auto words = mask_words(model, texts, first.top);
       for (std::size_t i = 0; i < texts.size(); ++i) results[i].words = std::move(words[i]);
       break;
     }
@@ -154,16 +154,11 @@ std::shared_ptr<ModelFacts> open_served_model(const std::string& name,
 
 std::vector<std::vector<WorkResult>> compute_works(std::span<const Work* const> works) {
   std::vector<Encoding> texts;
-  int64_t top = 0;
-  for (const auto* work : works) {
-    texts.insert(texts.end(), work->texts.begin(), work->texts.end());
-    top = std::max(top, work->top);
-  }
+  for (const auto* work : works) texts.insert(texts.end(), work->texts.begin(), work->texts.end());
   const auto& facts = *works.front()->model;
-  auto results =
-      works.front()->kind == WorkKind::kImages
-          ? image_results(facts, works)
-          : results_of(dynamic_cast<const ServedModel&>(facts), *works.front(), texts, top);
+  auto results = works.front()->kind == WorkKind::kImages
+                     ? image_results(facts, works)
+                     : results_of(dynamic_cast<const ServedModel&>(facts), *works.front(), texts);
   std::vector<std::vector<WorkResult>> split;
   auto begin = std::make_move_iterator(results.begin());
   for (const auto* work : works) {

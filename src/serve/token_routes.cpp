@@ -12,8 +12,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kMostWords = 1000;        // as in hydramix fill-mask
-constexpr int64_t kMostMatrixTokens = 256;  // whole, forward and backward have this squared
+constexpr int64_t kMostWords = 1000;          // as in hydramix fill-mask
+constexpr int64_t kMostCandidates = 100'000;  // words of an answer, for all [MASK] together
+constexpr int64_t kMostMatrixTokens = 256;    // whole, forward and backward have this squared
 
 std::string thumbnail_text(const Thumbnail& thumbnail) {
   std::string text = "{\"size\":" + std::to_string(thumbnail.size) + ",\"scale\":";
@@ -71,11 +72,19 @@ PreparedRequest prepare_fill_mask(std::string_view text, const RouteContext& con
   body.finish();
   Work work{model, WorkKind::kWords, encode_texts(*model, texts, lengths), top};
   const int32_t mask = model->tokenizer->special().mask;
-  for (std::size_t i = 0; i < work.texts.size(); ++i)
-    if (std::count(work.texts[i].ids.begin(), work.texts[i].ids.end(), mask) == 0)
+  int64_t mask_count = 0;
+  for (std::size_t i = 0; i < work.texts.size(); ++i) {
+    const auto count = std::count(work.texts[i].ids.begin(), work.texts[i].ids.end(), mask);
+    mask_count += count;
+    if (count == 0)
       throw invalid("text ", i + 1, " of ", texts.size(), " has no [MASK]",
                     lengths.truncate ? " in the part that is not cut" : "",
                     ". Write it where a word is wanted.");
+  }
+  if (mask_count * std::min<int64_t>(top, model->tokenizer->size()) > kMostCandidates)
+    throw invalid("the answer would have ", top, " words for each of ", mask_count,
+                  " [MASK]; expected at most ", kMostCandidates,
+                  " words. Ask for a smaller 'top', or send the texts in several requests.");
   return {model->name, std::move(work), [texts, top](std::span<const WorkResult> results) {
             auto answer = Json::array();
             for (std::size_t i = 0; i < results.size(); ++i) {

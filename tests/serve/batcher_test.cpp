@@ -88,6 +88,19 @@ TEST_F(Batches, HaveOneModelAndOneKindOfWork) {
   EXPECT_EQ(batches, (Sizes{{2}, {3, 6}, {4}, {5}}));
 }
 
+TEST_F(Batches, OfWordsHaveOneNumberOfWords) {
+  batcher.submit(job(2, model));
+  wait_for_start();
+  for (const int64_t tokens : {3, 4, 5}) {
+    auto words = job(tokens, model, WorkKind::kWords);
+    words->work.top = tokens == 4 ? 1000 : 5;
+    batcher.submit(words);
+  }
+  let_go.set_value();
+  wait_for(4);
+  EXPECT_EQ(batches, (Sizes{{2}, {3, 5}, {4}}));
+}
+
 TEST_F(Batches, LeaveOutWhatIsLateOrAbandoned) {
   batcher.submit(job(2, model));
   wait_for_start();

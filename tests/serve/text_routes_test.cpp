@@ -177,6 +177,37 @@ TEST(TextRoutes, FillMaskNeedsAMask) {
                  fake_context("classes"));
 }
 
+// The fake vocabulary has 25 tokens, so that a larger top asks for 25 words.
+TEST(TextRoutes, FillMaskLimitsTheWordsOfAllMasks) {
+  auto context = fake_context();
+  auto model = test::fake_model();
+  model->embed_length = model->longest = 0;
+  context.model = [model](const std::string&, std::string_view) { return model; };
+  const auto request = [](int masks, int top) {
+    std::string text;
+    for (int i = 0; i < masks; ++i) text += "[MASK] ";
+    return concat(R"({"inputs": ")", text, R"(", "top": )", top, "}");
+  };
+  EXPECT_EQ(refusal(prepare_fill_mask, request(4000, 1000), context), "accepted");
+  expect_refusal(prepare_fill_mask, request(4001, 1000), "422 expected at most 100000 words",
+                 context);
+  EXPECT_EQ(refusal(prepare_fill_mask, request(10'000, 10), context), "accepted");
+  expect_refusal(prepare_fill_mask, request(10'001, 10), "422 10 words for each of 10001 [MASK]",
+                 context);
+}
+
+TEST(TextRoutes, PredictLimitsTheWordsThatAreCut) {
+  auto context = fake_context("tokens");
+  context.limits.max_request_tokens = 16;
+  const auto request = [](int words) {
+    std::string text;
+    for (int i = 0; i < words; ++i) text += "w1 ";
+    return concat(R"({"inputs": [[")", text, R"("], ["w1"]], "truncate": true})");
+  };
+  EXPECT_EQ(answer_to(prepare_predict, request(15), context)[0].size(), 15U);
+  expect_refusal(prepare_predict, request(16), "422 more than 16 words", context);
+}
+
 TEST(TextRoutes, TheMatrixIsTheSumOfItsParts) {
   const auto one = answer_to(prepare_matrix, R"({"inputs": "w1", "layer": 1, "head": 2})");
   EXPECT_EQ(one["tokens"], json::parse(R"(["[CLS]", "w1", "[SEP]"])"));

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "serve/host_names.h"
@@ -18,6 +19,9 @@ namespace hydramix::serve {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// For each of --max-concurrent-requests: memory for large bodies that are arriving.
+constexpr int64_t kLargeBodyBytes = 512 << 10;
 
 // "http://host:port" without its scheme.
 std::string_view host_of(std::string_view origin) {
@@ -185,6 +189,17 @@ Service::Place Service::take_place() {
                            " requests (--max-concurrent-requests). Try again later."));
   }
   return {&places_taken_, [](std::atomic<int64_t>* taken) { --*taken; }};
+}
+
+void Service::hold_body_bytes(int64_t bytes) {
+  const int64_t most =
+      std::max(options_.limits.max_body, options_.limits.max_concurrent_requests * kLargeBodyBytes);
+  if ((body_bytes_ += bytes) <= most) return;
+  body_bytes_ -= bytes;
+  throw HttpError(429, "overloaded",
+                  concat("large bodies that are arriving have ", most,
+                         " bytes together (--max-concurrent-requests, --max-body). Try again "
+                         "later."));
 }
 
 void Service::Running::abandon() {

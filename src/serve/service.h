@@ -53,6 +53,11 @@ class Service {
   // Throws the HttpError 429 if all slots are taken.
   Place take_place();
 
+  // Counts bytes of large bodies that are arriving. Throws the HttpError 429, and counts nothing,
+  // where all have too many together.
+  void hold_body_bytes(int64_t bytes);
+  void release_body_bytes(int64_t bytes) { body_bytes_ -= bytes; }
+
   // A request that is being answered.
   class Running {
    public:
@@ -96,7 +101,7 @@ class Service {
   const Route preflight_{.method = "OPTIONS",
                          .pattern = "preflight",
                          .answer = [](const HttpRequest&) { return HttpAnswer{.status = 204}; }};
-  std::atomic<int64_t> places_taken_ = 0;
+  std::atomic<int64_t> places_taken_ = 0, body_bytes_ = 0;
   std::atomic<bool> ready_ = false, draining_ = false;
   boost::asio::thread_pool pool_;
   std::unique_ptr<Batcher> batcher_;

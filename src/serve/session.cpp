@@ -11,7 +11,9 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "serve/access_log.h"
 #include "serve/http_error.h"
@@ -23,8 +25,9 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
 constexpr uint32_t kHeaderBytes = 16 << 10;
-// A larger body takes its place in the queue before it arrives, so that the memory of all bodies is
-// bounded; a smaller one afterwards, so that slow clients do not take places.
+// The longest body of a route that does not compute. A larger body counts against the bytes of all
+// large bodies that are arriving. No body takes a place before it is complete, so that slow clients
+// do not take places.
 constexpr uint64_t kSmallBody = 64 << 10;
 constexpr double kDrainSeconds = 1;   // for a request that is on its way when the server stops
 constexpr double kLingerSeconds = 2;  // for a client that still sends a refused body
@@ -62,7 +65,10 @@ Session::Session(asio::ip::tcp::socket socket, Service& service, bool log)
   service_.metrics().count_connection(1);
 }
 
-Session::~Session() { service_.metrics().count_connection(-1); }
+Session::~Session() {
+  release_body();
+  service_.metrics().count_connection(-1);
+}
 
 void Session::start() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->wait_for_request(); });
@@ -103,6 +109,7 @@ void Session::wait_for_request() {
   place_.reset();
   running_.reset();
   parser_.reset();
+  release_body();
   if (buffer_.size() > 0) return read_header();
   buffer_ = {};
   waiting_ = true;
@@ -122,7 +129,8 @@ void Session::read_header() {
   buffer_.max_size(kBufferBytes);
   parser_.emplace();
   parser_->header_limit(kHeaderBytes);
-  parser_->body_limit(static_cast<uint64_t>(service_.limits().max_body));
+  body_limit_ = static_cast<uint64_t>(service_.limits().max_body);
+  parser_->body_limit(body_limit_);
   begin_ = std::chrono::steady_clock::now();
   start_timer(service_.limits().header_seconds, /*closes=*/false);
   http::async_read_header(
@@ -182,25 +190,37 @@ void Session::check_header() {
     throw;
   }
   request_.parameter = match_.parameter;
+  if (match_.route->prepare == nullptr) body_limit_ = std::min(body_limit_, kSmallBody);
   const auto length = parser_->content_length();
-  if (match_.route->prepare != nullptr && (message.chunked() || (length && *length > kSmallBody)))
-    place_ = service_.take_place();
+  if (length && *length > body_limit_) throw too_large();
+  parser_->body_limit(body_limit_);
+}
+
+HttpError Session::too_large() const {
+  const bool of_all = std::cmp_equal(body_limit_, service_.limits().max_body);
+  return {413, "too_large",
+          concat("the body is larger than ", body_limit_, " bytes",
+                 of_all ? " (--max-body)." : ", the most that this route reads.")};
 }
 
 void Session::read_body() {
+  if (parser_->is_done()) return answer_request();
   start_timer(service_.limits().body_seconds, /*closes=*/false);
-  const auto read = [self = shared_from_this()] {
-    http::async_read(self->socket_, self->buffer_, *self->parser_,
-                     [self](const Error& error, std::size_t) { self->on_body(error); });
-  };
+  parser_->eager(true);  // reads as much of the body as there is
   const bool expects = http::token_list(parser_->get()[http::field::expect]).exists("100-continue");
-  if (!expects || parser_->is_done()) return read();
+  if (!expects) return read_part();
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(kContinue),
-                    [self = shared_from_this(), read](const Error& error, std::size_t) {
+                    [self = shared_from_this()](const Error& error, std::size_t) {
                       if (error && !self->timed_out_) return self->close();
-                      read();
+                      self->read_part();
                     });
+}
+
+void Session::read_part() {
+  http::async_read_some(
+      socket_, buffer_, *parser_,
+      [self = shared_from_this()](const Error& error, std::size_t) { self->on_body(error); });
 }
 
 void Session::on_body(const Error& error) {
@@ -209,16 +229,39 @@ void Session::on_body(const Error& error) {
       return close();
     return refuse_read(error, /*in_body=*/true);
   }
-  answer_request();
+  if (parser_->is_done()) return answer_request();
+  try {
+    hold_body();
+  } catch (const HttpError& full) {
+    return refuse(full);
+  }
+  read_part();
+}
+
+// Counts the bytes that have arrived of a large body; throws an HttpError where all such bodies
+// have too many.
+void Session::hold_body() {
+  const auto size = parser_->get().body().size();
+  if (size <= kSmallBody) return;
+  const auto more = static_cast<int64_t>(size) - held_bytes_;
+  service_.hold_body_bytes(more);
+  held_bytes_ += more;
+}
+
+void Session::release_body() {
+  service_.release_body_bytes(held_bytes_);
+  held_bytes_ = 0;
 }
 
 void Session::answer_request() {
   ++timer_number_;
   timer_.cancel();
   request_.body = std::move(parser_->get().body());
+  release_body();
   try {
-    if (match_.route->prepare != nullptr && !place_) place_ = service_.take_place();
+    if (match_.route->prepare != nullptr) place_ = service_.take_place();
   } catch (const HttpError& error) {
+    std::string().swap(request_.body);
     return write(service_.error_answer(error, request_.path));
   }
   left_ = false;
@@ -257,6 +300,9 @@ void Session::on_answer(HttpAnswer answer) {
 }
 
 void Session::refuse(const HttpError& error) {
+  // Frees what has arrived of the body.
+  std::string().swap(parser_->get().body());
+  release_body();
   // The rest of the request is not read, so the connection cannot be used any more.
   keep_alive_ = keep_alive_ && parser_->is_done();
   auto answer =
@@ -273,8 +319,7 @@ void Session::refuse_read(const Error& error, bool in_body) {
             concat("the request's ", in_body ? "body" : "header", " did not arrive within ",
                    in_body ? limits.body_seconds : limits.header_seconds, " seconds.")});
   else if (error == http::error::body_limit)
-    refuse({413, "too_large",
-            concat("the body is larger than ", limits.max_body, " bytes (--max-body).")});
+    refuse(too_large());
   else if (error == http::error::buffer_overflow && in_body)
     refuse({431, "too_large",
             concat("the extension of a chunk or the trailer is larger than ", kBufferBytes,

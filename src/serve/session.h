@@ -39,8 +39,12 @@ class Session : public std::enable_shared_from_this<Session> {
   void read_header();
   void on_header(const Error& error);
   void check_header();
+  HttpError too_large() const;
   void read_body();
+  void read_part();
   void on_body(const Error& error);
+  void hold_body();
+  void release_body();
   void answer_request();
   void watch_client();
   void on_answer(HttpAnswer answer);
@@ -68,6 +72,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<Service::Running> running_;
   std::chrono::steady_clock::time_point begin_;
   std::size_t linger_bytes_ = 0;
+  uint64_t body_limit_ = 0;
+  int64_t held_bytes_ = 0;    // of a large body, as the service counts them
   int64_t timer_number_ = 0;  // so that a timer that has already expired cannot hit a later read
   bool timed_out_ = false, keep_alive_ = false, waiting_ = false, left_ = false;
 };

@@ -200,6 +200,60 @@ TEST_F(ServerTest, RefusesLargeBodiesBeforeTheyAreRead) {
   EXPECT_EQ(long_header.read().status, 431);
 }
 
+TEST_F(ServerTest, ReadsSmallBodiesOnlyWhereNothingIsComputed) {
+  start();
+  RawClient client(port);
+  EXPECT_EQ(client.post("/reload", "{}" + std::string((64 << 10) - 2, ' ')).status, 200);
+  client.send("POST /reload HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n");
+  const auto reply = client.read();
+  EXPECT_EQ(reply.status, 413);
+  EXPECT_NE(reply.body.find("65536 bytes"), std::string::npos);
+  RawClient chunked(port);
+  chunked.send("GET /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+  for (int i = 0; i < 3; ++i) chunked.send("8000\r\n" + std::string(0x8000, ' ') + "\r\n");
+  EXPECT_EQ(chunked.read().status, 413);
+  RawClient computed_route(port);
+  EXPECT_EQ(computed_route.post("/embed", kEmbed + std::string(70'000, ' ')).status, 200);
+}
+
+TEST_F(ServerTest, SlowBodiesLeavePlacesToOthers) {
+  options.service.limits.max_concurrent_requests = 1;
+  options.service.limits.max_body = 1 << 20;
+  start();
+  RawClient other(port);
+  // The place is free when the next request of the same connection is read.
+  const auto other_status = [&] {
+    const int status = other.post("/embed", kEmbed).status;
+    EXPECT_EQ(other.get("/health").status, 200);
+    return status;
+  };
+  RawClient chunked(port), sized_only(port), slow(port);
+  chunked.send(kPost + "Transfer-Encoding: chunked\r\n\r\n");
+  sized_only.send(kPost + "Content-Length: 900000\r\n\r\n");
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(other_status(), 200);
+  const auto large = sized(kEmbed + std::string(900'000, ' '));
+  slow.send(large.substr(0, 800'000));
+  std::this_thread::sleep_for(500ms);  // until the server has read these
+  Reply refused;
+  for (int i = 0; i < 500 && refused.status != 429; ++i) {
+    RawClient second(port);
+    second.send(large);
+    refused = second.read();
+    if (refused.body.find("large bodies") == std::string::npos) refused = {};
+  }
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NE(refused.header.find("Retry-After: "), std::string::npos);
+  EXPECT_EQ(status_when_there_is_a_place(other), 200);
+  EXPECT_EQ(other.get("/health").status, 200);
+  slow.send(large.substr(800'000));
+  EXPECT_EQ(slow.read().status, 200);
+  // All bytes have been given back.
+  EXPECT_EQ(slow.get("/health").status, 200);
+  slow.send(large);
+  EXPECT_EQ(slow.read().status, 200);
+}
+
 TEST_F(ServerTest, RefusesChunkExtensionsAndTrailersWithoutEnd) {
   start();
   const std::string heads[] = {"GET /health HTTP/1.1\r\nHost: x\r\n", kPost};

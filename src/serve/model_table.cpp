@@ -46,14 +46,16 @@ void ModelTable::load() {
 
 std::vector<std::string> ModelTable::reload(const std::string& name) {
   const std::lock_guard one_at_a_time(reloading_);
-  find(name);  // throws where there is none
+  find(name);                                                       // throws where there is none
+  std::vector<std::shared_ptr<ModelFacts>> opened(places_.size());  // null: not asked for
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (name.empty() || places_[i].name == name) opened[i] = open_(places_[i]);
   std::vector<std::string> names;
+  const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (!name.empty() && places_[i].name != name) continue;
-    auto opened = open_(places_[i]);
-    const std::lock_guard lock(mutex_);
-    opened->revision = models_[i]->revision + 1;
-    models_[i] = std::move(opened);
+    if (!opened[i]) continue;
+    opened[i]->revision = models_[i]->revision + 1;
+    models_[i] = std::move(opened[i]);
     names.push_back(places_[i].name);
   }
   return names;

@@ -31,8 +31,9 @@ class ModelTable {
 
   // Opens all models into an empty table.
   void load();
-  // Opens one model again, or all for an empty name, and returns their names. If opening fails, the
-  // old models stay. Reloads run one at a time.
+  // Opens one model again, or all for an empty name, and returns their names. If opening one fails,
+  // all old models stay. The old and the new models are in memory together. Reloads run one at a
+  // time.
   std::vector<std::string> reload(const std::string& name);
 
   // The model of this name. For an empty name the first that `preferred` accepts, or else the

@@ -19,8 +19,8 @@ struct Route {
   std::string pattern;  // also its name in logs and metrics
   PrepareRequest prepare = nullptr;
   std::function<HttpAnswer(const HttpRequest&)> answer = {};  // or throws an HttpError
-  bool reads_files = false;                                   // `answer` may take long
-  bool is_public = false;                                     // needs no --api-key
+  bool reads_files = false;  // `answer` may take long, in a thread of its own
+  bool is_public = false;    // needs no --api-key
 };
 
 class Router {

@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 
 // For each of --max-concurrent-requests: memory for large bodies that are arriving.
 constexpr int64_t kLargeBodyBytes = 512 << 10;
+constexpr int64_t kMostFileRequests = 16;  // that wait for files or are being answered
 
 // "http://host:port" without its scheme.
 std::string_view host_of(std::string_view origin) {
@@ -77,6 +78,8 @@ Service::Service(ServiceOptions options, ModelTable& models, Batcher::Compute co
 Service::~Service() { stop(); }
 
 void Service::stop() {
+  stopping_ = true;
+  files_.join();
   batcher_->stop();  // its last answers still go through the pool
   pool_.join();      // tasks that still wait submit their work, which the batcher refuses
 }
@@ -155,7 +158,7 @@ void Service::add_routes() {
     } catch (const HttpError&) {
       throw;
     } catch (const Error& error) {
-      throw HttpError(424, "backend", concat(error.what(), " The old model stays in use."));
+      throw HttpError(424, "backend", concat(error.what(), " The old models stay in use."));
     }
   });
 }
@@ -181,14 +184,21 @@ Router::Match Service::admit(const HttpRequest& head, std::string& allowed) cons
   return match;
 }
 
-Service::Place Service::take_place() {
-  if (++places_taken_ > options_.limits.max_concurrent_requests) {
-    --places_taken_;
+Service::Place Service::take_place(const Route& route) {
+  if (route.prepare == nullptr && !route.reads_files) return {};
+  const bool computes = route.prepare != nullptr;
+  auto& taken = computes ? places_taken_ : file_places_taken_;
+  if (++taken > (computes ? options_.limits.max_concurrent_requests : kMostFileRequests)) {
+    --taken;
+    if (!computes)
+      throw HttpError(429, "overloaded",
+                      concat("the server has ", kMostFileRequests,
+                             " requests that read files. Try again later."));
     throw HttpError(429, "overloaded",
                     concat("the server has ", options_.limits.max_concurrent_requests,
                            " requests (--max-concurrent-requests). Try again later."));
   }
-  return {&places_taken_, [](std::atomic<int64_t>* taken) { --*taken; }};
+  return {&taken, [](std::atomic<int64_t>* count) { --*count; }};
 }
 
 void Service::hold_body_bytes(int64_t bytes) {
@@ -211,42 +221,49 @@ void Service::Running::abandon() {
 std::shared_ptr<Service::Running> Service::handle(const Route& route, HttpRequest request,
                                                   Place place, AnswerFunction answer) {
   auto running = std::make_shared<Running>();
-  // Every exception becomes an answer; a thread of the pool must not end.
-  auto work = [this, &route, running, request = std::move(request), place = std::move(place),
-               answer = std::move(answer)] {
+  // The time in which a request waits to be tokenized counts, too.
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                            std::chrono::duration<double>(options_.limits.deadline_seconds));
+  // Every exception becomes an answer; a thread of a pool must not end.
+  auto work = [this, accepted = Accepted{route, std::move(request), std::move(place),
+                                         std::move(answer), running, deadline}] {
+    const auto& path = accepted.request.path;
     try {
-      if (route.prepare != nullptr)
-        compute(route.prepare, request, place, running, answer);
+      if (stopping_) throw HttpError(503, "unavailable", "the server is stopping.");
+      if (accepted.route.prepare != nullptr)
+        compute(accepted);
       else
-        answer(route.answer(request));
+        accepted.answer(accepted.route.answer(accepted.request));
     } catch (const HttpError& error) {
-      answer(error_answer(error, request.path));
+      accepted.answer(error_answer(error, path));
     } catch (const std::exception& error) {
-      answer(error_answer(HttpError(500, "internal", error.what()), request.path));
+      accepted.answer(error_answer(HttpError(500, "internal", error.what()), path));
     }
   };
-  if (route.prepare != nullptr || route.reads_files)
+  if (route.prepare != nullptr)
     boost::asio::post(pool_, std::move(work));
+  else if (route.reads_files)
+    boost::asio::post(files_, std::move(work));
   else
     work();
   return running;
 }
 
 // Runs in a tokenizing thread, before and after the model.
-void Service::compute(PrepareRequest prepare, const HttpRequest& request, const Place& place,
-                      const std::shared_ptr<Running>& running, const AnswerFunction& answer) {
-  auto prepared = std::make_shared<PreparedRequest>(prepare(request.body, context_));
+void Service::compute(const Accepted& accepted) {
+  const auto& [route, request, place, answer, running, deadline] = accepted;
+  auto prepared = std::make_shared<PreparedRequest>(route.prepare(request.body, context_));
   if (!prepared->work) {
     answer({.body = prepared->answer({}), .model = prepared->model});
     return;
   }
   auto job = std::make_shared<Job>();
   job->work = std::move(*prepared->work);
-  job->deadline = std::chrono::steady_clock::now() +
-                  std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                      std::chrono::duration<double>(options_.limits.deadline_seconds));
+  job->deadline = deadline;
   const int64_t tokens = job->work.tokens();
-  job->done = [this, prepared, place, answer, tokens, path = request.path](Outcome outcome) {
+  job->done = [this, prepared, place = place, answer = answer, tokens,
+               path = request.path](Outcome outcome) {
     boost::asio::post(pool_,
                       [this, prepared, place, answer, tokens, path, outcome = std::move(outcome)] {
                         HttpAnswer made;
@@ -272,12 +289,15 @@ void Service::compute(PrepareRequest prepare, const HttpRequest& request, const 
 }
 
 void Service::reload_later() {
-  boost::asio::post(pool_, [this] {
+  if (reload_waits_.exchange(true)) return;
+  boost::asio::post(files_, [this] {
+    reload_waits_ = false;
+    if (stopping_) return;
     try {
       for (const auto& name : models_.reload(""))
         std::fprintf(stderr, "reloaded %s\n", name.c_str());
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "reload failed, the old model stays in use: %s\n", error.what());
+      std::fprintf(stderr, "reload failed, the old models stay in use: %s\n", error.what());
     }
   });
 }

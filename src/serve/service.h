@@ -6,6 +6,7 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -44,14 +45,15 @@ class Service {
   // Answers what waits with 503 and ends the threads. No request may come afterwards.
   void stop();
 
-  // A place among the requests that wait, are computed or are being answered; the last copy gives
-  // it back.
+  // A slot among the requests that wait, are computed or are being answered; destroying the last
+  // copy frees it.
   using Place = std::shared_ptr<void>;
 
   // The route of a request whose header has arrived; throws an HttpError where it is refused.
   Router::Match admit(const HttpRequest& head, std::string& allowed) const;
-  // Throws the HttpError 429 if all slots are taken.
-  Place take_place();
+  // Null for a route that neither computes nor reads files. Throws the HttpError 429 if all slots
+  // of its kind are taken.
+  Place take_place(const Route& route);
 
   // Counts bytes of large bodies that are arriving. Throws the HttpError 429, and counts nothing,
   // where all have too many together.
@@ -80,7 +82,8 @@ class Service {
   const Limits& limits() const { return options_.limits; }
   Metrics& metrics() { return metrics_; }
   ModelTable& models() { return models_; }
-  // Opens all models again, in a tokenizing thread; errors go to stderr.
+  // Opens all models again, in the thread that reads files; errors go to stderr. A call while
+  // another one waits does nothing.
   void reload_later();
 
   void set_ready() { ready_ = true; }
@@ -88,9 +91,17 @@ class Service {
   bool draining() const { return draining_; }
 
  private:
+  // A request on its way through the threads.
+  struct Accepted {
+    const Route& route;
+    HttpRequest request;
+    Place place;
+    AnswerFunction answer;
+    std::shared_ptr<Running> running;
+    std::chrono::steady_clock::time_point deadline;
+  };
   void add_routes();
-  void compute(PrepareRequest prepare, const HttpRequest& request, const Place& place,
-               const std::shared_ptr<Running>& running, const AnswerFunction& answer);
+  void compute(const Accepted& accepted);
   std::string info() const;
 
   const ServiceOptions options_;
@@ -101,9 +112,10 @@ class Service {
   const Route preflight_{.method = "OPTIONS",
                          .pattern = "preflight",
                          .answer = [](const HttpRequest&) { return HttpAnswer{.status = 204}; }};
-  std::atomic<int64_t> places_taken_ = 0, body_bytes_ = 0;
-  std::atomic<bool> ready_ = false, draining_ = false;
-  boost::asio::thread_pool pool_;
+  std::atomic<int64_t> places_taken_ = 0, file_places_taken_ = 0, body_bytes_ = 0;
+  std::atomic<bool> ready_ = false, draining_ = false, stopping_ = false, reload_waits_ = false;
+  boost::asio::thread_pool pool_;      // tokenizes and formats answers
+  boost::asio::thread_pool files_{1};  // reloads models and reads runs, which may take long
   std::unique_ptr<Batcher> batcher_;
 };
 

@@ -230,6 +230,7 @@ void Session::on_body(const Error& error) {
     return refuse_read(error, /*in_body=*/true);
   }
   if (parser_->is_done()) return answer_request();
+  if (timed_out_) return refuse_read(error, /*in_body=*/true);  // between two parts
   try {
     hold_body();
   } catch (const HttpError& full) {
@@ -259,7 +260,7 @@ void Session::answer_request() {
   request_.body = std::move(parser_->get().body());
   release_body();
   try {
-    if (match_.route->prepare != nullptr) place_ = service_.take_place();
+    place_ = service_.take_place(*match_.route);
   } catch (const HttpError& error) {
     std::string().swap(request_.body);
     return write(service_.error_answer(error, request_.path));

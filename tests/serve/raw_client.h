@@ -9,6 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <string>
 
@@ -22,9 +23,12 @@ struct Reply {
 class RawClient {
  public:
   // receive_buffer: bytes that the kernel keeps for a client that does not read; 0: its default.
-  explicit RawClient(int port, int receive_buffer = 0)
+  // seconds: how long it waits for an answer.
+  explicit RawClient(int port, int receive_buffer = 0, double seconds = 20)
       : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    const timeval limit{20, 0};
+    timeval limit{};
+    limit.tv_sec = static_cast<time_t>(seconds);
+    limit.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (receive_buffer > 0)
       setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);

@@ -49,10 +49,12 @@ class ServerTest : public ::testing::Test {
     port = server->port();
   }
   std::shared_ptr<ModelFacts> open() {
+    if (opened++ > 0) reload_gate.wait();
     if (broken) throw Error("folder: is damaged.");
     return test::fake_model();
   }
   void hold() { gate = held.get_future().share(); }
+  void hold_reloads() { reload_gate = held_reloads.get_future().share(); }
   void TearDown() override {
     if (!server) return;
     server->drain();
@@ -77,11 +79,13 @@ class ServerTest : public ::testing::Test {
   ServerOptions options;
   std::atomic<int> computed = 0;
   std::atomic<bool> broken = false;
-  std::promise<void> held, open_gate;
+  std::atomic<int> opened = 0;
+  std::promise<void> held, held_reloads, open_gate;
   std::shared_future<void> gate = [this] {
     open_gate.set_value();
     return open_gate.get_future().share();
   }();
+  std::shared_future<void> reload_gate = gate;
   int port = 0;
   std::unique_ptr<ModelTable> models;
   std::unique_ptr<Server> server;
@@ -510,6 +514,46 @@ TEST_F(ServerTest, ReloadsAModelAndKeepsTheOldOneWhereThatFails) {
   EXPECT_NE(failed.body.find("is damaged"), std::string::npos);
   EXPECT_EQ(revision(), 2);
   EXPECT_EQ(client.post("/embed", kEmbed).status, 200);
+}
+
+TEST_F(ServerTest, AnswersWhileAModelIsBeingReloaded) {
+  hold_reloads();
+  start();
+  std::vector<std::unique_ptr<RawClient>> reloading;
+  for (int i = 0; i < 16; ++i) {
+    reloading.push_back(std::make_unique<RawClient>(port));
+    reloading.back()->send("POST /reload HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+  }
+  RawClient client(port);
+  EXPECT_EQ(client.post("/embed", kEmbed).status, 200);
+  // The seventeenth is refused. While some of the first are on their way, others take their places.
+  int status = 0;
+  std::vector<std::unique_ptr<RawClient>> more;
+  for (int i = 0; i < 40 && status == 0; ++i) {
+    more.push_back(std::make_unique<RawClient>(port, 0, 0.25));
+    status = more.back()->post("/reload", "").status;
+  }
+  EXPECT_EQ(status, 429);
+  EXPECT_EQ(client.post("/embed", kEmbed).status, 200);
+  held_reloads.set_value();
+  EXPECT_EQ(reloading.front()->read().status, 200);
+}
+
+TEST(ModelTable, KeepsAllModelsWhereOneCannotBeOpened) {
+  bool broken = false;
+  ModelTable models(std::vector<ModelPlace>{{"a", "a"}, {"b", "b"}}, [&](const ModelPlace& place) {
+    if (broken && place.name == "b") throw Error("b: is damaged.");
+    auto model = test::fake_model();
+    model->name = place.name;
+    return model;
+  });
+  models.load();
+  broken = true;
+  EXPECT_THROW_WITH(models.reload(""), Error, "is damaged");
+  EXPECT_EQ(models.find("a")->revision, 1);
+  EXPECT_EQ(models.reload("a"), std::vector<std::string>{"a"});
+  EXPECT_EQ(models.find("a")->revision, 2);
+  EXPECT_EQ(models.find("b")->revision, 1);
 }
 
 TEST_F(ServerTest, DrainsWithoutLosingARequest) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "fake_model.h"
 #include "support/expect.h"
@@ -21,10 +22,13 @@ class ServiceTest : public ::testing::Test {
     service = std::make_unique<Service>(options, models, test::fake_compute);
   }
   void send(const std::string& path, const std::string& body, AnswerFunction answer) {
-    HttpRequest request{.method = "POST", .path = path, .body = body};
+    HttpRequest request;
+    request.method = "POST";
+    request.path = path;
+    request.body = body;
     std::string allowed;
     const auto match = service->admit(request, allowed);
-    service->handle(*match.route, request, service->take_place(), std::move(answer));
+    service->handle(*match.route, request, service->take_place(*match.route), std::move(answer));
   }
   // Keeps the one tokenizing thread busy until let_go has its value.
   void hold_the_tokenizing_thread() {
@@ -33,7 +37,8 @@ class ServiceTest : public ::testing::Test {
   }
 
   ServiceOptions options;
-  ModelTable models{{{"fake", "folder"}}, [](const ModelPlace&) { return test::fake_model(); }};
+  ModelTable models{std::vector<ModelPlace>{{"fake", "folder"}},
+                    [](const ModelPlace&) { return test::fake_model(); }};
   std::promise<void> let_go;
   std::unique_ptr<Service> service;
 };
@@ -50,6 +55,18 @@ TEST_F(ServiceTest, RefusesWhatIsTokenizedAfterTheStop) {
   });
   service.reset();
   later.join();
+  EXPECT_EQ(status.get_future().get(), 503);
+}
+
+TEST_F(ServiceTest, CountsTheTimeBeforeTokenizingToTheDeadline) {
+  options.limits.deadline_seconds = 0.05;
+  start();
+  hold_the_tokenizing_thread();
+  std::promise<int> status;
+  send("/embed", R"({"inputs": "w1"})",
+       [&](const HttpAnswer& answer) { status.set_value(answer.status); });
+  std::this_thread::sleep_for(100ms);
+  let_go.set_value();
   EXPECT_EQ(status.get_future().get(), 503);
 }
 

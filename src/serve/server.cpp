@@ -63,6 +63,7 @@ Server::Server(const ServerOptions& options, ModelTable& models, Batcher::Comput
 Server::~Server() {
   io_.stop();
   for (auto& thread : threads_) thread.join();
+  service_.stop();  // then only io_ holds sessions, and it ends before the service that they use
 }
 
 int Server::port() const { return acceptor_.local_endpoint().port(); }
@@ -183,7 +184,7 @@ void Server::wait_for_sessions() {
 void Server::poll_drain() {
   const bool empty = open_sessions() == 0;
   if (empty || std::chrono::steady_clock::now() >= drain_end_) {
-    drained_ = empty;
+    drained_ = service_.accepted() == 0;  // a request that is still arriving was not accepted
     io_.stop();
     return;
   }

@@ -54,8 +54,8 @@ class Server {
   int64_t open_sessions();
 
   const ServerOptions options_;
-  boost::asio::io_context io_;
   Service service_;
+  boost::asio::io_context io_;
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer accept_timer_, drain_timer_;

@@ -201,6 +201,11 @@ Service::Place Service::take_place(const Route& route) {
   return {&taken, [](std::atomic<int64_t>* count) { --*count; }};
 }
 
+Service::Place Service::count_accepted() {
+  ++accepted_;
+  return {&accepted_, [](std::atomic<int64_t>* count) { --*count; }};
+}
+
 void Service::hold_body_bytes(int64_t bytes) {
   const int64_t most =
       std::max(options_.limits.max_body, options_.limits.max_concurrent_requests * kLargeBodyBytes);

@@ -55,6 +55,10 @@ class Service {
   // of its kind are taken.
   Place take_place(const Route& route);
 
+  // Counts a request that has arrived completely until the copies are gone.
+  Place count_accepted();
+  int64_t accepted() const { return accepted_; }
+
   // Counts bytes of large bodies that are arriving. Throws the HttpError 429, and counts nothing,
   // where all have too many together.
   void hold_body_bytes(int64_t bytes);
@@ -112,7 +116,7 @@ class Service {
   const Route preflight_{.method = "OPTIONS",
                          .pattern = "preflight",
                          .answer = [](const HttpRequest&) { return HttpAnswer{.status = 204}; }};
-  std::atomic<int64_t> places_taken_ = 0, file_places_taken_ = 0, body_bytes_ = 0;
+  std::atomic<int64_t> places_taken_ = 0, file_places_taken_ = 0, body_bytes_ = 0, accepted_ = 0;
   std::atomic<bool> ready_ = false, draining_ = false, stopping_ = false, reload_waits_ = false;
   boost::asio::thread_pool pool_;      // tokenizes and formats answers
   boost::asio::thread_pool files_{1};  // reloads models and reads runs, which may take long

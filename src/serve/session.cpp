@@ -107,6 +107,7 @@ void Session::wait_for_request() {
   request_ = {};
   match_ = {};
   place_.reset();
+  accepted_.reset();
   running_.reset();
   parser_.reset();
   release_body();
@@ -257,6 +258,7 @@ void Session::release_body() {
 void Session::answer_request() {
   ++timer_number_;
   timer_.cancel();
+  accepted_ = service_.count_accepted();
   request_.body = std::move(parser_->get().body());
   release_body();
   try {
@@ -287,6 +289,7 @@ void Session::watch_client() {
                        if (found == Waiting::kBytes) return;
                        if (found == Waiting::kNothing) return self->watch_client();
                        self->left_ = true;
+                       self->accepted_.reset();  // nobody waits for its answer
                        self->service_.metrics().count_abandoned();
                        running->abandon();
                      });
@@ -365,6 +368,7 @@ void Session::on_written(const Error& error) {
   answer_ = {};
   response_ = {};
   place_.reset();
+  accepted_.reset();
   if (error) return close();
   if (keep_alive_) return wait_for_request();
   Error ignored;

@@ -68,6 +68,7 @@ class Session : public std::enable_shared_from_this<Session> {
   HttpAnswer answer_;
   Router::Match match_;
   Service::Place place_;       // until the answer is sent, so that unread answers are bounded, too
+  Service::Place accepted_;    // from the end of the body until the answer is sent
   std::size_t body_size_ = 0;  // of the answer
   std::shared_ptr<Service::Running> running_;
   std::chrono::steady_clock::time_point begin_;

@@ -595,6 +595,37 @@ TEST_F(ServerTest, SaysWhereARequestWasNotAnsweredInTime) {
   held.set_value();
 }
 
+TEST_F(ServerTest, DoesNotCountARequestThatIsStillArriving) {
+  options.service.limits.drain_seconds = 0.2;
+  start();
+  RawClient header(port), body(port);
+  header.send("GET /hea");
+  body.send(kPost + "Content-Length: 30\r\n\r\n{");
+  std::this_thread::sleep_for(50ms);
+  server->drain();
+  EXPECT_TRUE(server->wait());
+}
+
+// The sessions that are left when time has run out end before what they use.
+TEST_F(ServerTest, CanBeDestroyedWhileRequestsArriveWaitAndAreComputed) {
+  options.service.limits.drain_seconds = 0.05;
+  hold();
+  start();
+  RawClient arriving(port), computing(port), waiting(port), idle(port);
+  computing.send(sized(kEmbed));
+  wait_for_computed(1);
+  waiting.send(sized(kEmbed));
+  arriving.send(kPost + "Content-Length: 30\r\n\r\n{");
+  EXPECT_EQ(idle.get("/health").status, 200);
+  server->drain();
+  EXPECT_FALSE(server->wait());
+  held.set_value();
+  server.reset();
+  EXPECT_TRUE(arriving.is_closed());
+  EXPECT_TRUE(computing.is_closed());
+  EXPECT_TRUE(waiting.is_closed());
+}
+
 TEST_F(ServerTest, ShowsRuns) {
   test::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "a/b");

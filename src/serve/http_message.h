@@ -14,8 +14,9 @@ struct HttpRequest {
   std::string path;   // decoded, without the query
   std::string query;  // after '?', as sent
   std::string host, origin, authorization, if_none_match;
-  std::string id;         // of the log and of X-Request-Id
-  std::string parameter;  // the part of the path that a route leaves open
+  std::string requested_headers;  // Access-Control-Request-Headers, of a preflight
+  std::string id;                 // of the log and of X-Request-Id
+  std::string parameter;          // the part of the path that a route leaves open
   std::string body;
 };
 

@@ -320,9 +320,12 @@ void Service::complete(const HttpRequest& request, HttpAnswer& answer) const {
   answer.headers.emplace_back("X-Content-Type-Options", "nosniff");
   if (options_.cors_origin.empty()) return;
   answer.headers.emplace_back("Access-Control-Allow-Origin", options_.cors_origin);
-  answer.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type");
+  // A preflight allows what it asks for: OpenAI's client, for one, sends headers of its own.
+  const bool asks = request.method == "OPTIONS" && !request.requested_headers.empty();
+  answer.headers.emplace_back("Access-Control-Allow-Headers",
+                              asks ? request.requested_headers : "Authorization, Content-Type");
   answer.headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
-  answer.headers.emplace_back("Vary", "Origin");
+  answer.headers.emplace_back("Vary", "Origin, Access-Control-Request-Headers");
 }
 
 std::string Service::info() const {

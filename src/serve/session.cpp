@@ -167,6 +167,7 @@ void Session::check_header() {
   request_.path = decoded_path(request_.path);
   request_.host = as_string(message[http::field::host]);
   request_.origin = as_string(message[http::field::origin]);
+  request_.requested_headers = as_string(message[http::field::access_control_request_headers]);
   request_.authorization = as_string(message[http::field::authorization]);
   request_.if_none_match = as_string(message[http::field::if_none_match]);
   keep_alive_ = message.keep_alive();

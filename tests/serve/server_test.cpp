@@ -494,8 +494,18 @@ TEST_F(ServerTest, AllowsPagesOfOneOtherSite) {
             std::string::npos);
   client.send(
       "OPTIONS /embed HTTP/1.1\r\nHost: x\r\nOrigin: https://friend.example\r\n"
-      "Access-Control-Request-Method: POST\r\n\r\n");
-  EXPECT_EQ(client.read().status, 204);
+      "Access-Control-Request-Method: POST\r\n"
+      "Access-Control-Request-Headers: authorization,x-stainless-os\r\n\r\n");
+  const auto preflight = client.read();
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_NE(preflight.header.find("Access-Control-Allow-Headers: authorization,x-stainless-os\r\n"),
+            std::string::npos);
+  EXPECT_NE(preflight.header.find("Vary: Origin, Access-Control-Request-Headers\r\n"),
+            std::string::npos);
+  // Only a preflight asks.
+  EXPECT_NE(client.get("/info", "Access-Control-Request-Headers: x-other\r\n")
+                .header.find("Access-Control-Allow-Headers: Authorization, Content-Type\r\n"),
+            std::string::npos);
 }
 
 TEST_F(ServerTest, ReloadsAModelAndKeepsTheOldOneWhereThatFails) {

@@ -113,6 +113,8 @@ Json text_paths() {
       "fill_mask", "The likeliest words for every [MASK]",
       text_request({{"inputs", text_or_texts()}, {"top", a("integer", "words", 5)}}, {"inputs"}),
       list_of(object({{"text", kText}, {"masks", list_of(list_of(word))}})));
+  paths["/"] = post("main", "/embed, /predict, /rerank or /classify, by the kind of the model",
+                    {{"type", "object"}}, Json::object());
   const Json image{{"type", "string"}, {"format", "byte"}};
   paths["/classify"] = post("classify", "The classes of images, the most probable first",
                             object({{"inputs", {{"oneOf", Json::array({image, list_of(image)})}}},
@@ -141,11 +143,12 @@ Json text_paths() {
               {"backward", list_of(vector)},
               {"diagonal", vector},
               {"ranks", object({{"below", list_of(kInteger)}, {"above", list_of(kInteger)}})}}));
+  const Json place{{"type", "integer"}, {"nullable", true}};  // null for [CLS] and [SEP]
   const auto token = object({{"id", kInteger},
                              {"text", kText},
                              {"special", {{"type", "boolean"}}},
-                             {"start", kInteger},
-                             {"stop", kInteger}});
+                             {"start", place},
+                             {"stop", place}});
   paths["/tokenize"] =
       post("tokenize", "The tokens of texts",
            object({{"inputs", text_or_texts()},
@@ -194,6 +197,7 @@ Json server_paths() {
   Json paths;
   const auto status = content(object({{"status", kText}}));
   paths["/health"] = get("health", "Whether the process lives", status);
+  paths["/ping"] = get("ping", "The same as /health", status);
   paths["/ready"] = get("ready", "Whether requests are answered", status);
   paths["/ready"]["get"]["responses"]["503"] = {{"$ref", "#/components/responses/Error"}};
   const auto any = content({{"type", "object"}});

@@ -99,18 +99,20 @@ void Service::add_routes() {
   computed("/decode", prepare_decode);
   computed("/v1/embeddings", prepare_openai_embeddings);
   computed("/classify", prepare_classify);
+  computed("/", prepare_main);
 
   const auto get = [&](const char* pattern, std::function<HttpAnswer(const HttpRequest&)> answer,
                        bool is_public = false) {
     router_.add(
         {.method = "GET", .pattern = pattern, .answer = std::move(answer), .is_public = is_public});
   };
-  get(
-      "/health",
-      [](const HttpRequest&) {
-        return json_answer({{"status", "ok"}});
-      },
-      true);
+  for (const char* path : {"/health", "/ping"})
+    get(
+        path,
+        [](const HttpRequest&) {
+          return json_answer({{"status", "ok"}});
+        },
+        true);
   get(
       "/ready",
       [this](const HttpRequest&) {

@@ -50,6 +50,9 @@ PreparedRequest prepare_openai_embeddings(std::string_view body, const RouteCont
 
 PreparedRequest prepare_classify(std::string_view body, const RouteContext& context);
 
+// /embed, /predict, /rerank or /classify, by the kind of the model.
+PreparedRequest prepare_main(std::string_view body, const RouteContext& context);
+
 // The routes above that a model answers.
 std::vector<std::string> routes_of(const ModelFacts& model);
 bool answers(const ModelFacts& model, std::string_view route);

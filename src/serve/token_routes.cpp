@@ -155,12 +155,15 @@ PreparedRequest prepare_tokenize(std::string_view text, const RouteContext& cont
   for (const auto& encoding : encodings) {
     auto& tokens = answer.emplace_back(Json::array());
     const std::size_t around = special ? 0 : 1;  // [CLS] at the start, [SEP] at the end
-    for (std::size_t i = around; i + around < encoding.ids.size(); ++i)
+    for (std::size_t i = around; i + around < encoding.ids.size(); ++i) {
+      // As in text-embeddings-inference: those that were added, which have no place in the text.
+      const bool added = i == 0 || i + 1 == encoding.ids.size();
       tokens.push_back({{"id", encoding.ids[i]},
                         {"text", model->tokenizer->token(encoding.ids[i])},
-                        {"special", model->tokenizer->is_special(encoding.ids[i])},
-                        {"start", encoding.offsets[i][0]},
-                        {"stop", encoding.offsets[i][1]}});
+                        {"special", added},
+                        {"start", added ? Json() : Json(encoding.offsets[i][0])},
+                        {"stop", added ? Json() : Json(encoding.offsets[i][1])}});
+    }
   }
   return {model->name, {}, [answer](std::span<const WorkResult>) { return json_text(answer); }};
 }

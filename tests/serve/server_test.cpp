@@ -109,6 +109,8 @@ TEST_F(ServerTest, AnswersManyRequestsOnOneConnection) {
   EXPECT_EQ(client.get("/v1/models/fake").status, 200);
   EXPECT_EQ(json::parse(client.get("/v1/models/none").body)["error"]["code"], "not_found");
   EXPECT_EQ(json::parse(client.get("/openapi.json").body)["openapi"], "3.0.3");
+  EXPECT_EQ(client.post("/", kEmbed).body, "[[3,6]]");
+  EXPECT_EQ(client.get("/ping").body, client.get("/health").body);
   EXPECT_EQ(client.get("/nowhere").status, 404);
   EXPECT_EQ(client.get("/runs").status, 404);
   const auto other_method = client.get("/embed");
@@ -148,7 +150,7 @@ TEST_F(ServerTest, DocumentsEveryRoute) {
     EXPECT_TRUE(paths.contains(route)) << route;
   for (const char* route :
        {"/fill-mask", "/v1/models", "/v1/models/{name}", "/info", "/health", "/ready", "/metrics",
-        "/stats", "/runs", "/runs/{name}/metrics", "/reload", "/openapi.json"})
+        "/stats", "/runs", "/runs/{name}/metrics", "/reload", "/openapi.json", "/", "/ping"})
     EXPECT_TRUE(paths.contains(route)) << route;
   for (const auto& [path, operations] : paths.items()) {
     const bool has_parameter = path.find('{') != std::string::npos;

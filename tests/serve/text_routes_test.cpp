@@ -165,6 +165,20 @@ TEST(TextRoutes, RerankAnswersTheBestTextFirst) {
   expect_refusal(prepare_rerank, R"({"query": "w1", "texts": ["w2"]})", "422 model of pairs");
 }
 
+TEST(TextRoutes, TheMainRouteFollowsTheKindOfTheModel) {
+  const std::string text = R"({"inputs": "w3", "normalize": false})";
+  for (const char* kind : {"masked-lm", "pairs"})
+    EXPECT_EQ(answer_to(prepare_main, text, fake_context(kind)), json::parse("[[3, 8]]")) << kind;
+  const std::string label = R"({"inputs": "w3", "model": "fake"})";
+  EXPECT_EQ(answer_to(prepare_main, label, fake_context("classes"))[0]["label"], "yes");
+  const std::string query = R"({"query": "w1", "texts": ["w2", "w9"]})";
+  EXPECT_EQ(answer_to(prepare_main, query, fake_context("score"))[0]["index"], 1);
+  expect_refusal(prepare_main, "[", "400 the body");
+  expect_refusal(prepare_main, "", "400 the body");
+  expect_refusal(prepare_main, R"({"inputs": []})", "400 empty", fake_context("images"));
+  expect_refusal(prepare_main, R"({"model": "none"})", "404 no model none");
+}
+
 TEST(TextRoutes, FillMaskNeedsAMask) {
   const auto answer = answer_to(prepare_fill_mask, R"({"inputs": "w1 [MASK]", "top": 1})");
   EXPECT_EQ(answer, json::parse(R"([{"text": "w1 [MASK]", "masks":
@@ -228,7 +242,13 @@ TEST(TextRoutes, TokenizeAndDecodeAreInverse) {
   const auto tokens = answer_to(prepare_tokenize, R"({"inputs": "w1 w2"})");
   EXPECT_EQ(tokens[0][1],
             json::parse(R"({"id": 6, "text": "w1", "special": false, "start": 0, "stop": 2})"));
-  EXPECT_EQ(tokens[0][0]["special"], true);
+  EXPECT_EQ(
+      tokens[0][0],
+      json::parse(R"({"id": 2, "text": "[CLS]", "special": true, "start": null, "stop": null})"));
+  EXPECT_EQ(tokens[0][3]["special"], true);
+  const auto unknown = answer_to(prepare_tokenize, R"({"inputs": "other"})");
+  EXPECT_EQ(unknown[0][1],
+            json::parse(R"({"id": 1, "text": "[UNK]", "special": false, "start": 0, "stop": 5})"));
   const auto bare = answer_to(prepare_tokenize, R"({"inputs": "w1", "add_special_tokens": false})");
   EXPECT_EQ(bare[0].size(), 1);
   EXPECT_EQ(answer_to(prepare_decode, R"({"ids": [2, 6, 7, 3]})"), json::parse(R"(["w1 w2"])"));

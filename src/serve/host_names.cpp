@@ -14,6 +14,7 @@ std::string host_name(std::string_view host) {
   else
     host = host.substr(0, host.find(':'));
   std::string name(host);
+  if (name.size() > 1 && name.ends_with('.')) name.pop_back();  // "localhost.", the root's dot
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return name;
 }

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <string_view>
 
 #include "base/formatted.h"
 #include "serve/http_error.h"
+#include "text/unicode.h"
 
 namespace hydramix::serve {
 namespace {
@@ -20,6 +22,14 @@ int hex_digit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
+}
+
+// `start` is in lower case.
+bool starts_in_any_case(std::string_view text, std::string_view start) {
+  return text.size() >= start.size() &&
+         std::equal(start.begin(), start.end(), text.begin(), [](char a, char b) {
+           return a == static_cast<char>(std::tolower(static_cast<unsigned char>(b)));
+         });
 }
 
 bool is_harmless(char c) {
@@ -43,7 +53,27 @@ std::string decoded_path(std::string_view path) {
     decoded += static_cast<char>(high * 16 + low);
     i += 2;
   }
+  if (unicode::valid_utf8_prefix(decoded) != decoded.size())
+    throw bad_request("the path or the query is not UTF-8.");
   return decoded;
+}
+
+RequestTarget parsed_target(std::string_view target) {
+  RequestTarget parsed;
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!starts_in_any_case(target, scheme)) continue;
+    target.remove_prefix(scheme.size());
+    parsed.authority = target.substr(0, target.find_first_of("/?"));
+    target.remove_prefix(parsed.authority.size());
+    if (parsed.authority.empty() || parsed.authority.find('@') != std::string::npos)
+      throw bad_request("the target of the request has no host, or a user before it.");
+    break;
+  }
+  const auto path = target.substr(0, target.find('?'));
+  target.remove_prefix(std::min(target.size(), path.size() + 1));
+  parsed.query = target;
+  parsed.path = path.empty() && !parsed.authority.empty() ? "/" : decoded_path(path);
+  return parsed;
 }
 
 std::string query_value(std::string_view query, std::string_view key) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,13 @@ using AnswerFunction = std::function<void(HttpAnswer)>;
 
 // "%2F" -> "/"; an HttpError for what is not a percent-encoding, or not UTF-8.
 std::string decoded_path(std::string_view path);
+
+struct RequestTarget {
+  std::string authority;    // empty unless the target has one
+  std::string path, query;  // as in HttpRequest
+};
+// Of "/path?query" or "http://authority/path?query" (RFC 9112, 3.2).
+RequestTarget parsed_target(std::string_view target);
 
 // The value of a key in "a=1&b=2"; empty where it is missing.
 std::string query_value(std::string_view query, std::string_view key);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/memory.h"
 #include "hydramix/error.h"
@@ -28,6 +29,13 @@ void append_value(std::string& text, const char* name, const char* type, const c
   text += concat(name, " ", value, "\n");
 }
 
+// 0.0005, not 5e-04: Prometheus compares the labels of buckets as text.
+void append_bound(std::string& text, double bound) {
+  char digits[32];
+  text.append(digits,
+              std::to_chars(digits, digits + sizeof digits, bound, std::chars_format::fixed).ptr);
+}
+
 void append_histogram(std::string& text, const std::string& name, const char* help,
                       const Histogram& histogram) {
   append_head(text, name.c_str(), "histogram", help);
@@ -35,7 +43,7 @@ void append_histogram(std::string& text, const std::string& name, const char* he
   for (std::size_t i = 0; i < histogram.bounds().size(); ++i) {
     below += histogram.counts()[i];
     text += name + "_bucket{le=\"";
-    append_number(text, histogram.bounds()[i]);
+    append_bound(text, histogram.bounds()[i]);
     text += concat("\"} ", below, "\n");
   }
   text += concat(name, "_bucket{le=\"+Inf\"} ", histogram.count(), "\n", name, "_sum ");

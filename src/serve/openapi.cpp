@@ -50,7 +50,7 @@ Json operation(const char* name, const char* summary, Json answer,
 
 Json post(const char* name, const char* summary, Json request, Json answer) {
   auto all = operation(name, summary, content(std::move(answer)),
-                       {400, 401, 404, 408, 413, 422, 424, 429, 503});
+                       {400, 401, 404, 408, 413, 415, 422, 424, 429, 503});
   all["requestBody"] = content(std::move(request));
   all["requestBody"]["required"] = true;
   return {{"post", std::move(all)}};

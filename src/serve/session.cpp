@@ -3,6 +3,7 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/field.hpp>
 #include <boost/beast/http/read.hpp>
@@ -160,12 +161,13 @@ void Session::on_header(const Error& error) {
 // Fills the request from the header and finds its route; throws an HttpError.
 void Session::check_header() {
   const auto& message = parser_->get();
-  const auto target = as_string(message.target());
-  const auto question = target.find('?');
-  request_.path = target.substr(0, question);
-  if (question != std::string::npos) request_.query = target.substr(question + 1);
-  request_.path = decoded_path(request_.path);
-  request_.host = as_string(message[http::field::host]);
+  request_.path = as_string(message.target());  // for the log, where it is refused
+  auto target = parsed_target(request_.path);
+  request_.path = std::move(target.path);
+  request_.query = std::move(target.query);
+  // A host in the target counts instead of Host (RFC 9112, 3.2.2).
+  request_.host = target.authority.empty() ? as_string(message[http::field::host])
+                                           : std::move(target.authority);
   request_.origin = as_string(message[http::field::origin]);
   request_.requested_headers = as_string(message[http::field::access_control_request_headers]);
   request_.authorization = as_string(message[http::field::authorization]);
@@ -183,6 +185,13 @@ void Session::check_header() {
         "Content-Length.");
   if (message.count(http::field::content_length) > 1)
     throw bad_request("the header has two Content-Length.");
+  if (encoded && !boost::beast::iequals(message[http::field::transfer_encoding], "chunked"))
+    throw HttpError(501, "not_implemented",
+                    "Transfer-Encoding has more than chunked. Send the body uncompressed.");
+  const auto coding = message[http::field::content_encoding];
+  if (!coding.empty() && !boost::beast::iequals(coding, "identity"))
+    throw HttpError(415, "encoding",
+                    "the body has a Content-Encoding. Send it uncompressed, without that header.");
   std::string allowed;
   try {
     match_ = service_.admit(request_, allowed);
@@ -209,13 +218,16 @@ void Session::read_body() {
   if (parser_->is_done()) return answer_request();
   start_timer(service_.limits().body_seconds, /*closes=*/false);
   parser_->eager(true);  // reads as much of the body as there is
-  const bool expects = http::token_list(parser_->get()[http::field::expect]).exists("100-continue");
+  // Clients of HTTP/1.0 do not know this answer.
+  const bool expects = parser_->get().version() >= 11 &&
+                       http::token_list(parser_->get()[http::field::expect]).exists("100-continue");
   if (!expects) return read_part();
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(kContinue),
                     [self = shared_from_this()](const Error& error, std::size_t) {
-                      if (error && !self->timed_out_) return self->close();
-                      self->read_part();
+                      if (!error) return self->read_part();
+                      if (!self->timed_out_) return self->close();
+                      self->refuse_read(error, /*in_body=*/true);
                     });
 }
 
@@ -346,7 +358,9 @@ void Session::write(HttpAnswer answer) {
   for (const auto& [name, value] : answer.headers) response_.set(name, value);
   response_.keep_alive(keep_alive_);
   body_size_ = answer.body.size();
-  if (head) {
+  if (answer.status == 204 || answer.status == 304) {
+    // These have no body and no Content-Length (RFC 9110, 8.6).
+  } else if (head) {
     response_.content_length(body_size_);
   } else {
     response_.body() = std::move(answer.body);

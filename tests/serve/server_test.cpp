@@ -119,6 +119,7 @@ TEST_F(ServerTest, AnswersManyRequestsOnOneConnection) {
   EXPECT_NE(client.get("/metrics")
                 .body.find("hydramix_requests_total{route=\"/embed\",status=\"200\"} 20\n"),
             std::string::npos);
+  EXPECT_NE(client.get("/metrics").body.find("_bucket{le=\"0.0005\"}"), std::string::npos);
   const auto stats = json::parse(client.get("/stats").body);
   EXPECT_EQ(stats["batches"]["requests"], 20);
   // An id that could forge a line of the log is replaced.
@@ -351,6 +352,69 @@ TEST_F(ServerTest, RefusesAmbiguousAndMalformedRequests) {
   EXPECT_EQ(client.post("/embed", "{").status, 400);
 }
 
+TEST_F(ServerTest, RefusesEncodedBodies) {
+  start();
+  const auto status = [&](const std::string& headers) {
+    RawClient client(port);
+    client.send(kPost + headers + "\r\n0\r\n\r\n");
+    return client.read().status;
+  };
+  EXPECT_EQ(status("Transfer-Encoding: gzip, chunked\r\n"), 501);
+  EXPECT_EQ(status("Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"), 415);
+  EXPECT_EQ(status("Content-Encoding: gzip\r\nContent-Length: 5\r\n"), 415);
+  RawClient client(port);
+  EXPECT_EQ(client.post("/embed", kEmbed, "Content-Encoding: Identity\r\n").status, 200);
+  client.send(kPost + "Transfer-Encoding: Chunked\r\n\r\n" + "24\r\n" + kEmbed + "\r\n0\r\n\r\n");
+  EXPECT_EQ(client.read().status, 200);
+}
+
+TEST_F(ServerTest, ReadsTargetsWithAHost) {
+  options.service.host_names.emplace();
+  start();
+  RawClient client(port);
+  const auto status = [&](const std::string& target) {
+    client.send("GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    return client.read().status;
+  };
+  EXPECT_EQ(status("http://localhost/health"), 200);
+  EXPECT_EQ(status("HTTP://127.0.0.1:8080/ready?x=1"), 200);
+  EXPECT_EQ(status("http://localhost"), 200);  // the page
+  EXPECT_EQ(status("http://localhost?x=/health"), 200);
+  EXPECT_EQ(status("http://localhost/nowhere"), 404);
+  EXPECT_EQ(status("http://evil.example/health"), 403);  // counts instead of Host
+  EXPECT_EQ(status("http:///health"), 400);
+  EXPECT_EQ(status("http://user@localhost/health"), 400);
+}
+
+TEST_F(ServerTest, ReadsPathsInUtf8Only) {
+  start();
+  RawClient client(port);
+  EXPECT_EQ(client.get("/%C3%A9").status, 404);
+  EXPECT_EQ(client.get("/%C3").status, 400);
+  EXPECT_EQ(client.get("/runs/%FF/metrics").status, 400);
+}
+
+TEST_F(ServerTest, SendsNoContinueToOldClients) {
+  start();
+  RawClient client(port);
+  client.send("POST /embed HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: " +
+              std::to_string(kEmbed.size()) + "\r\n\r\n" + kEmbed);
+  EXPECT_EQ(client.read().status, 200);
+}
+
+TEST_F(ServerTest, SendsNoLengthWhereThereIsNoBody) {
+  start();
+  RawClient client(port);
+  const std::string name = "ETag: ";
+  const auto page = client.get("/");
+  const auto begin = page.header.find(name) + name.size();
+  const auto tag = page.header.substr(begin, page.header.find("\r\n", begin) - begin);
+  const auto same = client.get("/", "If-None-Match: " + tag + "\r\n");
+  EXPECT_EQ(same.status, 304);
+  EXPECT_EQ(same.header.find("Content-Length"), std::string::npos);
+  EXPECT_EQ(client.get("/health").status, 200);  // the connection stays
+}
+
 TEST_F(ServerTest, SurvivesClientsThatLeave) {
   start();
   for (const std::string part : {"", "G", "GET /health HTTP/1.1\r\n",
@@ -478,11 +542,13 @@ TEST_F(ServerTest, RefusesRequestsToNamesThatAreNotItsOwn) {
         concat("GET /info HTTP/1.1\r\nHost: ", host, "\r\nOrigin: http://", host, "\r\n\r\n"));
     return client.read().status;
   };
-  for (const char* own : {"embed.example.org", "EMBED.example.org:8080", "localhost",
-                          "localhost:80", "127.0.0.1:8080", "[::1]:8080", "192.0.2.7"})
+  for (const char* own :
+       {"embed.example.org", "EMBED.example.org:8080", "localhost", "localhost:80", "localhost.",
+        "localhost.:80", "embed.example.org.", "127.0.0.1:8080", "[::1]:8080", "192.0.2.7"})
     EXPECT_EQ(status(own), 200) << own;
-  for (const char* other : {"evil.example", "evil.example:8080", "embed.example.org.evil.example",
-                            "127.0.0.1.evil.example", "localhost.evil.example", "[evil.example]"})
+  for (const char* other :
+       {"evil.example", "evil.example:8080", "embed.example.org.evil.example",
+        "127.0.0.1.evil.example", "localhost.evil.example", "evil.example.", "[evil.example]"})
     EXPECT_EQ(status(other), 403) << other;
 }
 
@@ -500,6 +566,7 @@ TEST_F(ServerTest, AllowsPagesOfOneOtherSite) {
       "Access-Control-Request-Headers: authorization,x-stainless-os\r\n\r\n");
   const auto preflight = client.read();
   EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.header.find("Content-Length"), std::string::npos);
   EXPECT_NE(preflight.header.find("Access-Control-Allow-Headers: authorization,x-stainless-os\r\n"),
             std::string::npos);
   EXPECT_NE(preflight.header.find("Vary: Origin, Access-Control-Request-Headers\r\n"),

@@ -81,7 +81,7 @@ void Service::stop() {
   stopping_ = true;
   files_.join();
   batcher_->stop();  // its last answers still go through the pool
-  pool_.join();      // tasks that still wait submit their work, which the batcher refuses
+  pool_.join();      // what still waits is answered with 503
 }
 
 void Service::add_routes() {

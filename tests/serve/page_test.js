@@ -545,6 +545,9 @@ test(
       `${(100 * classes[0].probability).toFixed(2)} %`,
     );
     assert.equal(await page.locator('#classify-preview').isVisible(), true);
+    // An image of 32 x 32 pixels is drawn seven times as large, in 240 pixels.
+    assert.equal(await page.getAttribute('#classify-preview', 'width'), '224');
+    assert.equal(await page.getAttribute('#classify-preview', 'height'), '224');
     await page.setInputFiles('#classify-file', {
       name: 'no.png',
       mimeType: 'image/png',

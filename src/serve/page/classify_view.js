@@ -53,12 +53,16 @@ const dataUrl = file =>
     reader.readAsDataURL(file);
   });
 
-// Draws an image, at most 240 pixels high.
+// Draws an image at most 320 pixels wide and 240 high. A small one is enlarged, every pixel to the
+// same square.
 function preview(canvas, bitmap) {
-  const scale = Math.min(1, 240 / bitmap.height, 320 / bitmap.width);
+  const most = Math.min(320 / bitmap.width, 240 / bitmap.height),
+    scale = most > 1 ? Math.floor(most) : most;
   canvas.width = Math.max(1, Math.round(bitmap.width * scale));
   canvas.height = Math.max(1, Math.round(bitmap.height * scale));
-  canvas.getContext('2d').drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+  const context = canvas.getContext('2d');
+  context.imageSmoothingEnabled = scale < 1;
+  context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
   canvas.hidden = false;
 }
 

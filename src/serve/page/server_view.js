@@ -30,9 +30,8 @@ export function quantile(buckets, counts, share) {
 
 const answered = stats => stats.requests.reduce((sum, {count}) => sum + count, 0);
 
-function bars(buckets, counts) {
-  const width = 440,
-    height = 180,
+function bars(width, buckets, counts) {
+  const height = 180,
     foot = height - 22;
   const most = Math.max(1, ...counts),
     step = width / counts.length;
@@ -42,6 +41,7 @@ function bars(buckets, counts) {
     {
       class: 'chart',
       viewBox: `0 0 ${width} ${height}`,
+      height,
       role: 'img',
       'aria-label': `Batch sizes: ${counts.map((count, k) => `${name(k)}: ${count}`).join(', ')}`,
     },
@@ -145,7 +145,10 @@ export function serverView() {
       ],
       axis,
     );
-    byId('server-batches').replaceChildren(bars(now.batches.size_buckets, now.batches.size_counts));
+    const {size_buckets: buckets, size_counts: counts} = now.batches;
+    const box = byId('server-batches');
+    const width = box.clientWidth;
+    if (width > 0) box.replaceChildren(bars(width, buckets, counts)); // 0: another view is shown
   }
 
   // The files of the page count as one route.

@@ -32,8 +32,8 @@ export const modelNamed = name => served.models.find(model => model.name === nam
 export const summary = model =>
   `${model.mixer}, ${model.layers} ${model.layers === 1 ? 'layer' : 'layers'}`;
 
-// Fills a <select> with the models that answer a route, or one of several; with `none`, an entry for no model. Hides
-// a choice that offers nothing.
+// Fills a <select> with the models that answer a route, or one of several; with `none`, an entry
+// for no model. Hides a choice that offers nothing.
 export function fillModels(select, routes, none) {
   const models = answering(routes);
   const names = models.map(model => element('option', {value: model.name}, model.name));

@@ -174,7 +174,7 @@ TEST(Info, ThePageOfMixersNamesTheOptionsThatEachReads) {
            {"order", {"hyena", "hyena_bidirectional"}},
            {"grid_width", {"s4nd"}},
            {"projected_length", {"linformer"}},
-           {"spectrum", {"s4d", "s4d_bidirectional", "s4nd"}},
+           {"spectrum", {"h3", "s4d", "s4d_bidirectional", "s4nd"}},
            {"kaleidoscope_width", {"kaleidoscope"}},
            {"kaleidoscope_expansion", {"kaleidoscope"}}})
     EXPECT_EQ(mixers_with_option(option), mixers) << option;

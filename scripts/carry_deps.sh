@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Copies the dependencies that GPU machines without a package registry lack (Google Highway, zstd, liblzma, libjpeg) from
-# this Debian machine into .carry/, where the cuda preset looks for them. Debian ships Highway only as a shared library,
-# and its static libjpeg cannot become part of one: of these two the shared library is copied, of the others the static.
+# Copies the dependencies that GPU machines without a package registry lack (Google Highway, zstd, liblzma, libjpeg, the
+# headers of Boost that the server includes) from this Debian machine into .carry/, where the cuda preset looks for
+# them. Debian ships Highway only as a shared library, and its static libjpeg cannot become part of one: of these two
+# the shared library is copied, of the others the static.
 #   scripts/carry_deps.sh [--gloo CLONE REVISION LIBTORCH]
 # --gloo adds Gloo's headers, for several ranks on CPUs: from a clone of github.com/pytorch/gloo, of the revision that
 # LIBTORCH (2.11.0) has in third_party/gloo (3135b0b41b67dde590eef0938a0bf3d6238df5f7).
@@ -13,10 +14,10 @@ if [ $# -gt 0 ] && { [ "$1" != --gloo ] || [ $# -ne 4 ]; }; then
   exit 2
 fi
 lib=/usr/lib/$(uname -m)-linux-gnu
-for needed in /usr/include/hwy/highway.h /usr/include/zstd.h /usr/include/lzma.h "$lib/libhwy.so.1" \
-    "$lib/libzstd.a" "$lib/liblzma.a" /usr/include/jpeglib.h "$lib/libjpeg.so.62"; do
+for needed in /usr/include/boost/beast/http.hpp /usr/include/hwy/highway.h /usr/include/zstd.h /usr/include/lzma.h \
+    "$lib/libhwy.so.1" "$lib/libzstd.a" "$lib/liblzma.a" /usr/include/jpeglib.h "$lib/libjpeg.so.62"; do
   [ -e "$needed" ] || {
-    echo "error: $needed is missing: apt-get install libhwy-dev libzstd-dev liblzma-dev libjpeg-dev" >&2
+    echo "error: $needed is missing: apt-get install libboost1.81-dev libhwy-dev libzstd-dev liblzma-dev libjpeg-dev" >&2
     exit 1
   }
 done
@@ -30,6 +31,10 @@ for shared in libhwy.so.1 libjpeg.so.62; do
   cp -L "$lib/$shared" ".carry/lib/$shared"
   cp -L "$lib/$shared" ".carry/lib/${shared%.so.*}.so"
 done
+# The headers of Boost that the compiler reads here, and the configurations of other compilers.
+git grep -h '#include <boost/' -- src tests | sort -u | c++ -std=c++20 -M -x c++ - | tr ' \\' '\n\n' |
+  { grep '^/usr/include/boost/' || true; find /usr/include/boost/config /usr/include/boost/version.hpp -name '*.hpp'; } |
+  sort -u | tar -c -h -P -T - | tar -x -P --transform "s|^/usr/include|$PWD/.carry/include|"
 if [ $# -gt 0 ]; then
   clone=$2 revision=$3 libtorch=$4
   git -C "$clone" archive "$revision" gloo | tar -x -C .carry/include --wildcards '*.h' '*.h.in'

@@ -5,6 +5,8 @@
 #   build      the command and the GPU tests; PyTorch compiles the peers meanwhile if they will be timed
 #   test       the GPU tests
 #   bench      hydramix bench --suite gpu, which verifies before it times
+#   python     the Python package on the GPU: opcheck, torch.compile, torch.export, autocast; its times beside those of
+#              C++; Hugging Face's libraries on exported folders
 #   peers      BERT-base and ViT-B/16 in PyTorch (gpu_peers.py)
 #   sanitize   the kernel tests under compute-sanitizer, for bad accesses (memcheck) and races (racecheck)
 #
@@ -18,7 +20,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-phases=build,test,bench,peers,sanitize output=build/cuda/report seconds=86400 whole=0 peers=() ctest_options=()
+phases=build,test,bench,python,peers,sanitize output=build/cuda/report seconds=86400 whole=0 peers=() ctest_options=()
 while [ $# -gt 0 ]; do
   case "$1" in
     --only) phases=$2; shift 2 ;;
@@ -31,7 +33,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 for phase in ${phases//,/ }; do
-  [[ " build test bench peers sanitize " == *" $phase "* ]] || { echo "error: unknown phase $phase" >&2; exit 2; }
+  [[ " build test bench python peers sanitize " == *" $phase "* ]] || { echo "error: unknown phase $phase" >&2; exit 2; }
 done
 mkdir -p "$output"
 failed=0 started=$SECONDS prepare_pids=()
@@ -62,6 +64,7 @@ if wanted build; then
     done
   fi
   targets=(hydramix_cli gpu_tests)
+  wanted python && targets+=(hydramix_torch python_reference)
   [ "$whole" -eq 1 ] && targets=(all)
   run configure cmake --preset cuda || exit 1
   tail_lines=40 run build cmake --build --preset cuda -j "$(nproc)" --target "${targets[@]}" || exit 1
@@ -90,6 +93,15 @@ fi
 if wanted bench; then
   run bench build/cuda/bin/hydramix bench --suite gpu --json "$output/gpu.jsonl" || true
   grep -vE "^$|steps" "$output/bench.log" | tr -s ' ' || true  # the whole table is in the log
+fi
+
+if wanted python; then
+  export HYDRAMIX_LIBRARY=$PWD/build/cuda/python PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
+  tail_lines=40 run torch2 python3 tests/python/torch2_check.py || true
+  run python_times python3 tests/python/bits_test.py build/cuda/tests/python_reference --time cuda || true
+  tail_lines=40 run hugging_face python3 tests/python/hugging_face_check.py build/cuda/bin/hydramix || true
+  tail_lines=40 PYTHONPATH='' run transformers_alone python3 tests/python/hugging_face_check.py build/cuda/bin/hydramix || true
+  cat "$output/python_times.log"
 fi
 
 if wanted peers; then

@@ -51,6 +51,6 @@ check 'torch2_check' './hydramix python tests/python/torch2_check.py'
 check 'transformers, with the package hydramix' \
   './hydramix python tests/python/hugging_face_check.py build/release/bin/hydramix 2>/dev/null'
 check 'transformers alone' 'python3 tests/python/hugging_face_check.py build/release/bin/hydramix 2>/dev/null'
-check 'times' './hydramix python tests/python/bits_test.py build/release/tests/python_reference --time'
+check 'times' './hydramix python tests/python/bits_test.py build/release/tests/python_reference --time cpu'
 echo "${#failed[@]} failures${failed[*]:+: ${failed[*]}}"
 [ ${#failed[@]} = 0 ]

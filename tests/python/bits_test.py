@@ -2,7 +2,7 @@
 """Outputs and gradients equal those of the C++ block bit for bit.
 
     bits_test.py REFERENCE            the program python_reference
-    bits_test.py REFERENCE --time     compares their times as well
+    bits_test.py REFERENCE --time cpu|cuda     compares their times
 """
 
 import statistics
@@ -17,7 +17,9 @@ import torch
 import hydramix
 
 REFERENCE = sys.argv.pop(1)
-ROUNDS, SECONDS = 9, 1.5  # of each measurement
+ROUNDS = 9
+SECONDS = {"cpu": 1.5, "cuda": 0.3}  # of each measurement
+STEPS_ON_GPU = 20  # between two waits
 MIXERS = ("hydra", "attention", "toeplitz_dd", "quasiseparable_dd", "s6")
 
 
@@ -55,39 +57,60 @@ class Bits(unittest.TestCase):
                 self.assertTrue(torch.equal(layer.materialize(u), of("matrix")))
 
 
-def best_time(layer, u):
-    best, until = 1e9, time.process_time() + SECONDS
-    while time.process_time() < until:
+def time_of_step(run, u):
+    if not u.is_cuda:
         start = time.process_time()
-        layer(u).sum().backward()
-        best = min(best, time.process_time() - start)
+        run(u).sum().backward()
+        return time.process_time() - start
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(STEPS_ON_GPU):
+        run(u).sum().backward()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / STEPS_ON_GPU
+
+
+def best_time(run, u):
+    best, until = 1e9, time.perf_counter() + SECONDS[u.device.type]
+    while time.perf_counter() < until:
+        best = min(best, time_of_step(run, u))
     return best
 
 
-def compare_times():
-    """CPU times of Hydra's block of the paper's size, forward and backward, in C++ and in Python by
+def compare_times(device):
+    """Times of Hydra's block of the paper's size, forward and backward, in C++ and in Python by
     turns. Prints the best of all rounds, and the median of the rounds' ratios."""
-    layer = hydramix.Hydra(768)
+    sizes = {"cpu": ((4, 128), (1, 512), (16, 128), (4, 512)),
+             "cuda": ((128, 128), (32, 512), (8, 2048))}
+    modes = {"cpu": ("eager",), "cuda": ("eager", "reduce-overhead")}
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads")
-    reference = subprocess.Popen([REFERENCE, "--time"], stdin=subprocess.PIPE,
-                                 stdout=subprocess.PIPE, text=True)
-    for batch, length in ((4, 128), (1, 512), (16, 128), (4, 512)):
-        u = torch.randn(batch, length, 768, requires_grad=True)
-        cpp, python = [], []
-        for _ in range(ROUNDS):
-            print(batch, length, SECONDS, file=reference.stdin, flush=True)
-            cpp.append(float(reference.stdout.readline()))
-            python.append(best_time(layer, u))
-        ratio = statistics.median(p / c for c, p in zip(cpp, python))
-        print(f"B={batch} L={length}: C++ {1e3 * min(cpp):.2f} ms, Python {1e3 * min(python):.2f} ms, "
-              f"{100 * (min(python) / min(cpp) - 1):+.1f} %; median of {ROUNDS} rounds "
-              f"{100 * (ratio - 1):+.1f} %", flush=True)
-    reference.stdin.close()
-    reference.wait()
+    with subprocess.Popen([REFERENCE, "--time"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as reference:
+        for batch, length in sizes[device]:
+            for mode in modes[device]:
+                compare_time(reference, device, batch, length, mode)
+
+
+def compare_time(reference, device, batch, length, mode):
+    u = torch.randn(batch, length, 768, device=device)
+    u = (u.bfloat16() if u.is_cuda else u).requires_grad_()
+    layer = hydramix.Hydra(768).to(device)
+    run = layer if mode == "eager" else torch.compile(layer, mode=mode)
+    for _ in range(3):
+        run(u).sum().backward()
+    cpp, python = [], []
+    for _ in range(ROUNDS):
+        print(device, batch, length, SECONDS[device], file=reference.stdin, flush=True)
+        cpp.append(float(reference.stdout.readline()))
+        python.append(best_time(run, u))
+    ratio = statistics.median(p / c for c, p in zip(cpp, python))
+    print(f"{device} B={batch} L={length} {mode}: C++ {1e3 * min(cpp):.3f} ms, Python "
+          f"{1e3 * min(python):.3f} ms, {100 * (min(python) / min(cpp) - 1):+.1f} %; median of "
+          f"{ROUNDS} rounds {100 * (ratio - 1):+.1f} %", flush=True)
 
 
 if __name__ == "__main__":
     if "--time" in sys.argv:
-        compare_times()
+        compare_times(sys.argv[-1])
     else:
         unittest.main()

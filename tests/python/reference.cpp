@@ -2,9 +2,11 @@
 // The C++ block itself, with which the tests compare the Python package.
 //
 //   python_reference FILE     writes weights, input, output and gradients of some blocks
-//   python_reference --time   measures Hydra's block of the paper's size, forward and backward, in
-//                             CPU time, which other programs disturb little
+//   python_reference --time   measures Hydra's block of the paper's size, forward and backward: on
+//                             the CPU in CPU time, which other programs disturb little, on a GPU
+//                             in bfloat16 and in elapsed time
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <map>
@@ -48,23 +50,41 @@ void add_case(const std::string& mixer, Tensors& file) {
   file[mixer + "/matrix"] = block->materialize(u).detach();
 }
 
-// Reads "B L SECONDS" lines and answers each with the best CPU time of a step, in seconds. The
-// caller alternates with its own measurements, so that both see the same machine.
+constexpr int kStepsOnGpu = 20;  // between two waits
+
+// Seconds of one step.
+double time_of_step(hydramix::Block& block, const torch::Tensor& u) {
+  if (u.is_cpu()) {
+    const std::clock_t start = std::clock();
+    block->forward(u).sum().backward();
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  }
+  torch::cuda::synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kStepsOnGpu; ++i) block->forward(u).sum().backward();
+  torch::cuda::synchronize();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  return took.count() / kStepsOnGpu;
+}
+
+// Reads "DEVICE B L SECONDS" lines and answers each with the time of the fastest step, in seconds.
+// The caller alternates with its own measurements, so that both see the same machine.
 void time_blocks() {
   hydramix::Block block(hydramix::BlockOptions{});
+  char device[8];
   long long batch = 0, length = 0;
   double seconds = 0;
-  while (std::scanf("%lld %lld %lf", &batch, &length, &seconds) == 3) {
-    const auto u = torch::randn({batch, length, 768}).requires_grad_();
-    double best = 1e9, spent = 0;
-    while (spent < seconds) {
-      const std::clock_t start = std::clock();
-      block->forward(u).sum().backward();
-      const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-      best = std::min(best, took);
-      spent += took;
-    }
-    std::printf("%.6f\n", best);
+  while (std::scanf("%7s %lld %lld %lf", device, &batch, &length, &seconds) == 4) {
+    auto u = torch::randn({batch, length, 768}).to(torch::Device(device));
+    if (!u.is_cpu()) u = u.to(torch::kBFloat16);
+    block->to(u.device());
+    u.requires_grad_();
+    double best = 1e9;
+    const auto start = std::chrono::steady_clock::now();
+    while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
+           seconds)
+      best = std::min(best, time_of_step(block, u));
+    std::printf("%.7f\n", best);
     std::fflush(stdout);
   }
 }

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that need PyTorch 2.4 or later: opcheck, torch.compile, torch.export, and on a GPU autocast
-and speed. Says what it skips.
+"""Checks that need PyTorch 2.4 or later: opcheck, torch.compile, torch.export, and autocast on a
+GPU. Says what it skips.
 
     ./hydramix python tests/python/torch2_check.py
     HYDRAMIX_PRESET=cuda ./hydramix python tests/python/torch2_check.py
 """
 
 import copy
-import time
 
 import torch
 
@@ -92,34 +91,6 @@ def autocast():
               f"{error(y.float(), exact):.1e}")
 
 
-def speed():
-    """Times of one layer of the paper's size, forward and backward; the C++ block's are printed by
-    `hydramix bench --suite gpu`."""
-    for batch, length in ((16, 512), (32, 128)):
-        layer = hydramix.Hydra(768).cuda()
-        u = torch.randn(batch, length, 768, device="cuda", dtype=torch.bfloat16,
-                        requires_grad=True)
-        for name in ("eager", "reduce-overhead"):
-            torch._dynamo.reset()
-            run = layer if name == "eager" else torch.compile(layer, mode=name)
-
-            def step():
-                run(u).sum().backward()
-
-            for _ in range(10):
-                step()
-            torch.cuda.synchronize()
-            times = []
-            for _ in range(5):
-                start = time.perf_counter()
-                for _ in range(20):
-                    step()
-                torch.cuda.synchronize()
-                times.append((time.perf_counter() - start) / 20)
-            print(f"time: {name} B={batch} L={length} forward and backward "
-                  f"{1e3 * min(times):.3f} ms", flush=True)
-
-
 def main():
     release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     if release < (2, 4):
@@ -128,14 +99,14 @@ def main():
     print(f"PyTorch {torch.__version__}, hydramix {hydramix.__version__}")
     devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
     if len(devices) == 1:
-        print("skipped: no GPU, so neither autocast nor speed on one")
+        print("skipped: no GPU, so no autocast on one")
     for part in (opcheck, compiled, compiled_model, exported):
         for device in devices:
             try:
                 part(device)
             except Exception as problem:  # the other parts still run
                 check(f"{part.__name__} on {device}", False, repr(problem)[:1500])
-    for part in (autocast, speed) if len(devices) == 2 else ():
+    for part in (autocast,) if len(devices) == 2 else ():
         try:
             part()
         except Exception as problem:

@@ -31,6 +31,7 @@ class BertForMaskedLMImpl : public torch::nn::Module {
   }
   void set_precision(torch::ScalarType precision) { bert->set_precision(precision); }
   const BertOptions& options() const { return bert->options(); }
+  const BertEncoder& encoder() const { return bert; }
 
   // Applies the head at `positions` (m) int64 of hidden (B, L, d_model), which index B L, with
   // targets (m) int64. Never more than chunk x vocab logits exist, forward and backward.

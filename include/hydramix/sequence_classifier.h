@@ -49,6 +49,9 @@ class SequenceClassifierImpl : public torch::nn::Module {
   // are all zero. In training mode (train(), eval()) with any dropout > 0 the key is needed.
   torch::Tensor forward(const torch::Tensor& ids, const torch::Tensor& type_ids,
                         const Layout& layout = {}, const DropoutKey& dropout = {}) const;
+  // The layers after the encoder. hidden (B, L, d_model), what encode() returns.
+  torch::Tensor predict(const torch::Tensor& hidden, const Layout& layout = {},
+                        const DropoutKey& dropout = {}) const;
   // As BertEncoderImpl::encode().
   torch::Tensor encode(const torch::Tensor& ids, const torch::Tensor& type_ids,
                        const Layout& layout = {}, const DropoutKey& dropout = {},
@@ -71,6 +74,7 @@ class SequenceClassifierImpl : public torch::nn::Module {
   // The encoder's.
   void set_precision(torch::ScalarType precision) { bert->set_precision(precision); }
   const BertOptions& encoder_options() const { return bert->options(); }
+  const BertEncoder& encoder() const { return bert; }
   const ClassifierOptions& options() const { return options_; }
 
  private:

@@ -117,7 +117,8 @@ int serve_models(const ServeOptions& options) {
   HYDRAMIX_CHECK_USAGE(options.runs.empty() || std::filesystem::is_directory(options.runs),
                        "serve: --runs ", options.runs, " is not a folder.");
   const TextModelOptions model_options{.device = all.service.device,
-                                       .batch_tokens = all.service.max_batch_tokens};
+                                       .batch_tokens = all.service.max_batch_tokens,
+                                       .for_serving = true};
   serve::ModelTable models(
       serve::model_places(options.models), [&](const serve::ModelPlace& place) {
         auto model = serve::open_served_model(place.name, place.folder, model_options);

@@ -104,7 +104,7 @@ std::vector<std::vector<double>> text_outputs(const TextModel& model,
   const auto& classifier = model.classifier();
   const bool of_tokens = classifier.kind == "tokens";
   model.for_each_batch(texts, [&](std::span<const std::size_t> some, const PackedBatch& batch) {
-    const auto logits = classifier.model->forward(batch.ids, batch.type_ids, batch.layout)
+    const auto logits = classifier.model->predict(model.hidden(batch), batch.layout)
                             .to(torch::kCPU, torch::kFloat64)
                             .contiguous();
     const double* row = logits.data_ptr<double>();

@@ -91,7 +91,11 @@ torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const Sequ
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& ids,
                                               const torch::Tensor& type_ids, const Layout& layout,
                                               const DropoutKey& dropout) const {
-  const auto hidden = bert->encode(ids, type_ids, layout, dropout);
+  return predict(bert->encode(ids, type_ids, layout, dropout), layout, dropout);
+}
+
+torch::Tensor SequenceClassifierImpl::predict(const torch::Tensor& hidden, const Layout& layout,
+                                              const DropoutKey& dropout) const {
   auto rows = options_.pooling == kTokens ? layout.to_tokens(hidden).flatten(0, 1)
                                           : pooled(hidden, layout, options_.pooling);
   // The last layers are always in float32: one row per sequence costs little, and a bfloat16 score
@@ -100,7 +104,7 @@ torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& ids,
     rows = rows.to(torch::kFloat32);
   if (options_.outputs == 0) return rows;
   if (encoder_options().pooler) rows = bert->pool(rows);
-  const auto sequences = layout.sequences(ids.size(0), ids.size(1));
+  const auto sequences = layout.sequences(hidden.size(0), hidden.size(1));
   return project(dropped(rows, sequences, dropout), classifier->weight, classifier->bias);
 }
 

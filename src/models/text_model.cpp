@@ -7,10 +7,13 @@
 #include "hydramix/error.h"
 #include "hydramix/model_folder.h"
 #include "models/device.h"
+#include "ops/graph.h"
 
 namespace hydramix {
-
 namespace {
+
+// A larger batch takes the GPU longer than the host takes to launch it.
+constexpr int64_t kMostGraphTokens = 4096;
 
 // An Error where the tokenizer has more tokens than the encoder.
 Tokenizer load_tokenizer_of(const std::filesystem::path& folder, const BertOptions& encoder) {
@@ -27,16 +30,12 @@ TextModel::TextModel(BertForMaskedLM model, Tokenizer tokenizer, const TextModel
                      int64_t usual_length)
     : masked_lm_(std::move(model)), tokenizer_(std::move(tokenizer)) {
   prepare(options, usual_length);
-  masked_lm_->eval();
-  masked_lm_->to(device_);
 }
 
 TextModel::TextModel(ClassifierFolder classifier, Tokenizer tokenizer,
                      const TextModelOptions& options, int64_t usual_length)
     : classifier_(std::move(classifier)), tokenizer_(std::move(tokenizer)) {
   prepare(options, usual_length);
-  classifier_.model->eval();
-  classifier_.model->to(device_);
 }
 
 std::shared_ptr<const TextModel> TextModel::open(const std::filesystem::path& folder,
@@ -71,10 +70,21 @@ void TextModel::prepare(const TextModelOptions& options, int64_t usual_length) {
   if (max_length_ == 0) max_length_ = usual_length;
   const int64_t longest = longest_sequence(encoder_options());
   if (longest > 0) max_length_ = max_length_ == 0 ? longest : std::min(max_length_, longest);
+
+  torch::nn::Module& module = masked_lm_ ? static_cast<torch::nn::Module&>(*masked_lm_)
+                                         : static_cast<torch::nn::Module&>(*classifier_.model);
+  module.eval();
+  module.to(device_);
+  if (!options.for_serving || !can_capture(device_)) return;
+  BertEncoder encoder = this->encoder();
+  encoder->set_precision(torch::kBFloat16);
+  if (!GraphedEncoder::accepts(encoder_options())) return;
+  graphs_ = std::make_unique<GraphedEncoder>(encoder, kMostGraphTokens);
+  graphs_->capture_all();
 }
 
-const BertOptions& TextModel::encoder_options() const {
-  return masked_lm_ ? masked_lm_->options() : classifier_.model->encoder_options();
+const BertEncoder& TextModel::encoder() const {
+  return masked_lm_ ? masked_lm_->encoder() : classifier_.model->encoder();
 }
 
 std::vector<Encoding> TextModel::encode_texts(
@@ -109,9 +119,9 @@ const torch::nn::Module& TextModel::module() const {
 
 torch::Tensor TextModel::hidden(const PackedBatch& batch,
                                 const std::function<void(const torch::Tensor&)>& observe) const {
-  return masked_lm_
-             ? masked_lm_->encode(batch.ids, batch.type_ids, batch.layout, {}, observe)
-             : classifier_.model->encode(batch.ids, batch.type_ids, batch.layout, {}, observe);
+  if (graphs_ && !observe)
+    return graphs_->encode(batch.ids, batch.type_ids, batch.layout.sequences(1, batch.tokens));
+  return encoder()->encode(batch.ids, batch.type_ids, batch.layout, {}, observe);
 }
 
 void TextModel::for_each_batch(

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hydramix/bert.h"
+#include "hydramix/graphed_encoder.h"
 #include "hydramix/model_folder.h"
 #include "hydramix/text_model.h"
 #include "hydramix/tokenizer.h"
@@ -38,7 +39,8 @@ class TextModel {
   const BertForMaskedLM& masked_lm() const { return masked_lm_; }
   const ClassifierFolder& classifier() const { return classifier_; }
   const torch::nn::Module& module() const;  // that of the two
-  const BertOptions& encoder_options() const;
+  const BertEncoder& encoder() const;
+  const BertOptions& encoder_options() const { return encoder()->options(); }
   const Tokenizer& tokenizer() const { return tokenizer_; }
   int64_t max_length() const { return max_length_; }  // 0: no limit
 
@@ -66,6 +68,7 @@ class TextModel {
   Tokenizer tokenizer_;
   int64_t max_length_ = 0, batch_tokens_ = 0;
   torch::Device device_ = torch::kCPU;
+  std::unique_ptr<GraphedEncoder> graphs_;
 };
 
 }  // namespace hydramix

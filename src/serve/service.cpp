@@ -226,28 +226,28 @@ void Service::Running::abandon() {
 }
 
 std::shared_ptr<Service::Running> Service::handle(const Route& route, HttpRequest request,
-                                                  Place place, AnswerFunction answer) {
+                                                  AnswerFunction answer) {
   auto running = std::make_shared<Running>();
   // The time in which a request waits to be tokenized counts, too.
   const auto deadline = std::chrono::steady_clock::now() +
                         std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                             std::chrono::duration<double>(options_.limits.deadline_seconds));
   // Every exception becomes an answer; a thread of a pool must not end.
-  auto work = [this, accepted = Accepted{route, std::move(request), std::move(place),
-                                         std::move(answer), running, deadline}] {
-    const auto& path = accepted.request.path;
-    try {
-      if (stopping_) throw HttpError(503, "unavailable", "the server is stopping.");
-      if (accepted.route.prepare != nullptr)
-        compute(accepted);
-      else
-        accepted.answer(accepted.route.answer(accepted.request));
-    } catch (const HttpError& error) {
-      accepted.answer(error_answer(error, path));
-    } catch (const std::exception& error) {
-      accepted.answer(error_answer(HttpError(500, "internal", error.what()), path));
-    }
-  };
+  auto work =
+      [this, accepted = Accepted{route, std::move(request), std::move(answer), running, deadline}] {
+        const auto& path = accepted.request.path;
+        try {
+          if (stopping_) throw HttpError(503, "unavailable", "the server is stopping.");
+          if (accepted.route.prepare != nullptr)
+            compute(accepted);
+          else
+            accepted.answer(accepted.route.answer(accepted.request));
+        } catch (const HttpError& error) {
+          accepted.answer(error_answer(error, path));
+        } catch (const std::exception& error) {
+          accepted.answer(error_answer(HttpError(500, "internal", error.what()), path));
+        }
+      };
   if (route.prepare != nullptr)
     boost::asio::post(pool_, std::move(work));
   else if (route.reads_files)
@@ -259,7 +259,7 @@ std::shared_ptr<Service::Running> Service::handle(const Route& route, HttpReques
 
 // Runs in a tokenizing thread, before and after the model.
 void Service::compute(const Accepted& accepted) {
-  const auto& [route, request, place, answer, running, deadline] = accepted;
+  const auto& [route, request, answer, running, deadline] = accepted;
   auto prepared = std::make_shared<PreparedRequest>(route.prepare(request.body, context_));
   if (!prepared->work) {
     answer({.body = prepared->answer({}), .model = prepared->model});
@@ -269,23 +269,21 @@ void Service::compute(const Accepted& accepted) {
   job->work = std::move(*prepared->work);
   job->deadline = deadline;
   const int64_t tokens = job->work.tokens();
-  job->done = [this, prepared, place = place, answer = answer, tokens,
-               path = request.path](Outcome outcome) {
-    boost::asio::post(pool_,
-                      [this, prepared, place, answer, tokens, path, outcome = std::move(outcome)] {
-                        HttpAnswer made;
-                        try {
-                          if (const auto* error = std::get_if<HttpError>(&outcome)) throw *error;
-                          made.body = prepared->answer(std::get<std::vector<WorkResult>>(outcome));
-                        } catch (const HttpError& error) {
-                          made = error_answer(error, path);
-                        } catch (const std::exception& error) {
-                          made = error_answer(HttpError(500, "internal", error.what()), path);
-                        }
-                        made.model = prepared->model;
-                        made.tokens = tokens;
-                        answer(std::move(made));
-                      });
+  job->done = [this, prepared, answer = answer, tokens, path = request.path](Outcome outcome) {
+    boost::asio::post(pool_, [this, prepared, answer, tokens, path, outcome = std::move(outcome)] {
+      HttpAnswer made;
+      try {
+        if (const auto* error = std::get_if<HttpError>(&outcome)) throw *error;
+        made.body = prepared->answer(std::get<std::vector<WorkResult>>(outcome));
+      } catch (const HttpError& error) {
+        made = error_answer(error, path);
+      } catch (const std::exception& error) {
+        made = error_answer(HttpError(500, "internal", error.what()), path);
+      }
+      made.model = prepared->model;
+      made.tokens = tokens;
+      answer(std::move(made));
+    });
   };
   {
     const std::lock_guard lock(running->mutex_);

@@ -76,8 +76,7 @@ class Service {
     bool abandoned_ = false;
   };
   // Calls `answer` once, from any thread.
-  std::shared_ptr<Running> handle(const Route& route, HttpRequest request, Place place,
-                                  AnswerFunction answer);
+  std::shared_ptr<Running> handle(const Route& route, HttpRequest request, AnswerFunction answer);
 
   HttpAnswer error_answer(const HttpError& error, const std::string& path) const;
   // The headers that every answer has.
@@ -99,7 +98,6 @@ class Service {
   struct Accepted {
     const Route& route;
     HttpRequest request;
-    Place place;
     AnswerFunction answer;
     std::shared_ptr<Running> running;
     std::chrono::steady_clock::time_point deadline;

@@ -282,7 +282,7 @@ void Session::answer_request() {
   }
   left_ = false;
   running_ = service_.handle(
-      *match_.route, request_, place_, [self = shared_from_this()](HttpAnswer answer) {
+      *match_.route, request_, [self = shared_from_this()](HttpAnswer answer) {
         asio::post(self->socket_.get_executor(), [self, answer = std::move(answer)]() mutable {
           self->on_answer(std::move(answer));
         });

@@ -29,7 +29,7 @@ TEST_F(GraphedEncoderTest, IsTheEncoder) {
   BertForMaskedLM model(small_bert("hydra"));
   model->to(torch::kCUDA);
   model->eval();
-  GraphedEncoder graphed(model, 1024);
+  GraphedEncoder graphed(model->encoder(), 1024);
   const torch::NoGradGuard no_grad;
   const std::vector<std::vector<int64_t>> requests{{5},          {128},      {3, 100, 20},   {127},
                                                    {1, 1, 1, 1}, {300},      {129, 2, 200},  {5},
@@ -62,20 +62,20 @@ TEST_F(GraphedEncoderTest, RefusesModelsThatCannotBeCaptured) {
   BertForMaskedLM attention(small_bert("attention"));
   attention->to(torch::kCUDA);
   attention->eval();
-  EXPECT_THROW(GraphedEncoder{attention}, UsageError);
+  EXPECT_THROW(GraphedEncoder{attention->encoder()}, UsageError);
   BertForMaskedLM training(small_bert("hydra"));
   training->to(torch::kCUDA);
-  EXPECT_THROW(GraphedEncoder{training}, UsageError);
+  EXPECT_THROW(GraphedEncoder{training->encoder()}, UsageError);
   BertForMaskedLM fixed(small_bert("quasiseparable_di"));
   fixed->to(torch::kCUDA);
   fixed->eval();
-  EXPECT_THROW(GraphedEncoder{fixed}, UsageError);
+  EXPECT_THROW(GraphedEncoder{fixed->encoder()}, UsageError);
 }
 
 TEST(GraphedEncoderOnTheCpu, IsRefused) {
   BertForMaskedLM model(small_bert("hydra"));
   model->eval();
-  EXPECT_THROW(GraphedEncoder{model}, UsageError);
+  EXPECT_THROW(GraphedEncoder{model->encoder()}, UsageError);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class ServiceTest : public ::testing::Test {
     request.body = body;
     std::string allowed;
     const auto match = service->admit(request, allowed);
-    service->handle(*match.route, request, service->take_place(*match.route), std::move(answer));
+    service->handle(*match.route, request, std::move(answer));
   }
   // Keeps the one tokenizing thread busy until let_go has its value.
   void hold_the_tokenizing_thread() {

@@ -64,12 +64,15 @@ ImageBatch ImageLoader::load(int64_t first, int64_t count) {
   HYDRAMIX_CHECK(first >= 0 && count > 0 && (options_.shuffled || first + count <= images_->size()),
                  "load: images ", first, " to ", first + count - 1, " of ", images_->size(),
                  " were requested.");
+  // Memory for many images takes long to get, so the workers go on meanwhile.
+  auto job = guessed(first, count);
+  if (!job) job = new_job(first, count);
+  const auto next = guess_next(first, count);
   std::vector<std::string> messages;
-  std::shared_ptr<Job> job;
   {
     std::unique_lock lock(mutex_);
-    job = find_or_add(first, count);
-    guess_next(first, count);
+    jobs_ = {job};  // a wrong guess is dropped
+    if (next) jobs_.push_back(next);
     work_added_.notify_all();
     work_done_.wait(lock, [&] { return job->is_done(); });
     std::erase(jobs_, job);
@@ -82,34 +85,33 @@ ImageBatch ImageLoader::load(int64_t first, int64_t count) {
   return std::move(job->batch);
 }
 
-// Drops the guesses if they were wrong.
-std::shared_ptr<ImageLoader::Job> ImageLoader::find_or_add(int64_t first, int64_t count) {
+// The job that the last call guessed, if the guess was right.
+std::shared_ptr<ImageLoader::Job> ImageLoader::guessed(int64_t first, int64_t count) const {
+  const std::lock_guard lock(mutex_);
   const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& job) {
     return job->first == first && job->count == count;
   });
-  if (found != jobs_.end()) return *found;
-  jobs_.clear();
+  return found != jobs_.end() ? *found : nullptr;
+}
+
+std::shared_ptr<ImageLoader::Job> ImageLoader::new_job(int64_t first, int64_t count) const {
   auto job = std::make_shared<Job>();
   job->first = first;
   job->count = count;
-  job->batch.pixels.resize(static_cast<std::size_t>(count * options_.values));
+  job->batch.memory = options_.memory(count * options_.values);
+  job->batch.pixels = {job->batch.memory.get(), static_cast<std::size_t>(count * options_.values)};
   job->batch.labels.resize(static_cast<std::size_t>(count));
-  jobs_.push_back(job);
   return job;
 }
 
-void ImageLoader::guess_next(int64_t first, int64_t count) {
+// The batch that is likely to be next; null where the images end.
+std::shared_ptr<ImageLoader::Job> ImageLoader::guess_next(int64_t first, int64_t count) {
   const int64_t step =
       previous_first_ >= 0 && first > previous_first_ ? first - previous_first_ : count;
   previous_first_ = first;
   const int64_t next = first + step;
   if (!options_.shuffled) count = std::min(count, images_->size() - next);
-  if (count <= 0) return;
-  auto current = std::move(jobs_);
-  jobs_.clear();
-  auto guess = find_or_add(next, count);
-  jobs_ = std::move(current);
-  jobs_.push_back(std::move(guess));
+  return count > 0 ? new_job(next, count) : nullptr;
 }
 
 void ImageLoader::work() {

@@ -37,6 +37,10 @@ struct ImageLoaderOptions {
   // training, with its own label; in evaluation its label is -1.
   bool broken_fails = false;
   int64_t workers = 0;  // threads; 0: as many as cores
+  // Where batches are written, for example memory from which a device can copy. Called in load().
+  NewFloats memory = [](int64_t n) {
+    return std::make_shared_for_overwrite<float[]>(static_cast<std::size_t>(n));
+  };
   // Called by load(), once for each damaged image.
   std::function<void(const std::string&)> message = {};
 };
@@ -62,8 +66,9 @@ class ImageLoader {
  private:
   struct Job;
 
-  std::shared_ptr<Job> find_or_add(int64_t first, int64_t count);
-  void guess_next(int64_t first, int64_t count);
+  std::shared_ptr<Job> guessed(int64_t first, int64_t count) const;
+  std::shared_ptr<Job> new_job(int64_t first, int64_t count) const;
+  std::shared_ptr<Job> guess_next(int64_t first, int64_t count);
   void work();
   void load_one(Job& job, int64_t place);
   bool is_broken(int64_t image) const;
@@ -74,10 +79,10 @@ class ImageLoader {
   const LoadImage load_image_;
   const ImageLoaderOptions options_;
 
+  int64_t previous_first_ = -1;
   mutable std::mutex mutex_;  // guards everything below except the batches of jobs
   std::condition_variable work_added_, work_done_;
   std::deque<std::shared_ptr<Job>> jobs_;  // the one that the caller waits for comes first
-  int64_t previous_first_ = -1;
   std::map<int64_t, std::string> broken_;
   std::vector<std::string> unreported_;
   bool stopping_ = false;

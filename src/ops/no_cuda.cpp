@@ -117,6 +117,11 @@ void adamw_step(const AdamWPlan&, const AdamWBuffers&, const AdamWUpdate&) { mis
 
 std::shared_ptr<void> start_copy(const Tensor&, const Tensor&) { missing(); }
 void wait_for_copy(const std::shared_ptr<void>&) { missing(); }
+c10::Stream stream_for_copies(torch::Device) { missing(); }
+std::shared_ptr<void> start_upload(const std::vector<Tensor>&, c10::Stream, std::vector<Tensor>&) {
+  missing();
+}
+void use_after_copy(const std::shared_ptr<void>&, const std::vector<Tensor>&) { missing(); }
 
 double median_ms(const std::function<void()>&, int, int) { missing(); }
 std::vector<std::pair<std::string, double>> median_parts_ms(

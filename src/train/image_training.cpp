@@ -27,6 +27,14 @@ torch::Tensor host_tensor(std::vector<T> values, torch::ScalarType type, torch::
   return ready_for_upload(t, device);
 }
 
+// (B, 3, size, size), without a copy where the batch lies in memory_for_upload().
+torch::Tensor pixels_of(const ImageBatch& images, int64_t size, torch::Device device) {
+  const auto t = torch::from_blob(
+      images.pixels.data(), {std::ssize(images.pixels)}, [memory = images.memory](void*) {},
+      torch::kFloat32);
+  return ready_for_upload(t, device).view({-1, 3, size, size});
+}
+
 // - sum_c t_c log p_c over rows of logits and targets (B, classes).
 torch::Tensor soft_cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets) {
   return -(targets * logits.to(torch::kFloat64).log_softmax(1)).sum();
@@ -47,17 +55,17 @@ torch::Tensor mixed(const torch::Tensor& pixels, const BatchMix& mix) {
   return result;
 }
 
-// A batch on the host, ready to be uploaded.
+// A batch on its way to the device.
 struct ImageTraining::Prepared {
-  torch::Tensor pixels;   // (B, 3, size, size), not yet mixed
-  torch::Tensor targets;  // (B, classes)
-  torch::Tensor numbers;  // (B) int64: image numbers
+  // pixels (B, 3, size, size), not yet mixed; targets (B, classes); numbers (B) int64 of the images
+  Upload batch;
   BatchMix mix;
 };
 
 ImageTraining::ImageTraining(ImageModel model, ImageTrainingSettings settings)
     : model_(std::move(model)),
       settings_(std::move(settings)),
+      uploader_(settings_.device),
       captured_(settings_.graphs, /*most=*/1, settings_.message) {
   // Two operations per weight and token forward, four backward.
   for (const auto& item : model_->named_parameters())
@@ -81,9 +89,12 @@ ImageTraining::Prepared ImageTraining::prepare(Slice slice) const {
   auto targets = mixed_targets(mix, images.labels, classes, settings_.augment.smoothing);
   std::vector<int64_t> numbers(static_cast<std::size_t>(slice.count));
   std::iota(numbers.begin(), numbers.end(), slice.first);
-  return {host_tensor(std::move(images.pixels), torch::kFloat32, device).view({-1, 3, size, size}),
-          host_tensor(std::move(targets), torch::kFloat32, device).view({-1, classes}),
-          host_tensor(std::move(numbers), torch::kInt64, device), mix};
+  return {
+      uploader_.start(
+          {pixels_of(images, size, device),
+           host_tensor(std::move(targets), torch::kFloat32, device).view({-1, classes}),
+           host_tensor(std::move(numbers), torch::kInt64, device)}),
+      mix};
 }
 
 // The batch, prefetched during the previous one, or made now.
@@ -94,10 +105,6 @@ ImageTraining::Prepared ImageTraining::batch(Slice slice) {
     if (coming_.first == slice.first && coming_.count == slice.count) return ready;
   }
   return prepare(slice);
-}
-
-torch::Tensor ImageTraining::uploaded(const torch::Tensor& host) const {
-  return host.to(settings_.device, /*non_blocking=*/true);
 }
 
 // inputs: pixels, targets, numbers. Returns the loss and the number of images whose likeliest class
@@ -111,7 +118,7 @@ std::vector<torch::Tensor> ImageTraining::gradients(const std::vector<torch::Ten
 }
 
 Totals ImageTraining::accumulate(Slice slice, std::optional<Slice> next) {
-  const auto images = batch(slice);
+  const auto prepared = batch(slice);
   if (next) {
     coming_ = *next;
     coming_batch_ = std::make_shared<std::future<Prepared>>(
@@ -119,8 +126,8 @@ Totals ImageTraining::accumulate(Slice slice, std::optional<Slice> next) {
   }
   model_->train();
   CapturedSteps::Step step;
-  step.inputs = {mixed(uploaded(images.pixels), images.mix), uploaded(images.targets),
-                 uploaded(images.numbers)};
+  step.inputs = prepared.batch.tensors();
+  step.inputs[0] = mixed(step.inputs[0], prepared.mix);
   step.shape = {slice.count};
   step.run = [this](const std::vector<torch::Tensor>& inputs) { return gradients(inputs); };
   const auto results = captured_.run(step);
@@ -141,9 +148,10 @@ std::vector<double> ImageTraining::evaluate(int64_t rank, int64_t ranks) {
   // Ranks share out batches, not images, so that a batch is the same on any number of ranks.
   const int64_t step = settings_.micro_batch;
   for (int64_t first = rank * step; first < settings_.validation_images; first += ranks * step) {
-    auto images = settings_.validation(first, std::min(step, settings_.validation_images - first));
-    const auto pixels = host_tensor(std::move(images.pixels), torch::kFloat32, settings_.device);
-    const auto scores = model_->forward(uploaded(pixels).view({-1, 3, size, size}))
+    const auto images =
+        settings_.validation(first, std::min(step, settings_.validation_images - first));
+    const auto pixels = uploader_.start({pixels_of(images, size, settings_.device)});
+    const auto scores = model_->forward(pixels.tensors()[0])
                             .to(torch::kFloat64)
                             .log_softmax(1)
                             .cpu()
@@ -178,12 +186,13 @@ void ImageTraining::take_sums(const std::vector<double>& sums, bool average) {
 std::string ImageTraining::find_fault(Slice slice) {
   torch::NoGradGuard no_grad;
   model_->train();
-  const auto images = prepare(slice);
-  const auto pixels = mixed(uploaded(images.pixels), images.mix);
+  const auto prepared = prepare(slice);
+  const auto inputs = prepared.batch.tensors();
+  const auto pixels = mixed(inputs[0], prepared.mix);
   std::string where = "every layer's output is finite, the gradient is not";
   int64_t layer = 0;
   const auto logits = model_->forward(
-      pixels, {settings_.seed, uploaded(images.numbers)}, [&](const torch::Tensor& x) {
+      pixels, {settings_.seed, inputs[2]}, [&](const torch::Tensor& x) {
         if (layer < 0) return;
         if (!torch::isfinite(x).all().item<bool>()) {
           where = layer == 0
@@ -194,7 +203,7 @@ std::string ImageTraining::find_fault(Slice slice) {
         }
         ++layer;
       });
-  const double loss = soft_cross_entropy(logits, uploaded(images.targets)).item<double>();
+  const double loss = soft_cross_entropy(logits, inputs[1]).item<double>();
   if (layer >= 0 && !std::isfinite(loss))
     where = "every layer's output is finite, the classifier's loss is not";
   std::string names;

@@ -16,6 +16,7 @@
 #include "images/augment.h"
 #include "images/image_batch.h"
 #include "images/mixing.h"
+#include "ops/host_copy.h"
 #include "train/captured_steps.h"
 #include "train/task.h"
 
@@ -68,11 +69,11 @@ class ImageTraining : public Task {
   struct Prepared;
   Prepared prepare(Slice slice) const;
   Prepared batch(Slice slice);
-  torch::Tensor uploaded(const torch::Tensor& host) const;
   std::vector<torch::Tensor> gradients(const std::vector<torch::Tensor>& inputs);
 
   ImageModel model_;
   const ImageTrainingSettings settings_;
+  const Uploader uploader_;
   double flops_per_image_ = 0;
   CapturedSteps captured_;
   Slice coming_;

@@ -176,6 +176,7 @@ ImageTrainResult train_images(const ImageTrainOptions& given, const ImageTrainEv
     how.seed = seed;
     how.broken_fails = options.data.broken == "fail";
     how.workers = options.data.workers;
+    how.memory = [device](int64_t n) { return memory_for_upload(n, device); };
     how.message = [&](const std::string& message) { messages.add(message); };
     return std::make_shared<ImageLoader>(images, load_image, how);
   };

@@ -87,6 +87,25 @@ TEST(ImageLoader, EvaluatesInOrderAndReadsNoImageTwice) {
   EXPECT_THROW_WITH(loader.load(8, 4), Error, "images 8 to 11 of 10");
 }
 
+TEST(ImageLoader, WritesToTheMemoryThatItIsGiven) {
+  const auto images = std::make_shared<NumberedImages>(10);
+  std::vector<const float*> given;
+  auto options = numbered_options(2);
+  options.memory = [&](int64_t n) {
+    auto memory = std::make_shared<float[]>(static_cast<std::size_t>(n));
+    given.push_back(memory.get());
+    return memory;
+  };
+  ImageLoader loader(images, load_numbers, options);
+  const ImageBatch first = loader.load(0, 4), second = loader.load(4, 4);
+  EXPECT_EQ(given.size(), 3);  // and that of the batch that is likely to be next
+  EXPECT_EQ(first.pixels.data(), given[0]);
+  EXPECT_EQ(second.pixels.data(), given[1]);
+  EXPECT_EQ(second.pixels.size(), 12);
+  options.memory = [](int64_t) -> std::shared_ptr<float[]> { throw std::bad_alloc(); };
+  EXPECT_THROW(ImageLoader(images, load_numbers, options).load(0, 4), std::bad_alloc);
+}
+
 TEST(ImageLoader, PrefetchesStepsOfAnySize) {
   const auto images = std::make_shared<NumberedImages>(100);
   ImageLoader loader(images, load_numbers, numbered_options(1, /*shuffled=*/false));

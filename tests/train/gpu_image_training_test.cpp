@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training on images on a GPU: steps captured into graphs, and the average of the weights.
-#include "base/random.h"
 #include "ops/graph.h"
 #include "support/gpu.h"
+#include "support/images.h"
 #include "support/optimizer.h"
 #include "support/tensors.h"
 #include "train/adamw.h"
@@ -32,14 +32,7 @@ class GpuImageTraining : public test::OnGpu {
   static ImageTrainingSettings settings(bool graphs) {
     ImageTrainingSettings settings;
     settings.training = [](int64_t first, int64_t count) {
-      ImageBatch batch;
-      for (int64_t n = first; n < first + count; ++n) {
-        Random random(7, 0, static_cast<uint64_t>(n));
-        for (int64_t i = 0; i < 3 * 16 * 16; ++i)
-          batch.pixels.push_back(static_cast<float>(2 * random.uniform() - 1));
-        batch.labels.push_back(n % 5);
-      }
-      return batch;
+      return test::noise_images(first, count, 3 * 16 * 16, /*classes=*/5);
     };
     settings.validation = settings.training;
     settings.validation_images = 20;

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "base/random.h"
 #include "support/expect.h"
+#include "support/images.h"
 #include "support/models.h"
 #include "support/tensors.h"
 #include "train/image_report.h"
@@ -19,14 +19,7 @@ constexpr int64_t kSide = 8, kPixels = 3 * kSide * kSide;
 
 // Noise, of class number mod 3.
 ImageBatch noise_images(int64_t first, int64_t count) {
-  ImageBatch batch;
-  for (int64_t n = first; n < first + count; ++n) {
-    Random random(7, 0, static_cast<uint64_t>(n));
-    for (int64_t i = 0; i < kPixels; ++i)
-      batch.pixels.push_back(static_cast<float>(2 * random.uniform() - 1));
-    batch.labels.push_back(n % 3);
-  }
-  return batch;
+  return test::noise_images(first, count, kPixels, /*classes=*/3);
 }
 
 ImageTrainingSettings noise_settings() {
@@ -57,8 +50,12 @@ torch::Tensor gradient_of(ImageModel& model) {
   return torch::cat(all);
 }
 
+std::vector<float> pixel_values(const ImageBatch& batch) {
+  return {batch.pixels.begin(), batch.pixels.end()};
+}
+
 torch::Tensor pixels_of(const ImageBatch& batch) {
-  return torch::tensor(batch.pixels).view({-1, 3, kSide, kSide});
+  return torch::tensor(pixel_values(batch)).view({-1, 3, kSide, kSide});
 }
 
 TEST(ImageTraining, MixesAsTheDefinitionDoes) {
@@ -68,7 +65,7 @@ TEST(ImageTraining, MixesAsTheDefinitionDoes) {
   int kinds = 0;
   for (int64_t step = 0; step < 12; ++step) {
     const auto mix = draw_mix(augment, 5, step);
-    auto expected = batch.pixels;
+    auto expected = pixel_values(batch);
     mix_pixels(mix, expected, 6, kSide);
     expect_close(mixed(pixels_of(batch), mix), torch::tensor(expected).view({6, 3, kSide, kSide}),
                  1e-6, std::to_string(step));
@@ -85,7 +82,7 @@ TEST(ImageTraining, TheLossIsTheCrossEntropyWithMixedAndSmoothedTargets) {
     const auto totals = task.accumulate({8 * step, 8}, std::nullopt);
     const auto images = noise_images(8 * step, 8);
     const auto mix = draw_mix(settings.augment, 3, step);
-    auto pixels = images.pixels;
+    auto pixels = pixel_values(images);
     mix_pixels(mix, pixels, 8, kSide);
     const auto targets =
         torch::tensor(mixed_targets(mix, images.labels, 3, settings.augment.smoothing))

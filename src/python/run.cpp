@@ -138,18 +138,31 @@ Tensor run_with_autograd(const std::string& spec, const std::string& method, boo
   return op.call(spec, method, bfloat16, input, extras, weights);
 }
 
+// The operators keep tensors between calls: rounded weights, and what a tape saved. A CUDA graph of
+// torch.compile(mode="reduce-overhead") must not own their memory, so it is cut around them. Older
+// PyTorch has no such tag.
+template <class Tag>
+std::vector<Tag> operator_tags() {
+  if constexpr (requires { Tag::cudagraph_unsafe; }) return {Tag::cudagraph_unsafe};
+  return {};
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(hydramix, m) {
+  const auto tags = operator_tags<at::Tag>();
   m.def(
       "run(str spec, str method, bool bfloat16, Tensor input, Tensor?[] extras, Tensor[] weights) "
-      "-> Tensor");
+      "-> Tensor",
+      tags);
   m.def(
       "run_forward(str spec, str method, bool bfloat16, Tensor input, Tensor?[] extras, "
-      "Tensor[] weights, int[] wanted) -> (Tensor, Tensor)");
+      "Tensor[] weights, int[] wanted) -> (Tensor, Tensor)",
+      tags);
   m.def(
       "run_backward(Tensor gradient, Tensor tape, Tensor input, Tensor[] weights, int[] wanted) "
-      "-> Tensor[]");
+      "-> Tensor[]",
+      tags);
 }
 
 TORCH_LIBRARY_IMPL(hydramix, CPU, m) {

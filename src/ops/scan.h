@@ -31,8 +31,9 @@ struct ScanSettings {
 // sums over all sequences. On a GPU the same call gives the same bits.
 //
 // On the CPU the forward pass saves the inputs, the states at chunk boundaries (2 N / tile floats
-// per channel and token), dt and its sums (6 H floats per token) and, if there is one group of heads,
-// or several tasks for each, the values that a group shares ((tile + 4 N) G floats per token).
+// per channel and token), dt and its sums (6 H floats per token) and, if there is one group of
+// heads, or several tasks for each, the values that a group shares ((tile + 4 N) G floats per
+// token).
 torch::Tensor packed_scan(const torch::Tensor& x, const ScanDirection& forward,
                           const ScanDirection& backward, const torch::Tensor& dt_bias,
                           const torch::Tensor& A, const torch::Tensor& delta,

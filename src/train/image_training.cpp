@@ -90,10 +90,9 @@ ImageTraining::Prepared ImageTraining::prepare(Slice slice) const {
   std::vector<int64_t> numbers(static_cast<std::size_t>(slice.count));
   std::iota(numbers.begin(), numbers.end(), slice.first);
   return {
-      uploader_.start(
-          {pixels_of(images, size, device),
-           host_tensor(std::move(targets), torch::kFloat32, device).view({-1, classes}),
-           host_tensor(std::move(numbers), torch::kInt64, device)}),
+      uploader_.start({pixels_of(images, size, device),
+                       host_tensor(std::move(targets), torch::kFloat32, device).view({-1, classes}),
+                       host_tensor(std::move(numbers), torch::kInt64, device)}),
       mix};
 }
 
@@ -191,8 +190,8 @@ std::string ImageTraining::find_fault(Slice slice) {
   const auto pixels = mixed(inputs[0], prepared.mix);
   std::string where = "every layer's output is finite, the gradient is not";
   int64_t layer = 0;
-  const auto logits = model_->forward(
-      pixels, {settings_.seed, inputs[2]}, [&](const torch::Tensor& x) {
+  const auto logits =
+      model_->forward(pixels, {settings_.seed, inputs[2]}, [&](const torch::Tensor& x) {
         if (layer < 0) return;
         if (!torch::isfinite(x).all().item<bool>()) {
           where = layer == 0

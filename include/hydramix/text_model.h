@@ -23,7 +23,7 @@ struct TextModelOptions {
   std::string device = "cpu";   // or "cuda"; "auto": a GPU if there is one
   int64_t batch_tokens = 8192;  // computed at once, about; a longer text is computed alone
   // On a GPU: rounds products to bfloat16 and launches small batches as CUDA graphs, captured when
-  // the model is opened. Only one thread at a time may use such a model.
+  // the model is opened. Each thread that uses the model gets a stream of its own.
   bool for_serving = false;
 };
 

@@ -109,6 +109,7 @@ int serve_models(const ServeOptions& options) {
                   .auto_truncate = options.auto_truncate,
                   .tokenizer_threads = options.tokenizer_threads > 0 ? options.tokenizer_threads
                                                                      : std::min(core_count(), 8),
+                  .computing_threads = on_gpu ? 2 : 1,
                   .max_batch_tokens = options.limits.max_batch_tokens > 0
                                           ? options.limits.max_batch_tokens
                                           : (on_gpu ? kGpuBatchTokens : kCpuBatchTokens),

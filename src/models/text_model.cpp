@@ -76,6 +76,7 @@ void TextModel::prepare(const TextModelOptions& options, int64_t usual_length) {
   module.eval();
   module.to(device_);
   if (!options.for_serving || !can_capture(device_)) return;
+  own_streams_ = true;
   BertEncoder encoder = this->encoder();
   encoder->set_precision(torch::kBFloat16);
   if (!GraphedEncoder::accepts(encoder_options())) return;
@@ -117,9 +118,13 @@ const torch::nn::Module& TextModel::module() const {
   return *classifier_.model;
 }
 
+bool TextModel::has_graph(const PackedBatch& batch) const {
+  return graphs_ && batch.tokens <= kMostGraphTokens;
+}
+
 torch::Tensor TextModel::hidden(const PackedBatch& batch,
                                 const std::function<void(const torch::Tensor&)>& observe) const {
-  if (graphs_ && !observe)
+  if (has_graph(batch) && !observe)
     return graphs_->encode(batch.ids, batch.type_ids, batch.layout.sequences(1, batch.tokens));
   return encoder()->encode(batch.ids, batch.type_ids, batch.layout, {}, observe);
 }
@@ -127,6 +132,7 @@ torch::Tensor TextModel::hidden(const PackedBatch& batch,
 void TextModel::for_each_batch(
     std::span<const Encoding> encodings,
     const std::function<void(std::span<const std::size_t>, const PackedBatch&)>& run) const {
+  if (own_streams_) take_own_stream(device_);
   std::vector<std::size_t> order(encodings.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto length = [&](std::size_t i) { return std::ssize(encodings[i].ids); };
@@ -139,8 +145,12 @@ void TextModel::for_each_batch(
     PackedIds packed;
     const auto texts = std::span(order).subspan(begin, end - begin);
     for (const auto i : texts) packed.add(encodings[i].ids, encodings[i].type_ids);
-    run(texts, masked_lm_ ? packed.batch(*masked_lm_, device_)
-                          : packed.batch(*classifier_.model, device_));
+    const auto batch =
+        masked_lm_ ? packed.batch(*masked_lm_, device_) : packed.batch(*classifier_.model, device_);
+    // The graphs have one buffer for the hidden states, which run() reads.
+    std::unique_lock<std::mutex> graphs_in_use;
+    if (has_graph(batch)) graphs_in_use = std::unique_lock(graphs_in_use_);
+    run(texts, batch);
     begin = end;
   }
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,13 +63,16 @@ class TextModel {
 
  private:
   void prepare(const TextModelOptions& options, int64_t usual_length);
+  bool has_graph(const PackedBatch& batch) const;
 
   BertForMaskedLM masked_lm_{nullptr};
   ClassifierFolder classifier_;
   Tokenizer tokenizer_;
   int64_t max_length_ = 0, batch_tokens_ = 0;
   torch::Device device_ = torch::kCPU;
+  bool own_streams_ = false;
   std::unique_ptr<GraphedEncoder> graphs_;
+  mutable std::mutex graphs_in_use_;
 };
 
 }  // namespace hydramix

@@ -29,6 +29,11 @@ class OwnStream {
   std::unique_ptr<State> state_;
 };
 
+// Gives this thread a stream of its own for all of its work to come, unless it has one. Its work
+// then runs beside that of other threads. Does nothing on a CPU and in a library without GPU
+// kernels.
+void take_own_stream(torch::Device device);
+
 // Captures f into a CUDA graph without running it. f must launch the same work every time, on
 // tensors that do not move, and must not read results on the host. It must have run once before, so
 // that everything it caches exists. Memory that f allocates belongs to the graph, so its results

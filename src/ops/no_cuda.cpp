@@ -38,6 +38,7 @@ using torch::Tensor;
 
 struct OwnStream::State {};
 OwnStream::OwnStream(torch::Device) {}
+void take_own_stream(torch::Device) {}
 OwnStream::~OwnStream() = default;
 
 struct Graph::State {};

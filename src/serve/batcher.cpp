@@ -16,9 +16,14 @@ bool share_a_batch(const Work& a, const Work& b) {
 
 }  // namespace
 
-Batcher::Batcher(int64_t max_batch_tokens, Compute compute, Metrics& metrics)
+Batcher::Batcher(int64_t max_batch_tokens, Compute compute, Metrics& metrics, int64_t threads)
     : max_batch_tokens_(max_batch_tokens), compute_(std::move(compute)), metrics_(metrics) {
-  thread_ = std::thread([this] { run(); });
+  try {
+    for (int64_t i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+  } catch (...) {  // the system has no more threads: stop those that run
+    stop();
+    throw;
+  }
 }
 
 Batcher::~Batcher() { stop(); }
@@ -31,7 +36,8 @@ void Batcher::stop() {
     left.swap(queue_);
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (auto& thread : threads_)
+    if (thread.joinable()) thread.join();
   for (const auto& job : left) job->done(HttpError(503, "unavailable", "the server is stopping."));
 }
 
@@ -52,7 +58,8 @@ void Batcher::submit(std::shared_ptr<Job> job) {
 int64_t Batcher::retry_after() const {
   const std::lock_guard lock(mutex_);
   if (tokens_per_second_ <= 0) return 1;
-  const double seconds = static_cast<double>(queued_tokens_) / tokens_per_second_;
+  const double seconds = static_cast<double>(queued_tokens_) / tokens_per_second_ /
+                         static_cast<double>(threads_.size());
   return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(seconds)), 1, 60);
 }
 
@@ -117,14 +124,14 @@ void Batcher::compute_batch(const Jobs& batch) {
     works.push_back(&job->work);
     tokens += job->work.tokens();
   }
-  metrics_.set_running(std::ssize(batch), tokens);
+  metrics_.add_running(std::ssize(batch), tokens);
   const auto begin = std::chrono::steady_clock::now();
   try {
     auto results = compute_(works);
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     metrics_.count_batch(std::ssize(batch), tokens, seconds);
-    metrics_.set_running(0, 0);
+    metrics_.add_running(-std::ssize(batch), -tokens);
     {
       const std::lock_guard lock(mutex_);
       const double rate = static_cast<double>(tokens) / std::max(seconds, 1e-6);
@@ -137,7 +144,7 @@ void Batcher::compute_batch(const Jobs& batch) {
   } catch (const std::exception& error) {
     if (batch.size() == 1) batch[0]->done(backend_error(error));
   }
-  metrics_.set_running(0, 0);
+  metrics_.add_running(-std::ssize(batch), -tokens);
   // One bad text must not fail the requests that happened to be computed with it.
   if (batch.size() > 1)
     for (const auto& job : batch) compute_batch({job});

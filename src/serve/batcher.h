@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts waiting requests together into batches for one computing thread.
+// Puts waiting requests together into batches for the computing threads.
 //
 // First come, first served: the oldest request starts a batch, and later ones for the same model
 // and kind of work join it, in their order, as long as the tokens fit. Nothing waits for a batch to
 // fill: requests gather while the previous batch is computed. The queue is bounded. Requests whose
 // client has left or whose deadline has passed are not computed.
+//
+// On a CPU one thread computes, with all cores. On a GPU a second one prepares its batch and
+// answers while the GPU computes that of the first.
 #pragma once
 
 #include <atomic>
@@ -31,7 +34,7 @@ struct Job {
   Work work;
   std::chrono::steady_clock::time_point deadline;
   std::atomic<bool> abandoned = false;  // the client has left
-  std::function<void(Outcome)> done;    // called once, by the computing thread
+  std::function<void(Outcome)> done;    // called once, by a computing thread
 };
 
 class Batcher {
@@ -41,12 +44,13 @@ class Batcher {
   using Compute =
       std::function<std::vector<std::vector<WorkResult>>(std::span<const Work* const> works)>;
 
-  Batcher(int64_t max_batch_tokens, Compute compute, Metrics& metrics);
+  // compute is called by `threads` threads at once.
+  Batcher(int64_t max_batch_tokens, Compute compute, Metrics& metrics, int64_t threads = 1);
   ~Batcher();
 
   // After stop() the answer is 503.
   void submit(std::shared_ptr<Job> job);
-  // Waits for the present batch and answers what waits with 503.
+  // Waits for the present batches and answers what waits with 503.
   void stop();
   // Seconds until the queue is about empty, at the rate of the last batches; at least 1.
   int64_t retry_after() const;
@@ -64,9 +68,9 @@ class Batcher {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Job>> queue_;
   int64_t queued_tokens_ = 0;
-  double tokens_per_second_ = 0;
+  double tokens_per_second_ = 0;  // of a thread
   bool stopping_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace hydramix::serve

@@ -100,10 +100,10 @@ void Metrics::set_queue(int64_t requests, int64_t tokens) {
   queued_tokens_ = tokens;
 }
 
-void Metrics::set_running(int64_t requests, int64_t tokens) {
+void Metrics::add_running(int64_t requests, int64_t tokens) {
   const std::lock_guard lock(mutex_);
-  running_requests_ = requests;
-  running_tokens_ = tokens;
+  running_requests_ += requests;
+  running_tokens_ += tokens;
 }
 
 int64_t Metrics::connections() const {
@@ -132,9 +132,9 @@ std::string Metrics::prometheus() const {
                "Requests whose client left before the answer.", abandoned_);
   append_value(text, "hydramix_queue_requests", "gauge", "Requests that wait.", queued_requests_);
   append_value(text, "hydramix_queue_tokens", "gauge", "Tokens that wait.", queued_tokens_);
-  append_value(text, "hydramix_running_requests", "gauge", "Requests in the present batch.",
+  append_value(text, "hydramix_running_requests", "gauge", "Requests in the present batches.",
                running_requests_);
-  append_value(text, "hydramix_running_tokens", "gauge", "Tokens in the present batch.",
+  append_value(text, "hydramix_running_tokens", "gauge", "Tokens in the present batches.",
                running_tokens_);
   append_value(text, "process_resident_memory_bytes", "gauge", "Resident memory.", memory);
   return text;

@@ -41,7 +41,7 @@ class Metrics {
   void count_refused_connection();
   void count_abandoned();  // requests whose client left
   void set_queue(int64_t requests, int64_t tokens);
-  void set_running(int64_t requests, int64_t tokens);
+  void add_running(int64_t requests, int64_t tokens);
 
   int64_t connections() const;
   std::string prometheus() const;

@@ -70,8 +70,8 @@ Service::Service(ServiceOptions options, ModelTable& models, Batcher::Compute co
                 return models_.find(
                     name, [route](const ModelFacts& model) { return answers(model, route); });
               }};
-  batcher_ =
-      std::make_unique<Batcher>(options_.max_batch_tokens, std::move(compute_function), metrics_);
+  batcher_ = std::make_unique<Batcher>(options_.max_batch_tokens, std::move(compute_function),
+                                       metrics_, options_.computing_threads);
   add_routes();
 }
 

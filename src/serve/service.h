@@ -33,6 +33,7 @@ struct ServiceOptions {
   std::map<std::string, std::string> prompts = {};
   bool auto_truncate = false;
   int64_t tokenizer_threads = 1;
+  int64_t computing_threads = 1;
   int64_t max_batch_tokens = 2048;
   std::string device = "cpu", version = {};
 };

@@ -281,8 +281,8 @@ void Session::answer_request() {
     return write(service_.error_answer(error, request_.path));
   }
   left_ = false;
-  running_ = service_.handle(
-      *match_.route, request_, [self = shared_from_this()](HttpAnswer answer) {
+  running_ =
+      service_.handle(*match_.route, request_, [self = shared_from_this()](HttpAnswer answer) {
         asio::post(self->socket_.get_executor(), [self, answer = std::move(answer)]() mutable {
           self->on_answer(std::move(answer));
         });

@@ -2,6 +2,7 @@
 #include "serve/batcher.h"
 
 #include <future>
+#include <nlohmann/json.hpp>
 
 #include "fake_model.h"
 #include "support/expect.h"
@@ -99,6 +100,23 @@ TEST_F(Batches, OfWordsHaveOneNumberOfWords) {
   let_go.set_value();
   wait_for(4);
   EXPECT_EQ(batches, (Sizes{{2}, {3, 5}, {4}}));
+}
+
+TEST_F(Batches, AreComputedByAllThreadsAtOnce) {
+  Batcher two(
+      20, [this](auto works) { return compute(works); }, metrics, /*threads=*/2);
+  for (const int64_t tokens : {3, 4}) {
+    two.submit(job(tokens, model));
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, 30s, [&] { return std::ssize(batches) == tokens - 2; }));
+  }
+  const auto running = [&] { return nlohmann::json::parse(metrics.json())["running"].dump(); };
+  EXPECT_EQ(running(), R"({"requests":2,"tokens":7})");
+  for (const int64_t tokens : {5, 6}) two.submit(job(tokens, model));
+  let_go.set_value();
+  wait_for(4);
+  two.stop();
+  EXPECT_EQ(running(), R"({"requests":0,"tokens":0})");
 }
 
 TEST_F(Batches, LeaveOutWhatIsLateOrAbandoned) {

@@ -17,15 +17,35 @@ struct OwnStream::State {
   c10::cuda::CUDAStreamGuard guard;
 };
 
-OwnStream::OwnStream(torch::Device device) {
-  if (!device.is_cuda()) return;
-  const auto index = device.has_index() ? device.index() : c10::cuda::current_device();
-  const auto outer = c10::cuda::getCurrentCUDAStream(index);
-  const auto own = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index);
+namespace {
+
+// A stream that waits for the work of `outer`.
+c10::cuda::CUDAStream stream_after(const c10::cuda::CUDAStream& outer) {
+  const auto own = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, outer.device_index());
   at::cuda::CUDAEvent done;
   done.record(outer);
   done.block(own);
-  state_.reset(new State{outer, c10::cuda::CUDAStreamGuard(own)});
+  return own;
+}
+
+c10::cuda::CUDAStream current_stream(torch::Device device) {
+  return c10::cuda::getCurrentCUDAStream(device.has_index() ? device.index()
+                                                            : c10::cuda::current_device());
+}
+
+}  // namespace
+
+OwnStream::OwnStream(torch::Device device) {
+  if (!device.is_cuda()) return;
+  const auto outer = current_stream(device);
+  state_.reset(new State{outer, c10::cuda::CUDAStreamGuard(stream_after(outer))});
+}
+
+void take_own_stream(torch::Device device) {
+  if (!device.is_cuda()) return;
+  const auto outer = current_stream(device);
+  if (outer != c10::cuda::getDefaultCUDAStream(outer.device_index())) return;
+  c10::cuda::setCurrentCUDAStream(stream_after(outer));
 }
 
 OwnStream::~OwnStream() {

@@ -60,6 +60,24 @@ struct Size {
   int64_t batch, length;
 };
 
+// The tokens of a step: sequences of one length, or packed ones of 8 to 112 tokens, 60 on average,
+// as paragraphs and requests have.
+struct Tokens {
+  Tensor ids;  // (B, L)
+  Layout layout;
+};
+
+Tokens random_tokens(Size size, int64_t vocab, bool packed) {
+  const int64_t n = size.batch * size.length;
+  if (!packed)
+    return {torch::randint(0, vocab, {size.batch, size.length}, on_gpu(torch::kInt64)), {}};
+  std::vector<int64_t> offsets{0};
+  for (int64_t s = 0; offsets.back() < n; ++s)
+    offsets.push_back(std::min(n, offsets.back() + 8 + 37 * s % 105));
+  return {torch::randint(0, vocab, {1, n}, on_gpu(torch::kInt64)),
+          Layout::packed(Sequences(offsets))};
+}
+
 Subject subject_of(const std::string& name, const std::string& pass, Size size, int64_t d_model) {
   Subject s;
   s.suite = "gpu";
@@ -230,7 +248,7 @@ double encoder_products_ms(const BertForMaskedLM& model, int64_t n) {
 }
 
 // A whole step: forward, backward, norm of the gradient, AdamW. 30 % of the places are masked.
-void training_step(Bench& bench, Size size) {
+void training_step(Bench& bench, const std::string& name, Size size, bool packed) {
   const double error = verify_encoder(bench);
   const auto o = encoder_options(bench);
   BertForMaskedLM model(o);
@@ -241,14 +259,14 @@ void training_step(Bench& bench, Size size) {
   on_cuda::reset_peak_memory();
   FlatParameters parameters(*model);
   AdamW optimizer(parameters, {});
-  const auto ids = torch::randint(0, o.vocab, {size.batch, size.length}, on_gpu(torch::kInt64));
+  const auto [ids, layout] = random_tokens(size, o.vocab, packed);
   const auto positions =
       std::get<0>(torch::randperm(n, on_gpu(torch::kInt64)).narrow(0, 0, m).sort());
   const auto targets = torch::randint(0, o.vocab, {m}, on_gpu(torch::kInt64));
   model->set_precision(torch::kBFloat16);
-  const auto gradients = [&] {
+  const auto gradients = [&, &ids = ids, &layout = layout] {
     parameters.zero_gradients();
-    model->masked_loss(model->encode(ids, {}), positions, targets).sum.backward();
+    model->masked_loss(model->encode(ids, {}, layout), positions, targets).sum.backward();
   };
   const auto terms = torch::full({}, static_cast<double>(m), on_gpu(torch::kFloat64));
   const auto zero = torch::zeros_like(terms);
@@ -263,14 +281,14 @@ void training_step(Bench& bench, Size size) {
         update();
       },
       kWarm, kTimes);
-  report(bench, subject_of("encoder training step", "forward_backward", size, o.block.d_model), ms,
-         3 * gemms,
+  report(bench, subject_of(name, "forward_backward", size, o.block.d_model), ms, 3 * gemms,
          {{"ktok_s", static_cast<double>(n) / ms},
           {"peak_GiB", on_cuda::peak_memory_bytes() / (1 << 30)}},
          error);
 }
 
-void inference_step(Bench& bench, const std::string& name, Size size, bool head) {
+void inference_step(Bench& bench, const std::string& name, Size size, bool head,
+                    bool packed = false) {
   const double error = verify_encoder(bench);
   const auto o = encoder_options(bench);
   BertForMaskedLM model(o);
@@ -280,12 +298,12 @@ void inference_step(Bench& bench, const std::string& name, Size size, bool head)
   model->set_precision(torch::kBFloat16);
   const int64_t n = size.batch * size.length, m = n * 3 / 10;
   const double gemms = encoder_products_ms(model, n);
-  const auto ids = torch::randint(0, o.vocab, {size.batch, size.length}, on_gpu(torch::kInt64));
+  const auto [ids, layout] = random_tokens(size, o.vocab, packed);
   const auto positions = torch::arange(m, on_gpu(torch::kInt64));
   const auto targets = torch::randint(0, o.vocab, {m}, on_gpu(torch::kInt64));
   on_cuda::reset_peak_memory();
-  const double ms = graphed_ms([&] {
-    const auto hidden = model->encode(ids, {});
+  const double ms = graphed_ms([&, &ids = ids, &layout = layout] {
+    const auto hidden = model->encode(ids, {}, layout);
     if (head) model->masked_loss(hidden, positions, targets);
   });
   report(bench, subject_of(name, "forward", size, o.block.d_model), ms, gemms,
@@ -358,7 +376,8 @@ std::vector<Step> gpu_suite(const Options& options) {
   for (const int64_t length : lengths_or(options, {128, 256, 512, 1024, 2048, 8192})) {
     const Size size = size_of(kStepTokens, length);
     add("passes", size, [size](Bench& b) { passes_step(b, size); });
-    add("training", size, [size](Bench& b) { training_step(b, size); });
+    add("training", size,
+        [size](Bench& b) { training_step(b, "encoder training step", size, false); });
     add("inference", size,
         [size](Bench& b) { inference_step(b, "encoder inference", size, true); });
   }
@@ -368,6 +387,14 @@ std::vector<Step> gpu_suite(const Options& options) {
       add(mixer, size, [mixer, size](Bench& b) { block_step(b, mixer, size); });
     }
   if (!options.lengths.empty()) return steps;  // the other steps have fixed lengths
+  // On average 60 tokens in a sequence.
+  const Size half{1, kBlockTokens}, whole{1, kStepTokens};
+  add("packed training", whole,
+      [whole](Bench& b) { training_step(b, "encoder training, packed", whole, true); });
+  for (const Size size : {half, whole})
+    add("packed inference", size, [size](Bench& b) {
+      inference_step(b, "encoder inference, packed", size, /*head=*/false, /*packed=*/true);
+    });
   for (const Size size : {Size{1, 128}, Size{1, 2048}, Size{1, 16384}})
     add("latency", size, [size](Bench& b) { inference_step(b, "encoder latency", size, false); });
   add("vision", {128, 196}, [](Bench& b) { vision_step(b, 128); });

@@ -76,4 +76,20 @@ class CpuAllocator : public c10::Allocator {
   virtual c10::DataPtr reserve(std::size_t bytes) const = 0;
 };
 
+// The node that adds gradients to a leaf. Its shared pointers are of another class in LibTorch 1.13
+// than in the newest versions.
+using GradAccumulator =
+    decltype(torch::autograd::impl::grad_accumulator(std::declval<const torch::Tensor&>()));
+
+template <class Weak>
+void call_with_weak(void (*set)(const torch::Tensor&, Weak), const torch::Tensor& leaf,
+                    const GradAccumulator& accumulator) {
+  set(leaf, Weak(accumulator));
+}
+
+// Gradients of the leaf go to this accumulator as long as somebody keeps it.
+inline void set_grad_accumulator(const torch::Tensor& leaf, const GradAccumulator& accumulator) {
+  call_with_weak(&torch::autograd::impl::set_grad_accumulator, leaf, accumulator);
+}
+
 }  // namespace hydramix

@@ -8,6 +8,7 @@
 
 #include "hydramix/error.h"
 #include "ops/head_batch.h"
+#include "ops/kernel_tensors.h"
 #include "ops/product.h"
 
 namespace hydramix {
@@ -110,6 +111,7 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
   //
   //   dx = P^T dy,  dz = P (dP - y . dy),  dq = dz k,  dk = dz^T q
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
+    const NoAutocast no_autocast;
     HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
                    "attention: a second derivative was asked for (create_graph); the product "
                    "without a matrix has first derivatives only. Differentiate "
@@ -197,6 +199,7 @@ class FusedAttention : public torch::autograd::Function<FusedAttention> {
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
+    const NoAutocast no_autocast;
     HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
                    "attention: a second derivative was asked for (create_graph); LibTorch's "
                    "kernels have first derivatives only. Compute in float32 instead.");

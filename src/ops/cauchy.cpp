@@ -5,6 +5,7 @@
 
 #include "hydramix/error.h"
 #include "ops/head_batch.h"
+#include "ops/kernel_tensors.h"
 #include "ops/product.h"
 
 namespace hydramix {
@@ -95,6 +96,7 @@ class CauchyMatrix : public torch::autograd::Function<CauchyMatrix> {
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
+    const NoAutocast no_autocast;
     refuse_second_derivative();
     const auto saved = context->get_saved_variables();
     const auto &a = saved[0], &b = saved[1];
@@ -126,6 +128,7 @@ class CauchyProduct : public torch::autograd::Function<CauchyProduct> {
 
   // With s = w E_b^T x and u = w E_a^T dy:  dx = E_b u, and the slopes of both a and b.
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
+    const NoAutocast no_autocast;
     refuse_second_derivative();
     const auto saved = context->get_saved_variables();
     const auto &a = saved[0], &b = saved[1], &x = saved[2], &minus_t = saved[3], &w = saved[4],

@@ -34,7 +34,7 @@ class ComplexScanFunction : public torch::autograd::Function<ComplexScanFunction
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("complex scan");
+    const BackwardPass pass("complex scan");
     const auto in = ctx->get_saved_variables();
     const auto& sequences = held<Sequences>(ctx->saved_data["sequences"]);
     const auto d = HYDRAMIX_ON_BACKEND(in[2], complex_scan_backward, in[0], in[1], sequences, in[2],

@@ -38,7 +38,7 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
     return convolved(settings.call(x, weight, bias));
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("convolution");
+    const BackwardPass pass("convolution");
     const auto in = ctx->get_saved_variables();
     const auto call = held<ConvSettings>(ctx->saved_data["settings"]).call(in[0], in[1], in[2]);
     const auto dx = torch::empty(in[0].sizes(), in[0].options());

@@ -19,7 +19,7 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
     return torch::embedding(table, ids);
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("embedding");
+    const BackwardPass pass("embedding");
     const auto ids = ctx->get_saved_variables()[0];
     const auto dy = outputs[0].reshape({-1, outputs[0].size(-1)}).contiguous();
     return {on_cuda::embedding_gradient(dy, ids, ctx->saved_data["rows"].toInt()), Tensor()};

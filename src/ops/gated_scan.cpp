@@ -35,7 +35,7 @@ class GatedScanFunction : public torch::autograd::Function<GatedScanFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("gated scan");
+    const BackwardPass pass("gated scan");
     const auto in = ctx->get_saved_variables();
     const auto& plan = held<GatedScanPlan>(ctx->saved_data["plan"]);
     const auto like = [](const Tensor& t) { return torch::empty(t.sizes(), t.options()); };

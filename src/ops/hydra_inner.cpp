@@ -136,7 +136,7 @@ class HydraFunction : public torch::autograd::Function<HydraFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("hydra");
+    const BackwardPass pass("hydra");
     const auto in = ctx->get_saved_variables();
     const auto& plan = held<HydraPlan>(ctx->saved_data["plan"]);
     const auto& s = plan.shape;

@@ -45,7 +45,7 @@ void check_offsets(const char* who, const std::vector<int64_t>& offsets, int64_t
       ". Give the running sum of the lengths with a 0 in front.");
 }
 
-void check_first_derivative(const char* who) {
+BackwardPass::BackwardPass(const char* who) {
   HYDRAMIX_CHECK(
       !torch::GradMode::is_enabled(), who,
       ": has no second derivative: a kernel computes its gradient. Call backward() without "

@@ -36,9 +36,19 @@ torch::Tensor ordered_sum(const torch::Tensor& t);
 // Throws, naming `who`, unless offsets are 0 = offsets[0] <= offsets[1] <= ... = n.
 void check_offsets(const char* who, const std::vector<int64_t>& offsets, int64_t n);
 
-// For backward passes computed by a kernel, which build no graph: throws, naming `who`, if one was
-// requested (create_graph).
-void check_first_derivative(const char* who);
+// Switches autocast off: a backward pass computes with the types of its forward pass, also if
+// PyTorch's backward() is called under torch.autocast.
+class NoAutocast {
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_{c10::autocast_dispatch_keyset};
+};
+
+// The scope of a backward pass that a kernel computes, which builds no graph: throws, naming `who`,
+// if one was requested (create_graph).
+class BackwardPass : NoAutocast {
+ public:
+  explicit BackwardPass(const char* who);
+};
 
 // Whether autograd must record an operation on these inputs.
 bool wants_gradient(const std::vector<torch::Tensor>& inputs);

@@ -78,7 +78,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     return {result.sum, result.correct};
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("cross-entropy");
+    const BackwardPass pass("cross-entropy");
     const auto saved = ctx->get_saved_variables();
     variable_list gradients;
     for (const auto& gradient : saved)

@@ -35,6 +35,7 @@ class NarrowLinear : public torch::autograd::Function<NarrowLinear> {
     return run(x, weight, bias);
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
+    const NoAutocast no_autocast;
     const auto in = ctx->get_saved_variables();
     const auto& dy = outputs[0];
     const auto wide = in[0].to(in[1].scalar_type());

@@ -7,6 +7,7 @@
 #include "hydramix/error.h"
 #include "ops/cosine_grid.h"
 #include "ops/gathered_cosines.h"
+#include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
 
 namespace hydramix {
@@ -132,6 +133,7 @@ class CosineProduct : public torch::autograd::Function<CosineProduct> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list dys) {
+    const NoAutocast no_autocast;
     HYDRAMIX_CHECK(!torch::GradMode::is_enabled(),
                    "cosine_product: its gradient was asked for a gradient (create_graph); it is "
                    "differentiable once. Use cosine_matrix() and a dense product instead.");

@@ -31,7 +31,7 @@ class GatedNormFunction : public torch::autograd::Function<GatedNormFunction> {
     return gated_norm({y, z, weight, eps});
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("gated norm");
+    const BackwardPass pass("gated norm");
     const auto in = ctx->get_saved_variables();
     const GatedNormCall call{in[0], in[1], in[2], ctx->saved_data["eps"].toDouble()};
     const auto dy = torch::empty(in[0].sizes(), in[0].options());
@@ -65,7 +65,7 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
     return sum_norm(layer_norm_call(a, has_b ? b : Tensor(), weight, bias, eps));
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("layer norm");
+    const BackwardPass pass("layer norm");
     const auto in = ctx->get_saved_variables();
     const bool has_b = ctx->saved_data["has_b"].toBool();
     const auto call = layer_norm_call(in[0], has_b ? in[1] : Tensor(), in[2], in[3],

@@ -181,6 +181,7 @@ class Product : public torch::autograd::Function<Product> {
     return broadcast_product(a, b, bias.numel() == 0 ? Tensor() : bias);
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
+    const NoAutocast no_autocast;
     const auto saved = ctx->get_saved_variables();
     const auto &a = saved[0], &b = saved[1], &dc = outputs[0];
     Tensor da, db, dbias;

@@ -31,7 +31,7 @@ class ProjectFunction : public torch::autograd::Function<ProjectFunction> {
     return rounded_product(x, w, bias);
   }
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("projection");
+    const BackwardPass pass("projection");
     const auto in = ctx->get_saved_variables();
     const auto dy = outputs[0].contiguous();
     const auto type = static_cast<torch::ScalarType>(ctx->saved_data["type"].toInt());

@@ -23,7 +23,7 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("recompute");
+    const BackwardPass pass("recompute");
     const auto& f = held<TensorFunction>(ctx->saved_data["f"]);
     auto saved = ctx->get_saved_variables();
     const auto x = saved[0].detach().requires_grad_();

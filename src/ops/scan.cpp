@@ -58,7 +58,7 @@ class ScanFunction : public torch::autograd::Function<ScanFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("scan");
+    const BackwardPass pass("scan");
     const auto in = ctx->get_saved_variables();
     const auto call = call_of(in, held<ScanPlan>(ctx->saved_data["plan"]), /*gradients=*/true);
     const auto like = [](const Tensor& t) {

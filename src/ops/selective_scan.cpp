@@ -144,7 +144,7 @@ class SelectiveScanFunction : public torch::autograd::Function<SelectiveScanFunc
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("selective scan");
+    const BackwardPass pass("selective scan");
     const auto in = ctx->get_saved_variables();
     const auto& plan = held<SelectivePlan>(ctx->saved_data["plan"]);
     const auto call = selective_call(in, plan);

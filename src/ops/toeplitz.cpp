@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/fourier.h"
+#include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
 
 namespace hydramix {
@@ -46,6 +47,7 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list dys) {
+    const NoAutocast no_autocast;
     const auto saved = ctx->get_saved_variables();
     const auto &t = saved[0], &x = saved[1], &dy = dys[0];
     // A gradient that must be differentiable uses LibTorch's differentiable operations.

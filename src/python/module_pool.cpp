@@ -12,6 +12,19 @@
 #include "hydramix/weights.h"
 
 namespace hydramix {
+namespace {
+
+namespace autograd = torch::autograd::impl;
+
+void leave_graph(torch::Tensor& weight) {
+  if (!weight.requires_grad()) return;
+  autograd::set_gradient_edge(weight, {});
+  set_grad_accumulator(weight, {});
+  weight.set_requires_grad(false);
+}
+
+}  // namespace
+
 struct BorrowedModule::Pooled {
   // Recognises a weight of an earlier call that was not written since. The weak pointer keeps its
   // address from being used again.
@@ -37,6 +50,7 @@ struct BorrowedModule::Pooled {
 
   std::unique_ptr<CalledModule> module;
   std::vector<torch::Tensor> weights;        // the module's, sorted by name
+  std::vector<torch::Tensor> nothing;        // tensors without memory like the last weights
   std::vector<std::vector<int64_t>> shapes;  // of the weights
   std::vector<LastWeight> last;              // of the last call
   std::vector<std::string> names;
@@ -62,24 +76,28 @@ struct BorrowedModule::Pooled {
     }
   }
 
-  void bind(at::TensorList given, const std::vector<int64_t>& differentiable) {
+  void bind(at::TensorList given) {
     check(given);
     for (std::size_t i = 0; i < weights.size(); ++i) {
       auto& own = weights[i];
-      own.requires_grad_(false);
-      own.set_data(given[i].detach());
+      leave_graph(own);
+      own.set_data(given[i].variable_data());
       // Rounded copies and checks of weights rely on the version counter.
       if (!last[i].is(given[i])) own.unsafeGetTensorImpl()->bump_version();
       last[i] = given[i].is_inference() ? LastWeight() : LastWeight(given[i]);
     }
-    for (const int64_t i : differentiable) weights[i].requires_grad_();
   }
 
   // Frees the memory of the weights if Python does.
   void unbind() {
-    for (auto& own : weights) {
-      own.requires_grad_(false);
-      own.set_data(torch::empty({0}, own.options()));
+    nothing.resize(weights.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      auto& own = weights[i];
+      leave_graph(own);
+      if (!nothing[i].defined() || !nothing[i].options().type_equal(own.options()) ||
+          nothing[i].device() != own.device())
+        nothing[i] = torch::empty({0}, own.options());
+      own.set_data(nothing[i]);
     }
   }
 };
@@ -140,13 +158,12 @@ std::unique_ptr<BorrowedModule::Pooled> make_without_random_numbers(const std::s
 
 }  // namespace
 
-BorrowedModule::BorrowedModule(const std::string& spec, at::TensorList weights,
-                               const std::vector<int64_t>& differentiable)
+BorrowedModule::BorrowedModule(const std::string& spec, at::TensorList weights)
     : spec_(spec), pooled_(ModulePool::instance().take(spec, weights)) {
   const c10::InferenceMode normal_tensors(false);
   const torch::NoGradGuard no_grad;
   if (pooled_ == nullptr) pooled_ = make_without_random_numbers(spec);
-  pooled_->bind(weights, differentiable);
+  pooled_->bind(weights);
 }
 
 BorrowedModule::~BorrowedModule() {
@@ -165,7 +182,27 @@ torch::Tensor BorrowedModule::call(const ModuleCall& call) const {
   return pooled_->module->call(call);
 }
 
-const torch::Tensor& BorrowedModule::weight(int64_t i) const { return pooled_->weights.at(i); }
+const torch::Tensor& BorrowedModule::differentiate(int64_t i) const {
+  return pooled_->weights.at(static_cast<std::size_t>(i)).requires_grad_();
+}
+
+// A leaf's gradients go to its accumulator, those of a computed weight into its graph. The module's
+// weight stays a leaf where the given one is: of leaves, rounded copies are kept.
+void BorrowedModule::join_graph_of(at::TensorList weights) {
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!weights[i].requires_grad()) continue;
+    auto& own = pooled_->weights[i];
+    if (!weights[i].is_leaf()) {
+      autograd::set_gradient_edge(own, autograd::gradient_edge(weights[i]));
+      continue;
+    }
+    own.set_requires_grad(true);
+    accumulators_.push_back(autograd::grad_accumulator(weights[i]));
+    set_grad_accumulator(own, accumulators_.back());
+  }
+}
+
+const std::vector<std::string>& BorrowedModule::names() const { return pooled_->names; }
 
 InitialModule initial_module(const std::string& spec) {
   const BorrowedModule::Pooled made(spec);

@@ -15,24 +15,27 @@ namespace hydramix {
 class BorrowedModule {
  public:
   // Takes a module of this spec from the pool, or makes one. Weights are in the order of
-  // weight_names(). Those whose index is in `differentiable` take part in autograd. Throws
-  // UsageError when shapes do not fit.
-  BorrowedModule(const std::string& spec, at::TensorList weights,
-                 const std::vector<int64_t>& differentiable);
+  // initial_module(). They do not take part in autograd. Throws UsageError when shapes do not fit.
+  BorrowedModule(const std::string& spec, at::TensorList weights);
   // Gives the module back without the weights.
   ~BorrowedModule();
   BorrowedModule(const BorrowedModule&) = delete;
   BorrowedModule& operator=(const BorrowedModule&) = delete;
 
+  // Makes the module's weight i a leaf of autograd, and returns it.
+  const torch::Tensor& differentiate(int64_t i) const;
+  // Gradients of the module's weights go on to the given ones.
+  void join_graph_of(at::TensorList weights);
+
   torch::Tensor call(const ModuleCall& call) const;
-  // The module's own tensor that shares the memory of weight i.
-  const torch::Tensor& weight(int64_t i) const;
+  const std::vector<std::string>& names() const;  // of the weights
 
   struct Pooled;  // a module and its last weights
 
  private:
   std::string spec_;
   std::unique_ptr<Pooled> pooled_;
+  std::vector<GradAccumulator> accumulators_;  // of the given weights
 };
 
 // The published names of the weights, sorted, and their initial values.

@@ -6,13 +6,15 @@
 //                   listed in `wanted`
 //   run_backward    these gradients
 //
-// Forward and backward are operators of their own, so that torch.compile traces both. Shapes of
-// results, for meta and fake tensors, are in python/hydramix/_operators.py.
+// `run` alone is called outside of torch.compile: its autograd graph becomes a part of Python's.
+// Tracers need forward and backward as operators of their own, which cannot exchange a graph but
+// only tensors. Shapes of results, for meta and fake tensors, are in python/hydramix/_operators.py.
 #include <torch/library.h>
 
 #include "hydramix/error.h"
 #include "ops/kernel_tensors.h"
 #include "python/errors.h"
+#include "python/joined_call.h"
 #include "python/optional.h"
 #include "python/tape.h"
 
@@ -62,7 +64,7 @@ Tensor run(const std::string& spec, const std::string& method, bool bfloat16, co
     check_devices(input, weights);
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const torch::NoGradGuard no_grad;
-    const BorrowedModule module(spec, weights, {});
+    const BorrowedModule module(spec, weights);
     const auto output = module.call(RunArguments{spec, method, bfloat16, extras}.call(input));
     return output.is_alias_of(input) ? output.clone() : output.contiguous();
   });
@@ -112,7 +114,7 @@ class RunFunction : public torch::autograd::Function<RunFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list outputs) {
-    check_first_derivative("hydramix");
+    const BackwardPass pass("hydramix");
     const auto saved = ctx->get_saved_variables();
     const auto wanted = ctx->saved_data["wanted"].toIntVector();
     const std::vector<Tensor> weights(saved.begin() + 2, saved.end());
@@ -126,12 +128,31 @@ class RunFunction : public torch::autograd::Function<RunFunction> {
   }
 };
 
+// Whether someone looks at the operators instead of results: torch.compile, torch.export, modes and
+// subclasses of tensors written in Python, transforms of torch.func, and tensors without data.
+bool is_watched(const std::vector<Tensor>& inputs) {
+  using c10::DispatchKey;
+  const c10::DispatchKeySet watchers{
+      DispatchKey::Python, DispatchKey::Functionalize, DispatchKey::FuncTorchDynamicLayerFrontMode,
+      DispatchKey::FuncTorchBatched, DispatchKey::FuncTorchGradWrapper};
+  return c10::impl::tls_local_dispatch_key_set().included_.has_any(watchers) ||
+         std::any_of(inputs.begin(), inputs.end(),
+                     [&](const Tensor& t) { return t.is_meta() || t.key_set().has_any(watchers); });
+}
+
 Tensor run_with_autograd(const std::string& spec, const std::string& method, bool bfloat16,
                          const Tensor& input, const Extras& extras, at::TensorList weights) {
   std::vector<Tensor> inputs = weights.vec();
   inputs.push_back(input);
-  if (wants_gradient(inputs))
-    return RunFunction::apply(input, weights, RunArguments{spec, method, bfloat16, extras});
+  if (wants_gradient(inputs)) {
+    const RunArguments arguments{spec, method, bfloat16, extras};
+    if (is_watched(inputs)) return RunFunction::apply(input, weights, arguments);
+    return with_python_errors([&] {
+      check_devices(input, weights);
+      const FreshDispatch fresh;
+      return joined_call(spec, arguments.call(input), weights);
+    });
+  }
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("hydramix::run", "").typed<decltype(run)>();
   const at::AutoDispatchBelowADInplaceOrView below;

@@ -45,15 +45,12 @@ class Tapes {
 
 Tape::Tape(const std::string& spec, const ModuleCall& given, at::TensorList weights,
            const std::vector<int64_t>& wanted) {
-  std::vector<int64_t> differentiable;
-  for (const int64_t i : wanted)
-    if (i > 0) differentiable.push_back(i - 1);
-  module_ = std::make_unique<BorrowedModule>(spec, weights, differentiable);
+  module_ = std::make_unique<BorrowedModule>(spec, weights);
   const torch::AutoGradMode with_graph(true);
   ModuleCall call = given;
   call.input = given.input.detach();
   for (const int64_t i : wanted)
-    wanted_.push_back(i == 0 ? call.input.requires_grad_() : module_->weight(i - 1));
+    wanted_.push_back(i == 0 ? call.input.requires_grad_() : module_->differentiate(i - 1));
   output_ = module_->call(call);
 }
 

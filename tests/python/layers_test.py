@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hydra and Block in PyTorch: masks, dtypes, copies, autocast, distributed training, bad input."""
 
+import contextlib
 import copy
+import gc
 import inspect
 import io
 import json
@@ -11,10 +13,13 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import weakref
 from pathlib import Path
 
 import torch
 import torch.utils.checkpoint
+from torch.nn.utils import parametrize
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import hydramix
 from hydramix import _library
@@ -188,13 +193,97 @@ class Layers(unittest.TestCase):
         with self.assertRaises(RuntimeError):
             torch.autograd.grad(layer(u).sum(), u, create_graph=True)
 
-    def test_a_lost_tape_is_an_error(self):
+    def test_saved_tensors_may_move(self):
         layer = hydra()
         u = torch.randn(1, 6, 16, requires_grad=True)
-        with torch.autograd.graph.saved_tensors_hooks(torch.clone, lambda t: t):
+        layer(u).sum().backward()
+        expected, u.grad = u.grad, None
+        with torch.autograd.graph.saved_tensors_hooks(torch.clone, torch.clone):
             y = layer(u)
-        with self.assertRaisesRegex(RuntimeError, "tape is gone"):
-            y.sum().backward()
+        y.sum().backward()
+        self.assertTrue(torch.equal(u.grad, expected))
+
+    def test_backward_under_autocast_computes_the_same(self):
+        for name in hydramix.mixers():
+            with self.subTest(name):
+                block = hydramix.Block(16, name, **SMALL)
+                u = torch.randn(1, 6, 16)
+                gradients = []
+                for on in (False, True):
+                    block.zero_grad()
+                    y = block(u).sum()
+                    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=on):
+                        y.backward()
+                    gradients.append([w.grad for w in block.parameters()])
+                for plain, other in zip(*gradients):
+                    self.assertLess((plain - other).abs().max(), 0.02 * plain.abs().max() + 1e-6)
+
+    def test_computed_weights_and_hooks(self):
+        class Doubled(torch.nn.Module):
+            def forward(self, weight):
+                return 2 * weight
+
+        plain = hydra()
+        doubled = copy.deepcopy(plain)
+        parametrize.register_parametrization(doubled.in_proj, "weight", Doubled())
+        with torch.no_grad():
+            plain.in_proj.weight.mul_(2)
+        u = torch.randn(2, 6, 16)
+        seen = []
+        doubled.D.register_hook(lambda gradient: seen.append(gradient))
+        for layer in (plain, doubled):
+            layer(u).square().sum().backward()
+        gradient = doubled.in_proj.parametrizations.weight.original.grad
+        self.assertTrue(torch.equal(gradient, 2 * plain.in_proj.weight.grad))
+        self.assertTrue(torch.equal(seen[0], plain.D.grad))
+
+    def test_a_graph_that_is_never_used_gives_its_module_back(self):
+        layer = hydra()
+        u = torch.randn(1, 6, 16)
+        weight = weakref.ref(layer.in_proj.weight)
+        kept = [layer(u) for _ in range(3)]
+        kept[1].sum().backward()
+        del kept, layer
+        gc.collect()
+        self.assertIsNone(weight())
+
+    def test_modes_see_two_operators_that_compute_the_same(self):
+        seen = []
+
+        class Watching(TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                seen.append(str(function))
+                return function(*args, **(kwargs or {}))
+
+        for name in hydramix.mixers():
+            with self.subTest(name):
+                block = hydramix.Block(16, name, **SMALL)
+                u = torch.randn(2, 6, 16, requires_grad=True)
+                gradients = []
+                for mode in (contextlib.nullcontext(), Watching()):
+                    block.zero_grad()
+                    u.grad = None
+                    with mode:
+                        block(u).square().sum().backward()
+                    gradients.append([u.grad] + [w.grad for w in block.parameters()])
+                for plain, watched in zip(*gradients):
+                    self.assertTrue(torch.equal(plain, watched))
+        self.assertIn("hydramix.run_forward.default", seen)
+        self.assertIn("hydramix.run_backward.default", seen)
+
+    def test_a_lost_tape_is_an_error(self):
+        layer = hydra()
+        u = torch.randn(1, 6, 16)
+        weights = layer._weights()
+        with torch.no_grad():
+            y, tape = torch.ops.hydramix.run_forward(layer._spec, "forward", False, u, [None] * 5,
+                                                     weights, [0])
+            number = tape.clone()
+            run_backward = torch.ops.hydramix.run_backward
+            self.assertEqual(run_backward(y, number, u, weights, [0])[0].shape, u.shape)
+            del tape
+            with self.assertRaisesRegex(RuntimeError, "tape is gone"):
+                run_backward(y, number, u, weights, [0])
 
     def test_pickle_deepcopy_save(self):
         layer = hydra(learnable_init_states=True, dt_limit=(0.01, 0.5))

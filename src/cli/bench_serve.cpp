@@ -18,6 +18,7 @@ struct BenchServeOptions {
   std::string model, api_key;
   std::string route = "/embed";
   std::vector<int64_t> clients = {1, 4, 16, 64};
+  int64_t threads = 0;
   double seconds = 5;
   double rate = 0;
   int64_t words = 32;
@@ -31,6 +32,8 @@ struct BenchServeOptions {
     v("api_key", self.api_key, "the server's key");
     v("route", self.route, Choices{"/embed", "/predict", "/v1/embeddings"}, "route to measure");
     v("clients", self.clients, Range{1, 65536}, "numbers of connections at once");
+    v("threads", self.threads, Range{0, 256},
+      "threads that serve the connections; 0: half of the cores, at most 8");
     v("seconds", self.seconds, Range{0.1, 86400.0}, "duration of each measurement");
     v("rate", self.rate, Range{0.0, 1e9},
       "requests per second, at equal intervals; 0: each client sends as soon as it has its answer");
@@ -57,6 +60,7 @@ int bench_serve(const BenchServeOptions& options) {
                           .path = options.route,
                           .bodies = {},
                           .api_key = options.api_key,
+                          .threads = options.threads,
                           .seconds = options.seconds,
                           .rate = options.rate};
   int64_t tokens = 0;  // of all bodies

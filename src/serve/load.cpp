@@ -13,9 +13,12 @@
 #include <boost/beast/http/write.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <memory>
+#include <thread>
 
 #include "hydramix/error.h"
 
@@ -54,18 +57,18 @@ void check_connected(const boost::system::error_code& error, const LoadOptions& 
                  ". Start it with hydramix serve, or give --host and --port.");
 }
 
-// Shared by the connections of one run, which a single thread serves.
+// Shared by all connections of a run.
 struct LoadRun {
   const LoadOptions& options;
   std::vector<http::request<http::string_body>> requests;
-  LoadResult result;
-  Clock::time_point begin, end;
-  int64_t next = 0;  // number of the next request
+  Clock::time_point begin = {}, end = {};
+  std::atomic<int64_t> next = 0;  // number of the next request
 };
 
 class LoadConnection : public std::enable_shared_from_this<LoadConnection> {
  public:
-  LoadConnection(asio::io_context& io, LoadRun& run) : socket_(io), timer_(io), run_(run) {}
+  LoadConnection(asio::io_context& io, LoadRun& run, LoadResult& result)
+      : socket_(io), timer_(io), run_(run), result_(result) {}
 
   void connect(const tcp::resolver::results_type& endpoints) {
     boost::system::error_code error;
@@ -89,7 +92,7 @@ class LoadConnection : public std::enable_shared_from_this<LoadConnection> {
 
  private:
   void send() {
-    auto& request = run_.requests[static_cast<std::size_t>(number_) % run_.requests.size()];
+    const auto& request = run_.requests[static_cast<std::size_t>(number_) % run_.requests.size()];
     http::async_write(
         socket_, request,
         [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
@@ -109,22 +112,36 @@ class LoadConnection : public std::enable_shared_from_this<LoadConnection> {
   }
 
   void on_answer() {
-    ++run_.result.statuses[static_cast<int>(response_.result_int())];
+    ++result_.statuses[static_cast<int>(response_.result_int())];
     if (response_.result_int() == 200)
-      run_.result.seconds.push_back(std::chrono::duration<double>(Clock::now() - due_).count());
+      result_.seconds.push_back(std::chrono::duration<double>(Clock::now() - due_).count());
     if (response_.keep_alive()) send_next();
   }
 
-  void lose() { ++run_.result.lost; }  // and this connection ends
+  void lose() { ++result_.lost; }  // and this connection ends
 
   tcp::socket socket_;
   asio::steady_timer timer_;
   LoadRun& run_;
+  LoadResult& result_;
   boost::beast::flat_buffer buffer_;
   http::response<http::string_body> response_;
   Clock::time_point due_;
   int64_t number_ = 0;
 };
+
+// The connections of one thread.
+struct LoadShare {
+  asio::io_context io{1};
+  LoadResult result;
+  std::vector<std::shared_ptr<LoadConnection>> connections;
+};
+
+int64_t thread_count(const LoadOptions& options) {
+  if (options.threads > 0) return std::min(options.threads, options.connections);
+  const int64_t half = static_cast<int64_t>(std::thread::hardware_concurrency()) / 2;
+  return std::clamp<int64_t>(half, 1, std::min<int64_t>(8, options.connections));
+}
 
 }  // namespace
 
@@ -136,23 +153,35 @@ double LoadResult::percentile(double share) const {
 }
 
 LoadResult run_load(const LoadOptions& options) {
-  asio::io_context io;
-  LoadRun run{.options = options, .requests = {}, .result = {}, .begin = {}, .end = {}};
+  LoadRun run{.options = options, .requests = {}};
   for (const auto& body : options.bodies)
     run.requests.push_back(request_of(options, options.path, body));
-  const auto endpoints = resolved(io, options);
-  std::vector<std::shared_ptr<LoadConnection>> connections;
-  for (int64_t i = 0; i < options.connections; ++i) {
-    connections.push_back(std::make_shared<LoadConnection>(io, run));
-    connections.back()->connect(endpoints);
+  auto shares = std::vector<LoadShare>(static_cast<std::size_t>(thread_count(options)));
+  const auto endpoints = resolved(shares[0].io, options);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(options.connections); ++i) {
+    auto& share = shares[i % shares.size()];
+    share.connections.push_back(std::make_shared<LoadConnection>(share.io, run, share.result));
+    share.connections.back()->connect(endpoints);
   }
   run.begin = Clock::now();
   run.end = run.begin + duration_of(options.seconds);
-  for (const auto& connection : connections) connection->send_next();
-  io.run();
-  run.result.elapsed = std::chrono::duration<double>(Clock::now() - run.begin).count();
-  std::sort(run.result.seconds.begin(), run.result.seconds.end());
-  return std::move(run.result);
+  std::vector<std::future<void>> running;
+  for (auto& share : shares)
+    running.push_back(std::async(std::launch::async, [&share] {
+      for (const auto& connection : share.connections) connection->send_next();
+      share.io.run();
+    }));
+  for (auto& one : running) one.get();
+  LoadResult total;
+  total.elapsed = std::chrono::duration<double>(Clock::now() - run.begin).count();
+  for (const auto& share : shares) {
+    total.seconds.insert(total.seconds.end(), share.result.seconds.begin(),
+                         share.result.seconds.end());
+    for (const auto& [status, count] : share.result.statuses) total.statuses[status] += count;
+    total.lost += share.result.lost;
+  }
+  std::sort(total.seconds.begin(), total.seconds.end());
+  return total;
 }
 
 std::string ask(const LoadOptions& server, const std::string& path, const std::string& body) {

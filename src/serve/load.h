@@ -17,6 +17,7 @@ struct LoadOptions {
   std::vector<std::string> bodies;  // sent in turn
   std::string api_key = {};
   int64_t connections = 1;
+  int64_t threads = 0;  // that serve the connections; 0: half of the cores, at most 8
   double seconds = 5;
   // Requests per second, at equal intervals. 0: each connection sends its next request as soon as
   // it has the answer to the last one.

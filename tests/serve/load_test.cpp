@@ -25,6 +25,7 @@ TEST(Load, CountsAnswersAndRefusals) {
   server.load();
   LoadOptions load{.port = server.port(), .path = "/embed", .bodies = {R"({"inputs": "w1"})"}};
   load.connections = 8;
+  load.threads = 3;
   load.seconds = 0.3;
   const auto overloaded = run_load(load);
   EXPECT_EQ(std::ssize(overloaded.seconds), overloaded.statuses.at(200));

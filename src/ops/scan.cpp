@@ -150,9 +150,8 @@ Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDire
   const variable_list in{
       rows(x),          rows(forward.dt), rows(forward.b),      rows(forward.c), rows(backward.dt),
       rows(backward.b), rows(backward.c), dt_bias.contiguous(), A.contiguous(),  rows(delta)};
-  // The CPU kernels compute all gradients.
   const bool decay_gradients =
-      x.is_cpu() || wants_gradient({in[kDtF], in[kDtB], in[kDtBias], in[kA], in[kDelta]});
+      wants_gradient({in[kDtF], in[kDtB], in[kDtBias], in[kA], in[kDelta]});
   const ScanPlan plan{settings, sequences, decay_gradients};
   if (wants_gradient(in))
     return ScanFunction::apply(plan, in[kX], in[kDtF], in[kBF], in[kCF], in[kDtB], in[kBB], in[kCB],

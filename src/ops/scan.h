@@ -56,9 +56,8 @@ struct ScanCall {
   std::function<void(const char*)> passed = {};
 };
 
-// The defined tensors are filled; gradients for undefined ones are not computed. On the CPU all are
-// defined, except one of diagonal and delta, and delta is contiguous. On a GPU those of x, b and c
-// are defined, and the others are not without decay_gradients.
+// The defined tensors are filled. Those of x, b and c are defined, and the others are not without
+// decay_gradients. delta is contiguous.
 struct ScanGradients {
   torch::Tensor x;  // (n, H, P)
   ScanDirection direction[2];

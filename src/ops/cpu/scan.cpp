@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/scan.h"
 #include "ops/cpu/rows.h"
+#include "ops/cpu/scan_retention.h"
 #include "ops/kernel_tensors.h"
 #include "ops/parallel.h"
 
@@ -168,9 +169,21 @@ void run_backward(const ScanCall& call, const SavedByScan& saved, const Tensor& 
   g.dt_bias.copy_(dt_bias);
 }
 
+// The kernel computes all gradients; those that nobody wants go to memory of their own.
+ScanGradients with_all(const ScanCall& call, ScanGradients g) {
+  const auto fill = [](Tensor& gradient, const Tensor& of) {
+    if (!gradient.defined() && of.defined()) gradient = torch::empty(of.sizes(), of.options());
+  };
+  for (const int d : {0, 1}) fill(g.direction[d].dt, call.direction[d].dt);
+  fill(g.dt_bias, call.dt_bias), fill(g.A, call.A);
+  fill(g.diagonal, call.diagonal), fill(g.delta, call.delta);
+  return g;
+}
+
 }  // namespace
 
 std::vector<Tensor> scan_forward(const ScanCall& call, const Tensor& y) {
+  if (is_retention(call)) return {retention_forward(call, y)};
   const auto saved =
       dispatch_storage(call.x, [&](auto tag) { return run_forward<decltype(tag)>(call, y); });
   return {saved.prepared, saved.sums, saved.states_f, saved.states_b};
@@ -178,9 +191,10 @@ std::vector<Tensor> scan_forward(const ScanCall& call, const Tensor& y) {
 
 void scan_backward(const ScanCall& call, const std::vector<Tensor>& saved, const Tensor& dy,
                    const ScanGradients& gradients) {
+  if (is_retention(call)) return retention_backward(call, saved[0], dy, gradients);
   const SavedByScan kept{saved[0], saved[1], saved[2], saved[3]};
-  dispatch_storage(call.x,
-                   [&](auto tag) { run_backward<decltype(tag)>(call, kept, dy, gradients); });
+  const auto all = with_all(call, gradients);
+  dispatch_storage(call.x, [&](auto tag) { run_backward<decltype(tag)>(call, kept, dy, all); });
 }
 
 }  // namespace hydramix::on_cpu

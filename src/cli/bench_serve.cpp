@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // hydramix bench-serve: throughput and latency of a running server over the number of clients.
 #include <cstdio>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/json_reader.h"
 #include "cli/commands.h"
 #include "hydramix/error.h"
@@ -23,6 +25,7 @@ struct BenchServeOptions {
   double rate = 0;
   int64_t words = 32;
   int64_t texts = 1;
+  std::string json;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -39,6 +42,7 @@ struct BenchServeOptions {
       "requests per second, at equal intervals; 0: each client sends as soon as it has its answer");
     v("words", self.words, Range{1, 100000}, "words of a text");
     v("texts", self.texts, Range{1, 100000}, "texts of a request");
+    v("json", self.json, "file for the measurements, one JSON object per line");
   }
 };
 
@@ -85,6 +89,8 @@ int bench_serve(const BenchServeOptions& options) {
   const double tokens_per_request = static_cast<double>(tokens) / static_cast<double>(kBodies);
   std::printf("%s, %.1f tokens per request\n", options.route.c_str(), tokens_per_request);
   std::printf("clients  requests/s    tokens/s   p50 ms   p90 ms   p99 ms      429   other\n");
+  std::unique_ptr<AtomicFile> json;
+  if (!options.json.empty()) json = std::make_unique<AtomicFile>(options.json);
   bool failed = false;
   for (const int64_t clients : options.clients) {
     load.connections = clients;
@@ -102,7 +108,19 @@ int bench_serve(const BenchServeOptions& options) {
                 1e3 * result.percentile(0.99), static_cast<long long>(refused),
                 static_cast<long long>(other));
     std::fflush(stdout);
+    if (!json) continue;
+    const nlohmann::ordered_json line{{"clients", clients},
+                                      {"tokens_per_request", tokens_per_request},
+                                      {"requests_s", rate},
+                                      {"tokens_s", rate * tokens_per_request},
+                                      {"p50_ms", 1e3 * result.percentile(0.5)},
+                                      {"p90_ms", 1e3 * result.percentile(0.9)},
+                                      {"p99_ms", 1e3 * result.percentile(0.99)},
+                                      {"refused", refused},
+                                      {"other", other}};
+    json->write(line.dump() + "\n");
   }
+  if (json) json->commit();
   HYDRAMIX_CHECK(!failed, "bench-serve: some requests got neither 200 nor 429.");
   return 0;
 }

@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/json_reader.h"
 #include "base/read_file.h"
 #include "bench/scaling_data.h"
 #include "hydramix/error.h"
+#include "view/chart.h"
 #include "view/dot_plot.h"
 
 namespace hydramix {
@@ -69,6 +71,34 @@ void draw_results(const path& data, const path& out) {
                   .high = 40});
 }
 
+// The lines of bench-serve --json, after one that says how they were measured.
+void draw_serving(const path& data, const path& out) {
+  std::istringstream lines(read_file(data / "serving.jsonl"));
+  std::string text;
+  std::getline(lines, text);
+  ChartLine requests{.name = "requests per second", .strong = true};
+  ChartLine times[]{{.name = "median", .strong = true}, {.name = "p90"}, {.name = "p99"}};
+  while (std::getline(lines, text)) {
+    const auto line = parse_json(text, "serving.jsonl");
+    const double clients = line.at("clients");
+    requests.points.emplace_back(clients, line.at("requests_s"));
+    times[0].points.emplace_back(clients, line.at("p50_ms"));
+    times[1].points.emplace_back(clients, line.at("p90_ms"));
+    times[2].points.emplace_back(clients, line.at("p99_ms"));
+  }
+  write_chart(out / "serving_throughput.svg", {{"", {requests}}},
+              {.title = "Answers over the number of clients",
+               .x_label = "clients",
+               .y_label = "requests per second",
+               .log_x = true});
+  write_chart(out / "serving_latency.svg", {{"", {std::begin(times), std::end(times)}}},
+              {.title = "Time of an answer over the number of clients",
+               .x_label = "clients",
+               .y_label = "ms",
+               .log_x = true,
+               .log_y = true});
+}
+
 }  // namespace
 }  // namespace hydramix
 
@@ -80,6 +110,7 @@ int main(int argc, char** argv) {
   try {
     hydramix::draw_scaling(argv[1], argv[2]);
     hydramix::draw_results(argv[1], argv[2]);
+    hydramix::draw_serving(argv[1], argv[2]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "docs_charts: %s\n", error.what());
     return 1;

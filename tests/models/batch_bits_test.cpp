@@ -64,7 +64,9 @@ TEST_P(BatchBits, Padded) {
 // The mixers that run on the scan's kernels.
 INSTANTIATE_TEST_SUITE_P(Scans, BatchBits,
                          ::testing::Values("hydra", "semiseparable", "add", "mult", "concat",
-                                           "quasiseparable_dd", "quasiseparable_di"),
+                                           "quasiseparable_dd", "quasiseparable_di",
+                                           "bidirectional", "s6", "retnet", "transnormer", "gla",
+                                           "lru"),
                          test::parameter_name);
 
 }  // namespace

@@ -243,6 +243,9 @@ class Mixer : public torch::nn::Module {
  private:
   friend std::shared_ptr<Mixer> make_mixer(const std::string&, Heads, const MixerOptions&);
 
+  // The output of each sequence has the same bits whatever the others are.
+  torch::Tensor mix_one_by_one(const torch::Tensor& x, const torch::Tensor& params,
+                               const Layout& layout) const;
   torch::Tensor params_rows(const torch::Tensor& params, const Layout& layout,
                             const Rows& rows) const;
   void check_params(const std::string& who, const torch::Tensor& params, int64_t L,

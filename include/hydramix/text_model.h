@@ -3,8 +3,7 @@
 // LibTorch.
 //
 // Texts are computed in batches without padding. On the CPU the result of a text has the same bits
-// whatever is computed with it, for the mixers that run on scans (Hydra among them); for the others
-// and on a GPU it may differ by rounding.
+// whatever is computed with it; on a GPU it may differ by rounding.
 #pragma once
 
 #include <cstddef>

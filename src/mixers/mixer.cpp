@@ -139,8 +139,12 @@ torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params, co
         packed_product(v.flatten(0, 1), p.flatten(0, 1), layout.sequences(x.size(0), x.size(1)));
     return layout.from_tokens(y.unflatten(0, std::vector<int64_t>{v.size(0), v.size(1)}));
   }
+  const bool drops = info().dropout && options_.dropout > 0 && is_training();
+  // A kernel of LibTorch may sum in another order for other sizes.
+  if (!layout.is_full() && x.is_cpu() && !torch::GradMode::is_enabled() && !drops && x.numel() > 0)
+    return mix_one_by_one(x, params, layout);
   torch::Tensor numbers;
-  if (info().dropout && options_.dropout > 0 && is_training()) {
+  if (drops) {
     check_key(info().name, dropout, layout.sequences(x.size(0), x.size(1)).count(),
               options_.dropout);
     numbers = numbers_at_tokens(dropout.sequences, layout, x);
@@ -160,6 +164,22 @@ torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params, co
     sum = sum.defined() ? sum + placed : placed;
   }
   return sum;
+}
+
+torch::Tensor Mixer::mix_one_by_one(const torch::Tensor& x, const torch::Tensor& params,
+                                    const Layout& layout) const {
+  const auto v = layout.to_tokens(x), p = layout.to_tokens(params);
+  const auto offsets = layout.sequences(x.size(0), x.size(1)).offsets();
+  std::vector<torch::Tensor> outputs;
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+    const int64_t begin = offsets[s], length = offsets[s + 1] - begin;
+    const auto its_params = p.narrow(1, begin, length);
+    const Rows rows = arithmetic_of(its_params);
+    const auto type = rows.options.dtype().toScalarType();
+    outputs.push_back(product(v.narrow(1, begin, length).to(type), its_params.to(type), rows)
+                          .to(x.scalar_type()));
+  }
+  return layout.from_tokens(torch::cat(outputs, 1));
 }
 
 torch::Tensor Mixer::materialize(const torch::Tensor& params, int64_t L) const {

@@ -2,6 +2,7 @@
 // The output of a sequence has the same bits whatever is batched with it, which servers rely on.
 // Products (ops/product_test), scan, convolution and norms each guarantee their part.
 #include "hydramix/bert.h"
+#include "hydramix/registry.h"
 #include "ops/projection.h"
 #include "support/expect.h"
 #include "support/models.h"
@@ -61,13 +62,7 @@ TEST_P(BatchBits, Padded) {
         << kLengths[i] << " tokens";
 }
 
-// The mixers that run on the scan's kernels.
-INSTANTIATE_TEST_SUITE_P(Scans, BatchBits,
-                         ::testing::Values("hydra", "semiseparable", "add", "mult", "concat",
-                                           "quasiseparable_dd", "quasiseparable_di",
-                                           "bidirectional", "s6", "retnet", "transnormer", "gla",
-                                           "lru"),
-                         test::parameter_name);
+INSTANTIATE_TEST_SUITE_P(All, BatchBits, ::testing::ValuesIn(mixer_names()), test::parameter_name);
 
 }  // namespace
 }  // namespace hydramix

@@ -84,7 +84,7 @@ if [ ${#prepare_pids[@]} -gt 0 ]; then
 fi
 
 if wanted test; then
-  selection=(-R '^(kernels/cuda/|(ops|models|train)/gpu_|models/graphed_|mixers/(law|subquadratic))')
+  selection=(-R '^(kernels/cuda/|(ops|models|train)/gpu_|ops/projection|models/(graphed_|bert_training)|mixers/(law|subquadratic)|eval/case)')
   [ "$whole" -eq 1 ] && selection=()
   tail_lines=60 run test ctest --preset cuda -j "$(nproc)" "${selection[@]}" "${ctest_options[@]}" || true
   grep -E "tests passed|tests failed" "$output/test.log" || true

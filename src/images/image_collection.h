@@ -31,7 +31,7 @@ class ImageCollection {
   virtual std::string fingerprint() const = 0;
 };
 
-// What `path` holds is found by looking at it:
+// The format is detected from the contents of `path`:
 //   drawn                             the built-in set
 //   a folder with train/ and val/     classes as folders of JPEG and PNG files, ImageNet's layout;
 //                                     test/ or validation/ in place of val/

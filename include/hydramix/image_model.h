@@ -101,7 +101,7 @@ class ImageModelImpl : public torch::nn::Module {
 TORCH_MODULE(ImageModel);
 
 // positions (1, length, d_model) of a grid of `from` x `from` patches, with the class token's at
-// the place that `pooling` gives it, for a grid of `to` x `to`.
+// the position that `pooling` gives it, for a grid of `to` x `to`.
 torch::Tensor interpolated_positions(const torch::Tensor& positions, int64_t from, int64_t to,
                                      const std::string& pooling);
 

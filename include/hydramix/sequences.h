@@ -22,7 +22,7 @@ class Sequences {
   int64_t tokens() const { return offsets().back(); }
   int64_t count() const { return static_cast<int64_t>(offsets().size()) - 1; }
 
-  // For each token the index of its sequence, and its place in that sequence: (n) int64.
+  // For each token the index of its sequence, and its position in that sequence: (n) int64.
   torch::Tensor index_of_tokens(torch::Device device) const;
   torch::Tensor place_of_tokens(torch::Device device) const;
 

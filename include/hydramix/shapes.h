@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The letters of all shape comments. Upper case is a size, lower case a tensor.
 //
-//   B  sequences in a batch      L  places in a sequence (its length)
+//   B  sequences in a batch      L  positions in a sequence (its length)
 //   H  heads                     P  channels per head, so that d_inner = H P
 //   G  groups of heads that share keys and queries        N  state size of a scan
 //   S  sequences after padding is taken out (see layout.h)    T  tile: the chunk length of a scan

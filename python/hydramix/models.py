@@ -169,8 +169,8 @@ class HydraForMaskedLM(_Model):
         """ids (B, L) -> logits (B, L, vocab); with labels the loss instead.
 
         Args:
-            labels: (B, L) ids at the masked places, -100 elsewhere. The loss is their mean
-                cross-entropy. The head runs only on these places, in chunks, so logits is None.
+            labels: (B, L) ids at the masked positions, -100 elsewhere. The loss is their mean
+                cross-entropy. The head runs only on these positions, in chunks, so logits is None.
         """
         if labels is None:
             logits = self._call("forward", input_ids, attention_mask, token_type_ids, cu_seqlens)

@@ -35,7 +35,7 @@ Function function_of(const Operation& operation,
   return f;
 }
 
-// w (B, L, C), weight (C, 1, K), bias (C), place by place, as the op's header defines it.
+// w (B, L, C), weight (C, 1, K), bias (C), position by position, as the op's header defines it.
 torch::Tensor obvious_conv(const Tensors& in) {
   const auto &w = in[0], &weight = in[1], &bias = in[2];
   const int64_t L = w.size(1), K = weight.size(2), centre = K / 2;

@@ -247,7 +247,7 @@ double encoder_products_ms(const BertForMaskedLM& model, int64_t n) {
   return products_ms(n, shapes) * static_cast<double>(model->options().layers);
 }
 
-// A whole step: forward, backward, norm of the gradient, AdamW. 30 % of the places are masked.
+// A whole step: forward, backward, norm of the gradient, AdamW. 30 % of the positions are masked.
 void training_step(Bench& bench, const std::string& name, Size size, bool packed) {
   const double error = verify_encoder(bench);
   const auto o = encoder_options(bench);

@@ -41,7 +41,7 @@ torch::Tensor ids_of(const Document& document, const Tokenizer& tokenizer) {
   return torch::tensor(ids, torch::kInt64).unsqueeze(0);
 }
 
-// The words of a document with [MASK] at one place.
+// The words of a document with [MASK] at one position.
 std::string masked_text(const Document& document, int64_t at, const Tokenizer& tokenizer) {
   std::string text;
   for (std::size_t i = 0; i < document.words.size(); ++i)
@@ -51,7 +51,7 @@ std::string masked_text(const Document& document, int64_t at, const Tokenizer& t
   return text;
 }
 
-// Masks one place of a document and asks each model for the likeliest word.
+// Masks one position of a document and asks each model for the likeliest word.
 DemoFill fill_one_mask(const std::vector<TrainedModel>& models, const Document& document,
                        std::size_t at, const std::string& kind) {
   torch::NoGradGuard no_grad;

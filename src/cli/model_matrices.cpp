@@ -83,7 +83,7 @@ void write_matrices(const std::vector<ModelMatrix>& matrices,
   }
 }
 
-// The matrices of every layer, and the names of the places that they mix.
+// The matrices of every layer, and the names of the positions that they mix.
 struct SequenceMatrices {
   std::vector<torch::Tensor> layers;
   std::vector<std::string> places;

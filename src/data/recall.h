@@ -13,8 +13,8 @@
 //
 // Of a vocabulary of V tokens, 1 .. V/2 - 1 are keys and V/2 .. V - 1 values. The keys of a
 // sequence differ, and so do its values. The queries lie at even distances 0, 2, .. after the last
-// pair. Each takes a free place, number j = 0, 1, .. with probability proportional to
-// (j + 1)^(power - 1): near places are more likely, as repeated words are in text.
+// pair. Each takes a free position, number j = 0, 1, .. with probability proportional to
+// (j + 1)^(power - 1): near positions are more likely, as repeated words are in text.
 //
 // Training may mix in easier sequences, which have fewer pairs and more of token 0: `fewest_pairs`
 // .. `pairs`, each number equally likely. Models then learn to recall many times sooner. Arora et
@@ -71,7 +71,7 @@ class RecallData {
  private:
   RecallOptions options_;
   int64_t vocab_;
-  std::vector<double> weights_;  // of the places for queries after one pair
+  std::vector<double> weights_;  // of the positions for queries after one pair
 };
 
 }  // namespace hydramix

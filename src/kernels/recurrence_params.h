@@ -44,7 +44,7 @@ struct GatedScanShape {
   // carried between blocks if each walks through whole sequences.
   int64_t length = 0;
   bool reverse = false;  // for a GPU: from the last token of a sequence to its first
-  int64_t tile = 0;      // for the CPU: places of a chunk
+  int64_t tile = 0;      // for the CPU: positions of a chunk
 };
 
 // G is the type of the gates. On the CPU it is S.

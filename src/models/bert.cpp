@@ -40,7 +40,7 @@ MaskedLoss BertForMaskedLMImpl::masked_loss(const torch::Tensor& hidden,
     HYDRAMIX_CHECK(t.defined() && t.dim() == 1 && t.scalar_type() == torch::kInt64, "bert: ", name,
                    " must be (m) int64; got ", described(t), ".");
   HYDRAMIX_CHECK(positions.size(0) == targets.size(0),
-                 "bert: each masked place has one target; got ", positions.size(0),
+                 "bert: each masked position has one target; got ", positions.size(0),
                  " positions and ", targets.size(0), " targets.");
   check_numbers("positions", positions, hidden.size(0) * hidden.size(1));
   check_numbers("targets", targets, options().vocab);

@@ -9,7 +9,7 @@
 
 namespace hydramix {
 
-// Entry i - 1 belongs to the cut before place i, for i = 1 .. L - 1.
+// Entry i - 1 belongs to the cut before position i, for i = 1 .. L - 1.
 struct BlockRanks {
   std::vector<int64_t> below, above;            // of M[i:, :i] and M[:i, i:]
   std::vector<int64_t> below_on_diagonal = {};  // of M[i:, :i+1]

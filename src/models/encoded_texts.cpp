@@ -14,7 +14,7 @@ constexpr const char* kDamagedModel =
     " not finite. The model's weights are damaged or diverged in training: take an earlier "
     "checkpoint.";
 
-// Places whose logits exist at once: 16 MB for a vocabulary of 30 522.
+// Positions whose logits exist at once: 16 MB for a vocabulary of 30 522.
 constexpr int64_t kLogitRows = 128;
 
 struct MaskedPlace {
@@ -25,8 +25,8 @@ struct MaskedPlace {
 
 using MaskWords = std::vector<std::vector<std::vector<FillMask::Word>>>;
 
-// The head, on some masked places of a batch. Rows of the embedding beyond the tokenizer's size are
-// not words.
+// The head, on some masked positions of a batch. Rows of the embedding beyond the tokenizer's size
+// are not words.
 void fill_places(const TextModel& model, const torch::Tensor& hidden,
                  std::span<const MaskedPlace> places, int64_t top, MaskWords& filled) {
   const auto& tokenizer = model.tokenizer();

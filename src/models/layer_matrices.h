@@ -10,7 +10,7 @@
 
 namespace hydramix {
 
-// One tensor per layer, (branches H, L, L) float64: row i holds the weights that place i gives
+// One tensor per layer, (branches H, L, L) float64: row i holds the weights that position i gives
 // to the others. `model` has one encoder, with these options; `encode` runs it on the sequence
 // and passes `observe` on.
 std::vector<torch::Tensor> layer_matrices(

@@ -14,7 +14,7 @@ namespace hydramix {
 // few spikes would drown everything else.
 MatrixPicture matrix_picture(const std::string& title, const torch::Tensor& M, double scale = 0);
 
-// The share of |M| (L, L) off the diagonal: how much a head reads other places.
+// The share of |M| (L, L) off the diagonal: how much a head reads other positions.
 double share_of_others(const torch::Tensor& M);
 
 }  // namespace hydramix

@@ -75,7 +75,7 @@ torch::Tensor SequenceClassifierImpl::dropped(const torch::Tensor& x, const Sequ
   if (!is_training() || options_.dropout == 0) return x;
   check_key("bert", key, sequences.count(), options_.dropout);
   auto numbers = key.sequences.to(x.device());
-  // Places below 0 are not a token's, so this mask differs from those of the embedding.
+  // Positions below 0 are not a token's, so this mask differs from those of the embedding.
   auto places = torch::full_like(numbers, -1);
   if (options_.pooling == kTokens) {  // -1, -2, ... in each sequence
     const auto offsets = torch::tensor(sequences.offsets(), torch::kInt64).to(x.device());

@@ -111,9 +111,9 @@ Value step(const BlockExport& e, const Value& raw, const Value& dt_bias) {
   return in_chunks(dt * e.batch.mask, {shape.G, shape.R, 1}, *e.batch.tiling);
 }
 
-// y (B, G, R, L', P) one place later, or earlier; zero at the first place, or the last. Padded,
-// then cut: ONNX Runtime 1.23 leaves memory unset where one Pad adds a place and removes the only
-// other.
+// y (B, G, R, L', P) one position later, or earlier; zero at the first position, or the last.
+// Padded, then cut: ONNX Runtime 1.23 leaves memory unset where one Pad adds a position and removes
+// the only other.
 Value shifted(const Value& y, const Value& length, bool reverse) {
   Graph& g = *y.graph;
   const int64_t before = reverse ? 0 : 1;
@@ -155,7 +155,7 @@ Value scan_mixer(const BlockExport& e, const Projected& p) {
     const auto dt = step(e, p.columns.at("dt" + which), dt_bias);
     const auto l = g.node("Squeeze", {dt, g.ints({-1})}) * A;
     auto c = p.columns.at("C" + which);
-    // The state before the first token is not zero: no place of padding may read it.
+    // The state before the first token is not zero: no position of padding may read it.
     if (initial.graph != nullptr) c = c * e.batch.mask;
     const auto y = scan({.x = x * dt,
                          .l = l,

@@ -15,7 +15,7 @@ namespace hydramix::onnx {
 // Weights by their published names.
 using Weights = std::map<std::string, torch::Tensor>;
 
-// The batch that a graph runs on: B sequences of L' places, some of which are padding.
+// The batch that a graph runs on: B sequences of L' positions, some of which are padding.
 struct Batch {
   Value mask;                         // (B, L', 1) float: 1 at tokens, 0 at padding
   std::optional<Tiling> tiling = {};  // for mixers that scan

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kEmbeddingEps = 1e-12, kLayerEps = 1e-5;
 
-// The token tables with places of padding after the last, so that chunks fill all places.
+// The token tables with positions of padding after the last, so that chunks fill all positions.
 TokenInputs with_padding(const TokenInputs& inputs, const Value& length, const Value& padded) {
   Graph& g = *inputs.ids.graph;
   const auto pads = joined({g.ints({0, 0, 0}), padded - length});

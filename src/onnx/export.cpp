@@ -18,7 +18,7 @@ bool has_logits(const TextModel& model) {
   return model.masked_lm() || model.classifier().model->options().outputs > 0;
 }
 
-// The first `length` places of x (B, L', C).
+// The first `length` positions of x (B, L', C).
 Value tokens_of(const Encoded& e) {
   return slice(e.hidden, e.length.graph->ints({0}), e.length, 1);
 }

@@ -114,7 +114,7 @@ Value gather(const Value& table, const Value& indices, int64_t axis = 0);
 // x from `begin` up to `end`, both (1) int64, along one axis.
 Value slice(const Value& x, const Value& begin, const Value& end, int64_t axis);
 
-// Sums of the entries before or at each place along the last axis of x, or along another one.
+// Sums of the entries before or at each position along the last axis of x, or along another one.
 struct Sums {
   bool reverse = false;    // after or at it
   bool exclusive = false;  // without the entry itself

@@ -20,16 +20,18 @@ Tiling::Level level_of(const Value& size) {
   return {size, where("GreaterOrEqual"), where("LessOrEqual"), where("Greater"), where("Less")};
 }
 
-// l (..., n) -> (..., n, n), sums of l over ranges of places. Entry (i, j) is, and is 0 elsewhere,
+// l (..., n) -> (..., n, n), sums of l over ranges of positions. Entry (i, j) is
 //
 //   sum_{j < m <= i} l_m  for i >= j;  `exclusive`: m < i
 //   sum_{i <= m < j} l_m  for i <= j  in reverse;  `exclusive`: i < m
+//
+// and 0 elsewhere.
 Value range_sums(const Value& l, const Tiling::Level& level, bool reverse, bool exclusive) {
   const auto terms = unsqueeze(l, {-1}) * (reverse ? level.strictly_upper : level.strictly_lower);
   return cumulative(terms, {.reverse = reverse, .exclusive = exclusive, .axis = -2});
 }
 
-// The decay of each place of the last axis from itself to the end of the scan.
+// The decay of each position of the last axis from itself to the end of the scan.
 Value decay_to_end(const Value& l, bool reverse) {
   return exp(cumulative(l, {.reverse = !reverse, .exclusive = true}));
 }
@@ -42,8 +44,9 @@ Value states_before(const Value& z, const Value& l, const Tiling::Level& level, 
 
 }  // namespace
 
-// Parts of equal size: 65 places are two chunks of 33, of which one place is padding. A length
-// of zero counts as one place of padding, because some runtimes crash on a division by zero.
+// Parts of equal size: 65 positions are two chunks of 33, of which one position is padding. A
+// length of zero counts as one position of padding, because some runtimes crash on a division by
+// zero.
 Tiling::Tiling(Graph& g, const Value& given) {
   const auto length = g.node("Max", {given, g.ints({1})});
   const auto groups = ceil_div(length, g.ints({kLargestTile * kLargestTile}));

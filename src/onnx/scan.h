@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scan of ops/semiseparable.h as products of matrices, without ONNX's Loop, which runtimes
-// execute node by node. A sequence of L' places is cut into K = J S chunks of T places; T and S are
-// at most 64, so the cost is linear in the length up to 262,144 tokens and nearly so beyond.
+// execute node by node. A sequence of L' positions is cut into K = J S chunks of T positions; T and
+// S are at most 64, so the cost is linear in the length up to 262,144 tokens and nearly so beyond.
 //
 //   within a chunk   y_i += sum_{j <= i} (c_i . b_j) exp(l_{j+1} + ... + l_i) dt_j x_j
 //   its own state    Z_k  = sum_j exp(l_{j+1} + ... + l_last) dt_j b_j x_j^T
@@ -21,14 +21,14 @@
 
 namespace hydramix::onnx {
 
-// How the places of a batch are cut, as (1) int64 values of the graph, with the triangles of each
-// size. One tiling serves all layers.
+// How the positions of a batch are cut, as (1) int64 values of the graph, with the triangles of
+// each size. One tiling serves all layers.
 class Tiling {
  public:
   // length: (1) int64, L.
   Tiling(Graph& graph, const Value& length);
 
-  // Sizes of one level: T places of a chunk, S chunks of a group, J groups.
+  // Sizes of one level: T positions of a chunk, S chunks of a group, J groups.
   struct Level {
     Value size;                            // (1) int64
     Value lower, upper;                    // (size, size) float: i >= j, i <= j
@@ -54,10 +54,10 @@ struct ScanInput {
   Value x;             // (B, G, R, K, T, P), times dt
   Value l;             // (B, G, R, K, T): A dt
   Value b, c;          // (B, G, 1, K, T, N)
-  Value initial = {};  // (G, R, 1, N P): the state before the first place; none: zero
+  Value initial = {};  // (G, R, 1, N P): the state before the first position; none: zero
 };
 
-// y (B, G, R, K, T, P). `reverse`: each place reads those after it, in place of those before it.
+// y (B, G, R, K, T, P). `reverse`: each position reads those after it, in place of those before it.
 Value scan(const ScanInput& input, const ScanShape& shape, const Tiling& tiling, bool reverse);
 
 // x (B, L', a b c) with the three sizes `parts` -> (B, a, b, K, T, c)

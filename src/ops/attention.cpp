@@ -31,7 +31,7 @@ Tile tile_of(const torch::Tensor& q) {
   return {std::min(L, q.is_cpu() ? 256 : piece_length(keys, q)), keys};
 }
 
-// A range of heads of (N, L, ...) tensors; of() takes their part, or some places of it.
+// A range of heads of (N, L, ...) tensors; of() takes their part, or some positions of it.
 struct HeadRange {
   int64_t begin, count;
   torch::Tensor of(const torch::Tensor& t) const { return t.narrow(0, begin, count); }

@@ -8,12 +8,12 @@
 namespace hydramix {
 namespace {
 
-// Blocks of 16 x 16. From 1024 to 65536 places, blocks of 8 are up to 50 % slower with the backward
-// pass; blocks of 32 and 64 are equally fast and take two and four times the memory.
+// Blocks of 16 x 16. From 1024 to 65536 positions, blocks of 8 are up to 50 % slower with the
+// backward pass; blocks of 32 and 64 are equally fast and take two and four times the memory.
 constexpr int64_t kRun = 4;
 
 // The product of factors first .. first + count - 1 -> (H, Q, s, r, r). It replaces one digit, base
-// r = 2^count, of the place; Q and s = 2^first are the ranges of the digits above and below it.
+// r = 2^count, of the position; Q and s = 2^first are the ranges of the digits above and below it.
 torch::Tensor run_of_factors(const torch::Tensor& w, int64_t first, int64_t count) {
   const int64_t H = w.size(0), n = 2 * w.size(2), s = int64_t{1} << first;
   torch::Tensor blocks;
@@ -43,7 +43,7 @@ torch::Tensor butterfly_matrix(const torch::Tensor& w, int64_t rows, int64_t col
   };
   auto M = torch::ones({w.size(0), rows, cols}, w.options());
   for (int64_t k = 0; k < w.size(1); ++k) {
-    // At factor k the path is at the place with the low bits of i and the high bits of j.
+    // At factor k the path is at the position with the low bits of i and the high bits of j.
     const int64_t stride = int64_t{1} << k;
     const auto pair = j.div(2 * stride, "floor") * stride + i.remainder(stride);  // (rows, cols)
     const auto entry = 4 * pair + 2 * bit(i, k) + bit(j, k);
@@ -55,7 +55,7 @@ torch::Tensor butterfly_matrix(const torch::Tensor& w, int64_t rows, int64_t col
 torch::Tensor butterfly_product(const torch::Tensor& w, const torch::Tensor& v, bool transposed) {
   const int64_t H = v.size(0), K = w.size(1), runs = (K + kRun - 1) / kRun;
   const auto first = [&](int64_t run) { return K * run / runs; };
-  // Views the place as digits, one per run, highest first, so that a run costs one copy of v.
+  // Views the position as digits, one per run, highest first, so that a run costs one copy of v.
   std::vector<int64_t> digits{H};
   for (int64_t run = runs - 1; run >= 0; --run)
     digits.push_back(int64_t{1} << (first(run + 1) - first(run)));

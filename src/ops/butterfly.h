@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Butterfly matrices B = F_{K-1} ... F_1 F_0 of size n = 2^K (Dao et al. 2019, "Learning Fast
-// Algorithms for Linear Transforms Using Butterfly Factorizations"). F_k mixes the places i and
+// Algorithms for Linear Transforms Using Butterfly Factorizations"). F_k mixes the positions i and
 // i + 2^k (bit k of i is 0), each pair by a 2 x 2 block of its own.
 //
-// Weights are (H, K, n / 2, 2, 2). Pair q 2^k + r of factor k are the places i = q 2^{k+1} + r and
-// i + 2^k, and its block is [out][in]. They may be complex: the Fourier transform is a butterfly
-// after a bit reversal.
+// Weights are (H, K, n / 2, 2, 2). Pair q 2^k + r of factor k are the positions i = q 2^{k+1} + r
+// and i + 2^k, and its block is [out][in]. They may be complex: the Fourier transform is a
+// butterfly after a bit reversal.
 #pragma once
 
 #include "hydramix/torch_compat.h"
 
 namespace hydramix {
 
-// The leading (rows, cols) block of B -> (H, rows, cols). Exactly one path leads from place j to
-// place i, since factor k replaces bit k of j by bit k of i. Each entry is the product of the
+// The leading (rows, cols) block of B -> (H, rows, cols). Exactly one path leads from position j to
+// position i, since factor k replaces bit k of j by bit k of i. Each entry is the product of the
 // weights on its path.
 torch::Tensor butterfly_matrix(const torch::Tensor& w, int64_t rows, int64_t cols);
 

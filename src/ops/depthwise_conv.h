@@ -3,7 +3,7 @@
 //
 //   u[t, c] = bias[c] + sum_k weight[c, 0, k] x[t + k - centre, c],   y = silu(u)
 //
-// centre = K / 2 (integer division), so an even width reaches one place further back than ahead;
+// centre = K / 2 (integer division), so an even width reaches one position further back than ahead;
 // centre = K - 1 if causal. The output has the length of the input.
 #pragma once
 
@@ -14,9 +14,9 @@
 namespace hydramix {
 
 // x (B, L, C), weight (C, 1, K), bias (C) or undefined -> (B, L, C); sequences are convolved
-// separately. Every place of the layout must hold a token (Layout::token_layout). SiLU is applied
-// to channels [0, silu) only. One kernel does both and saves only its input for the backward pass;
-// float64 on a GPU uses depthwise_conv_ref.
+// separately. Every position of the layout must hold a token (Layout::token_layout). SiLU is
+// applied to channels [0, silu) only. One kernel does both and saves only its input for the
+// backward pass; float64 on a GPU uses depthwise_conv_ref.
 torch::Tensor depthwise_conv_silu(const torch::Tensor& x, const torch::Tensor& weight,
                                   const torch::Tensor& bias, bool causal, int64_t silu,
                                   const Layout& layout);

@@ -117,7 +117,7 @@ Tensor gated_scan_by_halves(const Tensor& x, const GatedScanParams& p, const Seq
   const auto q = padded(p.q), k = padded(p.k), v = padded(x);
   auto y = (q * k).sum(-1, /*keepdim=*/true) * v;
   for (int64_t s = 1; s < places; s *= 2) {
-    // Pairs of s places: (H, pairs, s, width) each.
+    // Pairs of s positions: (H, pairs, s, width) each.
     const auto half = [&](const Tensor& t, int64_t side) {
       return t.reshape({H, places / (2 * s), 2, s, t.size(2)}).select(2, side);
     };

@@ -26,13 +26,13 @@ struct GatedScanParams {
 torch::Tensor gated_scan(const torch::Tensor& x, const GatedScanParams& params,
                          const Sequences& sequences, int64_t tile);
 
-// The same by LibTorch's operations alone, on any device: the places are halved again and again,
+// The same by LibTorch's operations alone, on any device: the positions are halved again and again,
 // and what the left half contributes to the right one is a matrix product.
 torch::Tensor gated_scan_by_halves(const torch::Tensor& x, const GatedScanParams& params,
                                    const Sequences& sequences);
 
-// x (S, L, H, P) -> (S, L, H, P) by the recurrence, place by place: the definition, against which
-// the others are tested.
+// x (S, L, H, P) -> (S, L, H, P) by the recurrence, position by position: the definition, against
+// which the others are tested.
 torch::Tensor gated_scan_ref(const torch::Tensor& x, const GatedScanParams& params);
 
 // (S, H, L, L): the matrix, entry by entry.

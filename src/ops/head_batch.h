@@ -17,7 +17,7 @@ namespace hydramix {
 void for_heads(int64_t N, const torch::Device& device,
                const std::function<void(int64_t begin, int64_t count)>& task);
 
-// The number of places per piece, at least 16: `width` numbers per place and head then fill a
+// The number of positions per piece, at least 16: `width` numbers per position and head then fill a
 // core's cache, or a share of a GPU's memory.
 int64_t piece_length(int64_t width, const torch::Tensor& like);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The DFT as a Monarch matrix, and convolution through it: GEMMs with small tables, O(L^1.5).
 //
-// With N = a b, places n = n_1 b + n_2 and frequencies k = k_1 + a k_2,
+// With N = a b, positions n = n_1 b + n_2 and frequencies k = k_1 + a k_2,
 //
 //   w_N^(n k) = w_b^(n_2 k_2) w_N^(n_2 k_1) w_a^(n_1 k_1)        w_m = exp(-2 pi sqrt(-1) / m)
 //
@@ -21,7 +21,7 @@ class MonarchDft {
 
   int64_t size() const { return a_ * b_; }
 
-  // Real v (S, places <= N, C), padded with zeros -> (S, a / 2 + 1, 2, b, C): real and imaginary
+  // Real v (S, positions <= N, C), padded with zeros -> (S, a / 2 + 1, 2, b, C): real and imaginary
   // part of frequency k_1 + a k_2 at [k_1][.][k_2].
   torch::Tensor forward(const torch::Tensor& v) const;
   // The inverse transform, first `places` entries only -> (S, places, C).

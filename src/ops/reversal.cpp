@@ -30,7 +30,7 @@ Tensor rows_of_sequences(const Tensor& t, const Sequences& sequences) {
   return t.unflatten(0, std::vector<int64_t>{sequences.count(), sequences.state().length});
 }
 
-// (n) int64: the place of each token in the reversed order. Computed where the table of the
+// (n) int64: the position of each token in the reversed order. Computed where the table of the
 // sequences is, so that a CUDA graph follows a refilled table.
 Tensor flipped_places(const Sequences& sequences, torch::Device device) {
   const auto sequence = sequences.index_of_tokens(device);

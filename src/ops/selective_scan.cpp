@@ -32,8 +32,8 @@ SelectiveScanCall selective_call(const variable_list& in, const SelectivePlan& p
           plan.tile};
 }
 
-// One chunk of T places: its output (T, C) and the state (C, N) after it. `first` (T, 1, 1) marks
-// first tokens of sequences, where the state before is forgotten.
+// One chunk of T positions: its output (T, C) and the state (C, N) after it. `first` (T, 1, 1)
+// marks first tokens of sequences, where the state before is forgotten.
 struct SelectiveChunk {
   Tensor y, h;
 };
@@ -43,7 +43,7 @@ SelectiveChunk selective_chunk(const Tensor& h, const Tensor& x, const Selective
   auto state = (p.dt * x).unsqueeze(-1) * p.b.unsqueeze(1);             // (T, C, N)
   state = torch::cat(
       {state.narrow(0, 0, 1) + decay.narrow(0, 0, 1) * h, state.narrow(0, 1, state.size(0) - 1)});
-  // After the step of s places each state covers the 2 s places up to its own.
+  // After the step of s positions each state covers the 2 s positions up to its own.
   for (int64_t s = 1; s < x.size(0); s *= 2) {
     const int64_t rest = x.size(0) - s;
     const auto later = decay.narrow(0, s, rest);

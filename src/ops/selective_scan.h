@@ -36,7 +36,7 @@ torch::Tensor selective_scan(const torch::Tensor& x, const SelectiveScanParams& 
                              const Sequences& sequences, int64_t tile);
 
 // The same by LibTorch's operations alone, on any device. Inside a chunk the recurrence is solved
-// for all places at once, in log2(chunk) steps; the backward pass computes each chunk again.
+// for all positions at once, in log2(chunk) steps; the backward pass computes each chunk again.
 torch::Tensor selective_scan_by_doubling(const torch::Tensor& x, const SelectiveScanParams& params,
                                          const Sequences& sequences, int64_t chunk = 64);
 

@@ -23,13 +23,13 @@ struct ScanParams {
   ScanParams flipped() const;
 };
 
-// (S, L, H, P) -> (S, L, H, P) by the recurrence, place by place: the definition, against which the
-// kernels of ops/scan.h are tested.
+// (S, L, H, P) -> (S, L, H, P) by the recurrence, position by position: the definition, against
+// which the kernels of ops/scan.h are tested.
 torch::Tensor semiseparable_scan_ref(const torch::Tensor& x, const ScanParams& params);
 
 // (S, H, L) -> (S, H, L, L): sum of l over (j, i] for i >= j, minus infinity above the diagonal.
-// Each entry is the sum of its own terms, so that a huge l at one place does not absorb small ones
-// after it.
+// Each entry is the sum of its own terms, so that a huge l at one position does not absorb small
+// ones after it.
 torch::Tensor range_sums(const torch::Tensor& l);
 
 // (S, H, L, L), lower triangular.
@@ -39,7 +39,7 @@ torch::Tensor semiseparable_matrix(const ScanParams& params);
 // dt_r), (S, L, H, P).
 torch::Tensor initial_state_response(const ScanParams& params, const torch::Tensor& h0);
 
-// Sequence reversal and the shift by one place of the paper's proposition 3.7, along dimension
+// Sequence reversal and the shift by one position of the paper's proposition 3.7, along dimension
 // `dim`; zero is shifted in.
 torch::Tensor flip(const torch::Tensor& t, int64_t dim = 1);
 torch::Tensor shift(const torch::Tensor& t, int64_t dim = 1);

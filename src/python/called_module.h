@@ -24,7 +24,7 @@ struct ModuleCall {
   torch::Tensor types;       // (B, L): segment of each id
   torch::Tensor mask;        // (B, L): true where a token is
   torch::Tensor cu_seqlens;  // offsets of packed sequences; then B = 1
-  torch::Tensor labels;      // (B, L): ids at masked places, kNoLabel elsewhere
+  torch::Tensor labels;      // (B, L): ids at masked positions, kNoLabel elsewhere
   torch::Tensor seed;        // () int64: dropout is on, with this seed
   bool bfloat16 = false;     // products of a model on a GPU are bfloat16
 };

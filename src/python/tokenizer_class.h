@@ -21,7 +21,7 @@ class TokenizerClass : public torch::CustomClassHolder {
   TokenizerClass(std::string text, bool lowercase, const std::string& origin);
   static c10::intrusive_ptr<TokenizerClass> load(const std::string& path, bool lowercase);
 
-  // ids (n), type ids (n), offsets of the sequences (texts + 1), places in the text (n, 2)
+  // ids (n), type ids (n), offsets of the sequences (texts + 1), positions in the text (n, 2)
   using Batch = std::tuple<torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor>;
   // One encoding for each text, or for each pair of texts if there are second ones.
   Batch encode(const std::vector<std::string>& texts, const std::vector<std::string>& pairs,

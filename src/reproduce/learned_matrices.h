@@ -11,7 +11,7 @@
 namespace hydramix {
 
 // For each layer that is shown (at most three: first, middle, last) the head that reads other
-// places most. `model` is the folder of a model. Empty for a mixer that is no matrix.
+// positions most. `model` is the folder of a model. Empty for a mixer that is no matrix.
 std::vector<MatrixPicture> learned_matrices(const std::filesystem::path& model);
 std::vector<MatrixPicture> learned_matrices(const std::filesystem::path& model, const Image& image);
 

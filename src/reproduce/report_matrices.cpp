@@ -14,8 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAboutMatrices =
-    "of each layer shown, the head that reads other places most. A row is the place that is "
-    "computed, a column the place that it reads. Red adds, blue subtracts.";
+    "of each layer shown, the head that reads other positions most. A row is the position that is "
+    "computed, a column the position that it reads. Red adds, blue subtracts.";
 
 // The input of all models of the table: the first image of the validation set, or a drawn one.
 Image shown_image(const DataFolders& data) {
@@ -84,7 +84,7 @@ std::string matrices_html(const Report& report, const ReportTable& table) {
     figures += row_figure(report, row, of_images ? &image : nullptr);
   if (figures.empty()) return "";
   std::string about = "What the trained models of seed 1 apply to one ";
-  about += of_images ? "image, whose patches are the places: " : "sentence: ";
+  about += of_images ? "image, whose patches are the positions: " : "sentence: ";
   if (of_images)
     figures = formatted(
                   "<figure><div class=\"photo\"><img src=\"%s\" alt=\"The image\"></div>"

@@ -33,8 +33,8 @@ constexpr int64_t kPaperLongest = 128;  // tokens of a sequence in Table 2
 
 const std::string kMixerRows = "mixers/", kMixerBase = "table3/hydra";
 
-// The matrices of these mixers do not depend on the places of the tokens, so that their models get
-// learned positions, as Table 2's attention_dd, cauchy_dd and low_rank_dd do in the published
+// The matrices of these mixers do not depend on the positions of the tokens, so that their models
+// get learned positions, as Table 2's attention_dd, cauchy_dd and low_rank_dd do in the published
 // configurations.
 bool needs_positions(const std::string& mixer) {
   static const std::vector<std::string> names{"attention",        "attention_causal",

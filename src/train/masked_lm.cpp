@@ -22,7 +22,7 @@ torch::Tensor on_host(const std::vector<int64_t>& values) {
 
 // The number of captured steps kept; each holds the activations of all layers.
 constexpr std::size_t kMaxCapturedSteps = 2;
-// The number of masked places of a captured step is rounded up to a multiple of this.
+// The number of masked positions of a captured step is rounded up to a multiple of this.
 constexpr int64_t kPlacesMultiple = 512;
 
 struct MaskedLm::Tensors {
@@ -43,7 +43,7 @@ MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
       settings_(settings),
       captured_(settings.graphs, kMaxCapturedSteps, settings.message) {
   // Two operations per weight and token forward, four backward. Embeddings are looked up, not
-  // multiplied, except in the head, which runs on masked places.
+  // multiplied, except in the head, which runs on masked positions.
   for (const auto& item : model_->named_parameters())
     if (item.value().dim() == 2 && item.key().find("encoder") != std::string::npos)
       flops_per_token_ += 6.0 * static_cast<double>(item.value().numel());
@@ -128,7 +128,7 @@ void MaskedLm::evaluate(const MaskedBatch& batch, std::vector<double>& sums) {
   const auto t = upload(batch);
   const auto hidden = model_->encode(t.ids, {}, t.layout).flatten(0, 1);
   const int64_t m = t.positions.numel();
-  std::vector<char> right;  // for each masked place
+  std::vector<char> right;  // for each masked position
   constexpr int64_t kChunk = 1024;
   for (int64_t done = 0; done < m; done += kChunk) {
     const int64_t count = std::min(kChunk, m - done);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked-language modelling as a task. Packed batches go through the encoder; the head runs on
-// masked places only, and the loss is summed over them.
+// masked positions only, and the loss is summed over them.
 #pragma once
 
 #include <future>
@@ -29,7 +29,7 @@ class MaskedLm : public Task {
 
   torch::nn::Module& model() override { return *model_; }
   Totals accumulate(Slice slice, std::optional<Slice> next) override;
-  // [loss, places, correct], then for every kind of dependency [places, correct, achievable].
+  // [loss, positions, correct], then for every kind of dependency [positions, correct, achievable].
   std::vector<double> evaluate(int64_t rank, int64_t ranks) override;
   nlohmann::ordered_json summary(const std::vector<double>& sums) const override;
   std::string find_fault(Slice slice) override;
@@ -39,8 +39,8 @@ class MaskedLm : public Task {
   MaskedLoss gradients(const Tensors& t);
   // The same, by a captured step where there is one.
   MaskedLoss captured_gradients(const Tensors& t);
-  // `rounded_up` pads the masked places with ignored ones, so that their number has few different
-  // values.
+  // `rounded_up` pads the masked positions with ignored ones, so that their number has few
+  // different values.
   Tensors upload(const MaskedBatch& batch, bool rounded_up = false) const;
   MaskedBatch batch(Slice slice);
   void evaluate(const MaskedBatch& batch, std::vector<double>& sums);

@@ -6,7 +6,7 @@
 //   scan of N states, per direction       5 H P N       a h, b x, their sum, and c . h
 //   s6 also has a decay for each state    2 H N
 //   low rank d                            4 H P d       K^T x and Q (K^T x)
-//   attention to m places                 m H (2 d + 2 P + 3)   m = L, or (L + 1) / 2 if causal
+//   attention to m positions              m H (2 d + 2 P + 3)   m = L, or (L + 1) / 2 if causal
 //
 // Not counted are embedding, norms, gates and the head, which are the same for all mixers. A kernel
 // may spend more: chunked scans multiply matrices to use the hardware better.

@@ -23,7 +23,7 @@ struct Totals {
   // The loss summed over the terms, and the terms predicted correctly: (2) float64 on the model's
   // device, which may not have computed them yet. Undefined: zero.
   torch::Tensor sums;
-  double terms = 0;   // masked places, labelled examples
+  double terms = 0;   // masked positions, labelled examples
   double tokens = 0;  // tokens that went through the model
   double flops = 0;   // in matrix products, forward and backward
 

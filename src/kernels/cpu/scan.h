@@ -29,7 +29,7 @@ namespace hydramix::kernels {
 enum Direction { kForward = 0, kBackward = 1 };
 
 struct ChunkShape : ScanShape {
-  int64_t tile;  // places of a chunk
+  int64_t tile;  // positions of a chunk
 
   // Scratch rows are padded to whole vectors of any instruction set: 64 bytes of float32.
   static constexpr int64_t kPad = 16;
@@ -74,7 +74,7 @@ struct PreparedPlan {
   int64_t dt(int d, int64_t h) const { return (d * s.H + h) * s.T(); }  // (T)
   int64_t group(int64_t g) const { return dt(2, 0) + g * GroupPlan(s).size(); }
   int64_t size() const { return s.own_groups() ? group(0) : group(s.G); }
-  // Prefix sums of dt A, exclusive, in float64: entry t sums the places before t, t = 0 .. rows.
+  // Prefix sums of dt A, exclusive, in float64: entry t sums the positions before t, t = 0 .. rows.
   int64_t sums(int d, int64_t h) const { return (d * s.H + h) * (s.T() + 1); }
   int64_t sums_size() const { return sums(2, 0); }
 };

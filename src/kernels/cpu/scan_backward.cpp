@@ -300,7 +300,7 @@ void Backward(const ScanBackward<S>& p, const ScanWorkspace<T>& work, int64_t se
           }
         }
 
-        // Sums of dt A -> dt and A. The sums run from the chunk's first place on.
+        // Sums of dt A -> dt and A. The sums run from the chunk's first position on.
         T* ddt_out = work.ddt + k * partial_plan.dt_size() + partial_plan.dt(direction, h);
         double later = 0;
         for (int64_t t = rows - 1; t >= 0; --t) {

@@ -21,8 +21,8 @@ HWY_INLINE void LoadKeys(const ChunkShape& s, const StridedRows<const S>& b, con
     LoadRow(b.data + (chunk.begin + t) * b.stride + g * s.N, s.N, to + t * ChunkShape::padded(s.N));
 }
 
-// With a shift, row t reads the state one place before or after it: the place of its c relative to
-// t, and whether that is outside of the sequence.
+// With a shift, row t reads the state one position before or after it: the position of its c
+// relative to t, and whether that is outside of the sequence.
 struct QueryPlaces {
   QueryPlaces(const ChunkShape& s, const ScanChunk& of, int direction)
       : chunk(of), offset(direction == kForward ? -s.shift : s.shift) {}

@@ -20,7 +20,7 @@ namespace {
 constexpr int kPiece = 64;    // tokens
 constexpr int kInFlight = 4;  // rows that a thread reads before it uses the first
 constexpr uint32_t kNobody =
-    ~uint32_t{0};  // id of the places before the first token and after the last
+    ~uint32_t{0};  // id of the positions before the first token and after the last
 
 // The arrays in a workspace, one after the other.
 struct Workspace {

@@ -8,7 +8,7 @@
 //   dg_t = the sum of all terms q_i w_ij k_j dA_ij with j < t <= i
 //
 // For dg, a term between two tokens of the window is added at i and subtracted at j, and these are
-// summed over all places from t on. Both times it is a product of the same rounded numbers, so
+// summed over all positions from t on. Both times it is a product of the same rounded numbers, so
 // those with j >= t cancel but for errors of float32. Terms between the window and others
 // are added where they belong: with h at all t <= i, with d at all t > j, with both at all t.
 //
@@ -67,14 +67,14 @@ __device__ __forceinline__ void clear(float (&acc)[kTiles][4]) {
     for (int e = 0; e < 4; ++e) acc[j][e] = 0;
 }
 
-// Sums that a lane forms for its two keys at the 16 places of its block.
+// Sums that a lane forms for its two keys at the 16 positions of its block.
 struct Gathered {
   float2 dq[kBlock], dk[kBlock];
-  float2 terms[kBlock];  // of dg, to be summed over all places from t on
-  float2 leaving;        // of dg, at all places after the block; subtracted in `terms`
+  float2 terms[kBlock];  // of dg, to be summed over all positions from t on
+  float2 leaving;        // of dg, at all positions after the block; subtracted in `terms`
 };
 
-// Which tiles and places a block works with; kMirror: for dk instead of dq.
+// Which tiles and positions a block works with; kMirror: for dk instead of dq.
 template <int N, int P>
 struct GradientBlock {
   using Z = Sizes<N, P>;
@@ -159,7 +159,7 @@ struct GradientBlock {
   }
 
   // Terms within the block. At each level the products for dq of the upper and dk of the lower
-  // places are those of one symmetric matrix. dots: the diagonal of dA.
+  // positions are those of one symmetric matrix. dots: the diagonal of dA.
   __device__ __forceinline__ void add_inside(const float2 (&g)[kBlock], float (&dots)[kBlock],
                                              Gathered& to) const {
     uint32_t upper[4], lower[4];  // dA, and transposed

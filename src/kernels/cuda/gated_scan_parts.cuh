@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of the gated scan: how tokens are divided, and the decays between them.
 //
-// Tokens are counted in the order of the scan, as places. A window is 64 places, on a fixed grid. A
-// piece is what a window has of one sequence; kernels handle the pieces of a window one after
-// another. A piece is four blocks of 16 places. All logarithms are to base 2. In a block with the
-// gates g_0 .. g_15,
+// Tokens are counted in the order of the scan, as positions. A window is 64 positions, on a fixed
+// grid. A piece is what a window has of one sequence; kernels handle the pieces of a window one
+// after another. A piece is four blocks of 16 positions. All logarithms are to base 2. In a block
+// with the gates g_0 .. g_15,
 //
-//   enter_i = g_0 + ... + g_i        from before the block to place i
-//   leave_j = g_{j+1} + ... + g_15   from place j to the end of the block
+//   enter_i = g_0 + ... + g_i        from before the block to position i
+//   leave_j = g_{j+1} + ... + g_15   from position j to the end of the block
 //   total   = g_0 + ... + g_15
 //
 // Between two blocks the matrix is (q 2^enter) diag(2^(totals between)) (k 2^leave)^T. Inside a
 // block it is divided by halves: of level l = 8, 4, 2, 1 are the pairs i > j of which i is in the
-// upper and j in the lower half of 2 l places, and with the border of the halves in place of that
-// of a block they are again such a product. At each level a place is either in an upper half, and
-// gives its q, or in a lower one, and gives its k: one tile holds both. No factor exceeds 1.
+// upper and j in the lower half of 2 l positions, and with the border of the halves in place of
+// that of a block they are again such a product. At each level a position is either in an upper
+// half, and gives its q, or in a lower one, and gives its k: one tile holds both. All factors are
+// at most 1.
 //
-// A warp owns a block of places: in products the 16 rows of the matrix; elsewhere a lane owns two
-// neighbouring keys of all 16 places, and sums over places stay within the lane. 128 keys are
-// divided between two warps.
+// A warp owns a block of positions: in products the 16 rows of the matrix; elsewhere a lane owns
+// two neighbouring keys of all 16 positions, and sums over positions stay within the lane. 128 keys
+// are divided between two warps.
 #pragma once
 
 #include <type_traits>
@@ -56,13 +57,13 @@ struct Arguments {
 __device__ __forceinline__ int64_t row_of(const Arguments& a, int place) {
   return a.reverse ? a.n - 1 - place : place;
 }
-// The first place of the sequence at `place`, and one past its last.
+// The first position of the sequence at `place`, and one past its last.
 __device__ __forceinline__ int2 sequence_at(const Arguments& a, int place) {
   const int2 rows = __ldg(a.bounds + row_of(a, place));
   return a.reverse ? make_int2(a.n - rows.y, a.n - rows.x) : rows;
 }
 
-// Rows of a window or piece, counted from place `first`, of which [low, high) are read.
+// Rows of a window or piece, counted from position `first`, of which [low, high) are read.
 struct Rows {
   int first, low, high;
   __device__ __forceinline__ bool has(int r) const { return r >= low && r < high; }
@@ -102,7 +103,7 @@ __device__ __forceinline__ void start_state_copies(uint32_t to, const BFloat16* 
     copy_async(to + Tile<P>::offset(i / kPieces, i % kPieces), from + i * 8, true);
 }
 
-// Column `column` of the 16 places of a block. Addresses differ by a constant.
+// Column `column` of the 16 positions of a block. Addresses differ by a constant.
 template <typename T>
 struct Places {
   T* first;
@@ -112,7 +113,7 @@ struct Places {
                                     int block, int column)
       : first(data + row_of(a, rows.first + block * kBlock) * stride + column),
         step(a.reverse ? -stride : stride) {}
-  // f(t, address) for the places that there are.
+  // f(t, address) for the positions that there are.
   template <typename F>
   __device__ __forceinline__ void visit(const Rows& rows, int block, const F& f) const {
     T* at = first;
@@ -124,7 +125,7 @@ struct Places {
   }
 };
 
-// Keys `column` and `column` + 1, counted over all heads, of the places of a block; zero where
+// Keys `column` and `column` + 1, counted over all heads, of the positions of a block; zero where
 // there are none.
 __device__ __forceinline__ void load_keys(const Arguments& a,
                                           const StridedRows<const BFloat16>& from, const Rows& rows,
@@ -192,7 +193,7 @@ __device__ __forceinline__ uint32_t scaled(uint32_t two, const float2& log) {
   return pack(v.x, v.y);
 }
 
-// f(t, log) for kCount places of an upper half, from `first` on: with the decay from before the
+// f(t, log) for kCount positions of an upper half, from `first` on: with the decay from before the
 // first of them.
 template <int kCount, typename F>
 __device__ __forceinline__ void for_upper(const float2 (&g)[kBlock], int first, const F& f) {
@@ -203,7 +204,7 @@ __device__ __forceinline__ void for_upper(const float2 (&g)[kBlock], int first, 
     f(first + i, log);
   }
 }
-// The same for a lower half, with the decay from each place to the end of the half.
+// The same for a lower half, with the decay from each position to the end of the half.
 template <int kCount, typename F>
 __device__ __forceinline__ void for_lower(const float2 (&g)[kBlock], int first, const F& f) {
   float2 log = make_float2(0, 0);
@@ -224,7 +225,7 @@ __device__ __forceinline__ void for_halves(const float2 (&g)[kBlock], const Lowe
     for_upper<kHalf>(g, first + kHalf, upper);
   }
 }
-// f(level) with integral constants, so that arrays indexed by places stay in registers.
+// f(level) with integral constants, so that arrays indexed by positions stay in registers.
 template <typename F>
 __device__ __forceinline__ void for_levels(const F& f) {
   f(std::integral_constant<int, 0>{}), f(std::integral_constant<int, 1>{});
@@ -255,7 +256,7 @@ struct Operands {
 
   uint32_t q, k, levels;       // q 2^enter, k 2^leave, and the tiles of levels 8, 4, 2, 1
   float (*totals)[N];          // of the blocks
-  float (*diagonal)[kWindow];  // q . k of a place, from each part of the keys
+  float (*diagonal)[kWindow];  // q . k of a position, from each part of the keys
 
   __device__ __forceinline__ Operands(uint32_t at, float (&t)[kBlocks][N],
                                       float (&d)[kParts][kWindow])

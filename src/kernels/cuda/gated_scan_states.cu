@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The states at the borders of windows. A thread block walks through the windows of a segment with
-// the state of a head in its registers, and for every block of places
+// the state of a head in its registers, and for every block of positions
 //
 //   h <- diag(2^total) h + (k 2^leave)^T x      upwards
 //   d <- diag(2^total) d + (q 2^enter)^T dy     downwards: the gradient of the state
@@ -22,7 +22,7 @@ struct Step {
   bool fresh;    // the sequence does not come from the near border
   bool crossed;  // some sequence crosses the near border
 };
-// The sequences of the first and the last place of a window, loaded before they are needed.
+// The sequences of the first and the last position of a window, loaded before they are needed.
 struct StoredStep {
   int begin, end;
   int2 first, last;

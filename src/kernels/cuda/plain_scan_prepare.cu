@@ -31,17 +31,18 @@ __device__ __forceinline__ Step step_of(const Problem<S>& p, int d, int h, int t
   return {step.dt, forgets ? kForget : rate, step.slope, forgets};
 }
 
-// The place, in the order of direction d, where the sequence of token t begins in the tile.
+// The position, in the order of direction d, where the sequence of token t begins in the tile.
 __device__ __forceinline__ int first_place(const ScanLayout& layout, int d, const Span& s, int t) {
   const int2 bounds = layout.bounds[t];
   return d == 0 ? max(bounds.x - s.begin, 0) : max(s.begin + s.rows - bounds.y, 0);
 }
 
-// values: inclusive sums over the tile, in the order of places, each from place `first` on, where
-// its sequence begins. They contain nothing of another sequence, not even its rounding errors.
+// values: inclusive sums over the tile, in the order of positions, each from position `first` on,
+// where its sequence begins. They contain nothing of another sequence, not even its rounding
+// errors.
 __device__ __forceinline__ void sum_up(double (&values)[kLaneTokens],
                                        const int (&first)[kLaneTokens], int lane) {
-  const int own = lane * kLaneTokens;  // the first place of the lane
+  const int own = lane * kLaneTokens;  // the first position of the lane
 #pragma unroll
   for (int i = 1; i < kLaneTokens; ++i)
     if (first[i] < own + i) values[i] += values[i - 1];
@@ -156,7 +157,7 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(const Finish<S> f) {
     }
     const float* dts = p.steps.dts_of(d, h);
     // From the far border back: the gradient of a_q is that of all sums from q on. sum_q is used by
-    // the reach of the next place (without a shift, by its own), by its entry, and at the far
+    // the reach of the next position (without a shift, by its own), by its entry, and at the far
     // border by everything that leaves the tile.
     double later[kLaneTokens], entry[kLaneTokens], leaving = 0;
     int first[kLaneTokens];

@@ -61,7 +61,7 @@ __device__ __forceinline__ Crossing crossing(const ScanLayout& layout, int d, co
   return crossing(d, s, layout.bounds[far_token(d, s)]);
 }
 
-// The token at place q in the order of direction d.
+// The token at position q in the order of direction d.
 __device__ __forceinline__ int token(int d, const Span& s, int q) {
   return d == 0 ? s.begin + q : s.begin + s.rows - 1 - q;
 }

@@ -2,7 +2,7 @@
 // The passes before and after the matrix products. The first turns dt into decays and sums them
 // tile by tile. The last ones turn gathered gradients of decays into those of dt, A, delta, b and
 // c. A block has eight heads of a tile, 128 threads for each direction. Thread q of a direction has
-// the token at place q in its order.
+// the token at position q in its order.
 #include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/softplus.cuh"
 
@@ -84,7 +84,7 @@ __device__ __forceinline__ void sum_up(float (&values)[kHeads], const Place& at,
   }
 }
 
-// The place, in the order of direction d, where the sequence of token t begins in the tile.
+// The position, in the order of direction d, where the sequence of token t begins in the tile.
 __device__ __forceinline__ int first_place(const Arguments& a, int d, const Span& s, int t) {
   const int2 bounds = a.layout.bounds[t];
   return d == 0 ? max(bounds.x - s.begin, 0) : max(s.begin + s.rows - bounds.y, 0);
@@ -150,13 +150,13 @@ __global__ void __launch_bounds__(256) finish_kernel(const FinishArguments f) {
   const Place at(a);
   const bool limited = a.shape.dt_low > 0 || a.shape.dt_high < INFINITY;
   // From the far border back: the gradient of a_q is that of all sums from q on. So thread q takes
-  // the place at distance q from that border.
+  // the position at distance q from that border.
   const int q = at.s.rows - 1 - at.q, t = token(at.d, at.s, q);
   float later[kHeads] = {}, entry[kHeads] = {}, logs[kHeads] = {}, delta[kHeads] = {};
   const bool starts_here = at.here && starts(a.layout, at.d, t);
   if (at.here) {
-    // sums[q] is used by the reach of the next place of its sequence (without a shift, by its own),
-    // by its entry, and at the far border by everything that leaves the tile.
+    // sums[q] is used by the reach of the next position of its sequence (without a shift, by its
+    // own), by its entry, and at the far border by everything that leaves the tile.
     const int reader = q + a.shape.shift;
     gather(f, at, 2 * at.d + 1, t, entry);
     if (a.layout.states) gather(f, at, 6 + 2 * at.d, t, entry);

@@ -154,7 +154,7 @@ struct SharedColumns {
   float4 b[kTile<Q>][Q], c[kTile<Q>][Q];
 };
 
-// Loads them; places from `end` on are zero.
+// Loads them; positions from `end` on are zero.
 template <int Q, typename S>
 __device__ __forceinline__ void stage_columns(const Arguments<S>& p, int first, int end,
                                               SharedColumns<Q>& to) {
@@ -170,7 +170,7 @@ __device__ __forceinline__ void stage_columns(const Arguments<S>& p, int first, 
   }
 }
 
-// Bit t: a sequence begins at place first + t. Call it in all lanes of a warp.
+// Bit t: a sequence begins at position first + t. Call it in all lanes of a warp.
 template <int Q, typename S>
 __device__ __forceinline__ uint32_t beginnings(const Arguments<S>& p, int first, int end) {
   const int lane = threadIdx.x % 32, place = first + lane;

@@ -24,7 +24,7 @@ class SequenceTable {
   void fill(const std::vector<int64_t>& offsets);
 
   torch::Device device() const { return bounds_.device(); }
-  // For each token the index of its sequence and its place in that, (n) int64. Computed from the
+  // For each token the index of its sequence and its position in that, (n) int64. Computed from the
   // table on the device by every call, so that a graph uses the latest fill.
   torch::Tensor index_of_tokens() const;
   torch::Tensor place_of_tokens() const;

@@ -100,7 +100,8 @@ void StoreServer::serve() {
     const std::size_t first_peer = waiting.size();
     auto next = Clock::time_point::max();
     for (const auto& peer : peers_) {
-      // A peer that does not read its answers is not heard: its answers need no more room.
+      // Read no further requests from a peer until it has read its answers, so that pending
+      // answers stay bounded.
       const short events = peer.out.empty() ? POLLIN : POLLOUT;
       waiting.push_back({peer.socket.number(), events, 0});
       if (peer.in_handshake()) next = std::min(next, peer.deadline);

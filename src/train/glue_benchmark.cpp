@@ -116,7 +116,7 @@ BenchmarkPlan make_plan(const GlueOptions& options) {
   plan.from_mnli =
       options.start == "mnli" && std::any_of(plan.tasks.begin(), plan.tasks.end(),
                                              [](const auto* t) { return starts_from_first(*t); });
-  // This call or an earlier one makes its classifiers.
+  // The MNLI classifiers exist already, or this call trains them.
   const bool made =
       plan.makes_mnli() || std::all_of(plan.seeds.begin(), plan.seeds.end(), [&](int64_t seed) {
         return fs::exists(run_folder(options, kFirstTask, seed) / "result.json");

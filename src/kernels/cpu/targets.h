@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Included before hwy/highway.h by every kernel. What AVX3_DL adds to AVX3, and SSE4 to SSSE3, is
-// nothing these kernels use: leaving out two targets saves a third of the code.
+// Included before hwy/highway.h by every kernel. These kernels use nothing that AVX3_DL adds to
+// AVX3, or SSE4 to SSSE3: leaving out two targets saves a third of the code.
 #pragma once
 
 #ifdef __SANITIZE_THREAD__  // races are the same in every instruction set

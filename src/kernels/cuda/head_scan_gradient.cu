@@ -23,7 +23,8 @@ struct GradientPlan {
   static constexpr int bytes(bool states) { return kState + (states ? 2 * P * N : 0); }
 };
 
-// kLater and kTransposed of the product, rows (K columns) of a tile times a state and the triangle.
+// Starts acc = the rows of a tile times the state plus the triangle; template arguments as in the
+// product.
 template <bool kLater, bool kTransposed, int K, int W>
 __device__ __forceinline__ void start_product(Sums<W>& acc, Operands<K>& rows, uint32_t tile,
                                               bool has_state, uint32_t state, const Logs& logs,

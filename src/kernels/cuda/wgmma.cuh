@@ -65,7 +65,7 @@ __device__ __forceinline__ uint64_t descriptor(uint32_t address, int lead, int s
 #define HYDRAMIX_NAMES_64 \
   HYDRAMIX_NAMES_32 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 // One product of `columns` columns, a group of its own. `operands` are A and B, `add` is the
-// register that says whether to add, `ways` are the constants that say how A and B lie.
+// register that says whether to add, `ways`: constants for the memory order of A and B.
 #define HYDRAMIX_WGMMA(columns, add, operands, ways)             \
   "{.reg .pred p; setp.ne.b32 p, " add                           \
   ", 0;\n"                                                       \

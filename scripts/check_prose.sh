@@ -66,12 +66,17 @@ banned=(
   '\bwhich is not done meanwhile\b'
   '\banswers for every layout\b'
   '\bmust do at least\b'
-  '\b(Complaint|Verdict|SignOfLife)s?\b'
-  '\bfarewell(s|_)?\b'
-  '\b(for|from|to)_items\b'
   '\bof_tokens\(\)'
-  '(auto|bool|double|int|int64_t|size_t|string|Tensor)[&*]? (wholes|quick|looks|never)\b'
   '// What [a-z]'
+)
+
+# Names that say nothing, or are not the field's: in code, outside of strings and comments, whatever the type.
+names=(
+  '\b(wholes|quick|looks|never)_?\b'
+  '\bk?(Wholes|Quick|Looks)\b'
+  '([Cc]omplaint|[Vv]erdict|[Ff]arewell|SignOfLife|sign_of_life)'
+  '\b(count|each|expect|for|from|get|make|of|read|to|with|write)_items\b'
+  '\b(count|each|expect|for|from|get|k|make|of|read|to|with|write)Items\b'
 )
 
 targets=("${checked[@]}")
@@ -81,11 +86,12 @@ if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
 else  # a source archive
   list=$(find "${targets[@]}" -type f)
 fi
-files=() sources=()
+files=() sources=() python=()
 while IFS= read -r file; do
   [ -f "$file" ] || continue  # deleted, not yet committed
   case $file in
     src/*.h | src/*.cpp | src/*.cu | src/*.cuh | include/*.h | tests/*.h | tests/*.cpp | tests/*.cu | *.js) sources+=("$file") ;;
+    *.py) python+=("$file") ;;
   esac
   for skip in "${skipped[@]}"; do
     case $file in "$skip" | "$skip"/*) continue 2 ;; esac
@@ -116,5 +122,25 @@ if [ ${#sources[@]} -gt 0 ]; then
     failures=1
   done
 fi
+# FILE:LINE:CODE without strings and comments, of which those over several lines are Python's """ only.
+code_of() {
+  [ $# -gt 0 ] || return 0
+  awk '
+    FNR == 1 { text = 0 }
+    FILENAME ~ /\.py$/ && gsub(/"""/, "&") % 2 { text = !text; next }
+    text { next }
+    { gsub(/\\./, ""); gsub(/"""[^"]*"""/, ""); gsub(/"[^"]*"/, ""); gsub(/\047[^\047]*\047/, "") }
+    FILENAME ~ /\.py$/ { sub(/#.*/, "") }
+    FILENAME !~ /\.py$/ { sub(/\/\/.*/, "") }
+    { print FILENAME ":" FNR ":" $0 }' "$@"
+}
+code=$(code_of "${sources[@]}" "${python[@]}")
+for pattern in "${names[@]}"; do
+  found=$(grep -E -- "^[^:]+:[0-9]+:.*$pattern" <<<"$code" || true)
+  [ -n "$found" ] || continue
+  echo "rename:"
+  echo "  ${found//$'\n'/$'\n'  }"
+  failures=1
+done
 [ $failures -ne 0 ] || echo "check_prose: ${#files[@]} files"
 exit $failures

@@ -240,7 +240,7 @@ def options():
     p.add_argument("--modes", type=some_of(MODES), default=MODES, help=", ".join(MODES))
     p.add_argument("--passes", type=some_of(PASSES), default=PASSES, help=", ".join(PASSES))
     p.add_argument("--tokens", type=int, default=32768, help="tokens per step of BERT")
-    p.add_argument("--quick", action="store_true", help="lengths 128, 512 and 2048, modes eager and compiled, 8 times each")
+    p.add_argument("--reduced", action="store_true", help="lengths 128, 512 and 2048, modes eager and compiled, 8 times each")
     p.add_argument("--warm", type=int, default=5, help="warm-up steps")
     p.add_argument("--times", type=int, default=20, help="timed steps")
     p.add_argument("--bfloat16-weights", action="store_true", help="inference with weights rounded once, not by autocast")
@@ -250,10 +250,10 @@ def options():
     p.add_argument("--seconds", type=float, default=float("inf"), help="start no measurement after this time")
     p.add_argument("--json", help="also write the lines to this file")
     args = p.parse_args()
-    if args.quick:
+    if args.reduced:
         args.times = 8
         args.modes = [mode for mode in args.modes if mode in ("eager", "compiled")] or args.modes
-    args.lengths = args.lengths or ([128, 512, 2048] if args.quick else LENGTHS)
+    args.lengths = args.lengths or ([128, 512, 2048] if args.reduced else LENGTHS)
     return args
 
 

@@ -556,7 +556,7 @@ test(
     await page.waitForSelector('#classify-notice.bad');
     assert.match(await page.locator('#classify-notice').textContent(), /image 1/);
   },
-  {complaints: /422/}, // the browser's own, of the file that is no image
+  {errors: /422/}, // the browser's own, of the file that is no image
 );
 
 test('runs are drawn, and grow while they train', async ({page, address}) => {
@@ -731,7 +731,7 @@ test(
       await stopServer(guarded);
     }
   },
-  {complaints: /401/},
+  {errors: /401/},
 );
 
 test('view shows one run and its model, and a run without weights its curves', async ({page}) => {
@@ -769,22 +769,22 @@ async function main() {
   });
   let failures = 0;
   for (const {name, f, options} of tests) {
-    const {complaints: expected, ...context} = options;
+    const {errors: expected, ...context} = options;
     const page = await browser.newPage({viewport: {width: 1280, height: 900}, ...context});
     page.setDefaultTimeout(30000);
-    const complaints = [];
+    const errors = [];
     page.on('console', message => {
-      if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+      if (['error', 'warning'].includes(message.type())) errors.push(message.text());
     });
-    page.on('pageerror', error => complaints.push(String(error)));
+    page.on('pageerror', error => errors.push(String(error)));
     try {
       await f({page, address: started.address});
-      const left = complaints.filter(text => !expected?.test(text));
-      assert.deepEqual(left, [], 'the console has complaints');
+      const left = errors.filter(text => !expected?.test(text));
+      assert.deepEqual(left, [], 'the console has errors');
       console.log(`ok      ${name}`);
     } catch (error) {
       ++failures;
-      console.log(`FAILED  ${name}\n${error.stack}\n${complaints.join('\n')}`);
+      console.log(`FAILED  ${name}\n${error.stack}\n${errors.join('\n')}`);
     }
     await page.close();
   }

@@ -47,8 +47,8 @@ bool is_temporary_name(const std::string& name) {
   return std::regex_match(name, pattern);
 }
 
-// Removes temporary files whose process is dead: a writer holds a lock on its file as long as it
-// lives, on this machine or another. Once for each folder, since others may be large.
+// Removes temporary files whose process has ended: a writer holds a lock on its file as long as it
+// runs, on this machine or another. Once for each folder, since others may be large.
 void sweep_once(const std::filesystem::path& folder) {
   static std::mutex mutex;
   static std::set<std::filesystem::path> swept;
@@ -66,8 +66,8 @@ void sweep_once(const std::filesystem::path& folder) {
   }
 }
 
-// Creates a file and locks it, unless another process takes it for one of the dead and removes it
-// between the two.
+// Creates a file and locks it, unless another process takes it for an abandoned one and removes it
+// before it is locked.
 int create_locked(const std::filesystem::path& path) {
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) return -1;

@@ -270,7 +270,7 @@ std::string first_part(const std::string& message) {
 
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
-  if (dynamic_cast<const Error*>(&error) != nullptr) return false;  // says itself what failed
+  if (dynamic_cast<const Error*>(&error) != nullptr) return false;  // its message says what failed
   // A thread cannot be started without memory for its stack; files and folders fail with ENOMEM.
   if (const auto* system = dynamic_cast<const std::system_error*>(&error))
     return system->code() == std::errc::not_enough_memory ||

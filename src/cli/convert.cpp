@@ -161,7 +161,7 @@ BertOptions chosen(const ConvertOptions& o, const BertOptions& from) {
   return other.model;
 }
 
-// Throws if the command line contradicts what the weights tell.
+// Throws if the command line contradicts the weights.
 void check_choices(const ConvertOptions& o, const BertOptions& fitted) {
   const auto asked = to_json(chosen(o, fitted)).flatten(), told = to_json(fitted).flatten();
   for (const auto& [key, value] : told.items()) {

@@ -28,7 +28,7 @@ bool reader_has_left() {
 std::terminate_handler usual_end = nullptr;
 
 // LibTorch and OpenMP allocate in functions that must not throw; without memory the process ends
-// there. It says so, like any other failure, and is not aborted.
+// there, with a message and an exit code like any other failure, instead of an abort.
 void end_process() {
   bool memory = false;
   if (const auto error = std::current_exception()) {

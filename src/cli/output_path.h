@@ -19,7 +19,7 @@ std::vector<std::filesystem::path> model_files(const std::filesystem::path& fold
 // UsageError unless OUT is a new name, an empty folder, or with `overwrite` any folder.
 void check_new_folder(const char* command, const std::filesystem::path& out, bool overwrite);
 
-// Error where the file cannot be created. Leaves what is there as it is.
+// Error where the file cannot be created. An existing file stays unchanged.
 void check_can_be_written(const std::filesystem::path& out);
 
 }  // namespace hydramix

@@ -104,7 +104,7 @@ void TextNotes::print(int64_t max_length) const {
 int64_t for_each_text_batch(const std::string& command, TextRows& rows, const ResultFile& results,
                             const TextJobOptions& options,
                             const std::function<void(std::span<const TextRow>)>& process) {
-  // Someone who types texts wants each answer at once.
+  // Where texts are typed, each is answered at once.
   const std::size_t most_rows = isatty(STDIN_FILENO) != 0 && rows.total() == 0 ? 1 : kMostRows;
   const int64_t most_bytes = options.batch_tokens * kBytesPerToken * kBatchesAhead;
   std::optional<Progress> progress;

@@ -23,7 +23,7 @@ std::string micro_batch_note(const MicroBatchReport& report) {
 }
 
 TrainEvents training_progress(const std::string& label) {
-  // Made in the first step, which knows the number of steps.
+  // Created in the first step, when the number of steps is known.
   const auto progress = std::make_shared<std::unique_ptr<Progress>>();
   TrainEvents events;
   events.micro_batch = [progress, label](const MicroBatchReport& report) {

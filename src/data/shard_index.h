@@ -19,7 +19,7 @@ inline constexpr const char* kIndexName = "index.json";
 
 struct ShardIndex {
   std::string tokenizer;   // Tokenizer::fingerprint
-  int64_t vocabulary = 0;  // tokens that the tokenizer knows
+  int64_t vocabulary = 0;  // size of the tokenizer's vocabulary
   std::vector<ShardInfo> shards;
   DefectCounts malformed;       // skipped lines of the input
   int64_t short_documents = 0;  // skipped for too few tokens

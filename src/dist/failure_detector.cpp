@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int kMissedBeats = 4;  // a rank that misses so many is dead
+constexpr int kMissedBeats = 4;  // a rank that misses this many counts as dead
 constexpr milliseconds kPollInterval(20);
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A heartbeat: a counter and the operation that a rank has reached. Every rank writes its own into
-// the store several times a second. A counter that stands still means that the rank is dead,
+// the store several times a second. A counter that no longer grows means that the rank is dead,
 // stopped or unreachable.
 #pragma once
 

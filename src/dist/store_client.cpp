@@ -59,7 +59,7 @@ Connection connect_to(const StoreClientOptions& options) {
         reason = error.what();
         hung_up = true;
       } catch (const ConnectionSilent& error) {
-        // The deadline may cut the last attempt short; then an earlier one says more.
+        // The deadline may cut the last attempt short. An earlier error then says more.
         if (connected && !hung_up) throw;
         if (reason.empty()) reason = error.what();
       }

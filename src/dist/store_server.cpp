@@ -26,7 +26,7 @@ constexpr std::size_t kMostStrangers = 64;
 constexpr std::size_t kShownRefusals = 4;    // in a message
 constexpr std::size_t kReadBytes = 1 << 16;  // at once
 
-// Unsigned, so that no sum that a peer asks for overflows.
+// Unsigned, so that adding a peer's number cannot overflow.
 uint64_t to_number(const std::string& text) {
   int64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
@@ -124,7 +124,7 @@ void StoreServer::serve() {
   }
 }
 
-// Until the run begins, a rank that is gone may be started again.
+// Before the run begins, a rank that has disconnected may be started again.
 void StoreServer::forget_closed_peers() {
   std::vector<uint32_t> gone;
   for (const Peer& peer : peers_)

@@ -37,7 +37,7 @@ std::string architecture(const ExportedModel& model) {
                             : "HydraMixForSequenceClassification";
 }
 
-// The names of outputs, as transformers wants one for each.
+// A name for each output, as transformers requires.
 void add_labels(Json& config, const ClassifierFolder& classifier) {
   auto names = classifier.labels;
   if (names.empty() && classifier.kind == "score") names = {"SCORE"};

@@ -64,7 +64,7 @@ ImageBatch ImageLoader::load(int64_t first, int64_t count) {
   HYDRAMIX_CHECK(first >= 0 && count > 0 && (options_.shuffled || first + count <= images_->size()),
                  "load: images ", first, " to ", first + count - 1, " of ", images_->size(),
                  " were requested.");
-  // Memory for many images takes long to get, so the workers go on meanwhile.
+  // Allocating memory for many images takes long; the workers continue meanwhile.
   auto job = guessed(first, count);
   if (!job) job = new_job(first, count);
   const auto next = guess_next(first, count);

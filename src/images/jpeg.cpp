@@ -104,8 +104,8 @@ class JpegReader {
     const bool four_channels =
         decoder_.jpeg_color_space == JCS_CMYK || decoder_.jpeg_color_space == JCS_YCCK;
     decoder_.out_color_space = four_channels ? JCS_CMYK : JCS_RGB;
-    // Would blur the blocks of a progressive JPEG that lacks scans, a part otherwise than the
-    // whole.
+    // Smoothing would blur a progressive JPEG that lacks scans, and a part of it differently than
+    // the whole.
     decoder_.do_block_smoothing = FALSE;
     guarded([&] { jpeg_start_decompress(&decoder_); });
     const double scale = 1.0 / reduction;

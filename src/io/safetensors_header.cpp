@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The header is read as a stream of JSON events by a small state machine. A document tree would
-// merge duplicate keys silently and nest as deep as the file asks. Here the first unexpected event
-// ends the reading, so the depth is at most three.
+// merge duplicate keys silently and nest as deeply as the file does. Here the first unexpected
+// event ends the reading, so the depth is at most three.
 #include "io/safetensors_header.h"
 
 #include <algorithm>

@@ -44,7 +44,7 @@ Value Graph::integer(int64_t value) {
 }
 
 Value Graph::number(float value) {
-  // Nine digits tell any two float32 apart.
+  // Nine digits distinguish any two float32 numbers.
   return constant(formatted("number_%.9g", static_cast<double>(value)),
                   torch::tensor(value, torch::kFloat32));
 }

@@ -33,7 +33,7 @@ class Tape {
 
 // Moves a tape into a tensor.
 torch::Tensor hold_tape(std::unique_ptr<Tape> tape);
-// Throws Error when the tape is gone.
+// Throws Error when the tape no longer exists.
 std::shared_ptr<const Tape> held_tape(const torch::Tensor& holder);
 
 }  // namespace hydramix

@@ -52,7 +52,7 @@ std::vector<std::string> tasks_in(const fs::path& folder) {
   return tasks;
 }
 
-// Adds what the folder is; false if it is none of the kinds.
+// Records the folder under each kind of data that it holds; false if it holds none.
 bool add_folder(DataFolders& data, const fs::path& folder) {
   bool known = false;
   if (const auto text = text_in(folder); !text.train.empty()) {

@@ -49,7 +49,7 @@ Lesson own_lesson(const OwnData& data, const Tokenizer& tokenizer, int64_t max_l
 // "3 classes: a, b, c", "a score", ...
 std::string labels_text(const TextTask& task);
 
-// Words of the development set that no token stands for, because the sentence is too long.
+// Words of the development set that have no token, because the sentence is too long.
 int64_t words_cut(const Lesson& lesson);
 
 }  // namespace hydramix

@@ -10,7 +10,7 @@
 namespace hydramix {
 namespace {
 
-constexpr double kLogMargin = 1.06;  // a logarithmic axis shows so much more than its values
+constexpr double kLogMargin = 1.06;  // range of a logarithmic axis over that of its values
 constexpr double kManyDecades = 2;   // more have labels at powers of ten only
 constexpr std::size_t kMostValueTicks = 8;
 

@@ -40,7 +40,7 @@ constexpr int64_t kProductColumns = 32;  // a multiple of a panel's width in eve
 template <typename T>
 int64_t product_rows(int64_t k);
 
-// Entries of scratch memory for a block of so many rows.
+// Entries of scratch memory for a block of this many rows.
 template <typename T>
 int64_t product_scratch(int64_t rows, int64_t k);
 

@@ -169,7 +169,7 @@ void run_backward(const ScanCall& call, const SavedByScan& saved, const Tensor& 
   g.dt_bias.copy_(dt_bias);
 }
 
-// The kernel computes all gradients; those that nobody wants go to memory of their own.
+// The kernel computes all gradients; those that are not requested go to scratch memory.
 ScanGradients with_all(const ScanCall& call, ScanGradients g) {
   const auto fill = [](Tensor& gradient, const Tensor& of) {
     if (!gradient.defined() && of.defined()) gradient = torch::empty(of.sizes(), of.options());

@@ -59,7 +59,7 @@ struct BlockOptions {
     v("headdim", self.headdim, Range{1, 1 << 20}, "channels P of a head");
     v("d_conv", self.d_conv, Range{0, 1 << 16},
       "width of the convolution (styles mamba and gated); in style gated 0 means none; even widths "
-      "reach one place further back");
+      "reach one position further back");
     v("bias", self.bias, "biases in in_proj and out_proj");
     v("conv_bias", self.conv_bias, "a bias in the convolution");
     v("separate", self.separate,

@@ -50,10 +50,9 @@ struct Options {
       "passes to time (model and long: only forward)");
     v("lengths", self.lengths, Range{1, 1 << 24},
       "lengths L; unless given 512, 2048 (product: 16, 128, 512, 2048 rows; mixers, model: 512; "
-      "cores: 128, 2048, 16384; "
-      "--scaling: 1024, 2048, ... 65536; long: 8192, 1048576; gpu: 128, 256, ... 8192 at 32768 "
-      "tokens per step, 128 to 65536 for scan and block at 16384, and if given no steps of other "
-      "lengths)");
+      "cores: 128, 2048, 16384; --scaling: 1024, 2048, ... 65536; long: 8192, 1048576; gpu: 128 to "
+      "65536 for scan and block, 128 to 8192 for the encoder. With gpu, given lengths replace the "
+      "steps of fixed length)");
     v("batch", self.batch, Range{1, 65536}, "sequences B in a batch (cores: at least)");
     v("packed", self.packed, Range{0, 65536},
       "block, scan: also this many sequences of the shortest length, packed in one row; 0: none");

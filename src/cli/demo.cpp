@@ -31,7 +31,8 @@ struct DemoOptions {
     v("out", self.out, Required{}, "folder of the runs and of report.html");
     v("steps", self.steps, Range{1, 1 << 20}, "training steps of each model");
     v("batch", self.batch, Range{1, 4096}, "documents per step");
-    v("seed", self.seed, Range{0, 1LL << 53}, "seed of weights, masks and order");
+    v("seed", self.seed, Range{0, 1LL << 53},
+      "seed of the weights, the order of the data and the masks");
   }
 };
 

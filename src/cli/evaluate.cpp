@@ -156,7 +156,7 @@ int evaluate(const EvaluateOptions& given) {
 
 Command evaluate_command() {
   return make_command<EvaluateOptions>(
-      "evaluate", "how well a model predicts masked tokens", evaluate,
+      "evaluate", "measure how well a model predicts masked tokens", evaluate,
       "Examples:\n"
       "  hydramix evaluate runs/hydra\n"
       "  hydramix evaluate runs/hydra/model --data c4/validation\n"

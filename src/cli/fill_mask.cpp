@@ -30,7 +30,7 @@ struct FillMaskOptions {
     v("input", self.input, "files of texts, also .gz, .xz or .zst; - for stdin");
     v("model", self.model, Required{}, "folder of a model or of a run");
     v("which", self.which, Choices{"last", "best", "average"}, "which weights of a run");
-    v("top", self.top, Range{1, 1000}, "words shown for each place");
+    v("top", self.top, Range{1, 1000}, "words shown for each [MASK]");
     TextJobOptions::fields(self.job, v);
   }
 };

@@ -30,7 +30,7 @@ struct TaskRecipe {
     v("decay_rule", self.decay_rule, Choices{"decoupled", "times_rate"},
       "whether the rate multiplies the decay (train/adamw.h)");
     v("clip", self.clip, Range{0.0, kInfinity}, "largest norm of the gradient");
-    v("epochs", self.epochs, Range{0, 1 << 20}, "times every example is seen");
+    v("epochs", self.epochs, Range{0, 1 << 20}, "passes over the examples");
     v("batch", self.batch, Range{0, 1 << 20}, "examples per step");
     v("max_length", self.max_length, Range{0, 1 << 24}, "tokens of an example");
     v("pooling", self.pooling, Choices{"auto", "cls", "mean"}, "vector that is classified");

@@ -73,7 +73,7 @@ struct FinetuneOptions {
       "values of epochs, batch, max_length, rate, decay, decay_rule, clip and pooling unless "
       "given: hydra, m2, train_bert, fnet, table2, small, tiny, or a file like "
       "recipes/glue/hydra.yaml");
-    v("epochs", self.epochs, Range{0, 1 << 20}, "times every example is seen; 0: the recipe's");
+    v("epochs", self.epochs, Range{0, 1 << 20}, "passes over the examples; 0: the recipe's");
     v("batch", self.batch, Range{0, 1 << 20}, "examples per step; 0: the recipe's");
     v("max_length", self.max_length, Range{0, 1 << 24},
       "tokens of an example, with [CLS] and [SEP]; the rest is cut off; 0: the recipe's");
@@ -87,7 +87,8 @@ struct FinetuneOptions {
     v("groups", self.groups,
       "weights with a rate or decay of their own, as train.optimizer.groups of pretrain");
     v("micro_batch", self.micro_batch, Range{1, 1 << 20},
-      "examples that a rank processes at once; for pairs those that are told apart");
+      "examples that a rank processes at once; for pairs also the candidates among which a text "
+      "must find its partner");
     v("dropout", self.dropout, Range{0.0, 0.99}, "dropout before the last layer");
     v("pooling", self.pooling, Choices{"auto", "cls", "mean"},
       "vector that is classified: that of [CLS], or the mean over the tokens; auto: the recipe's, "
@@ -98,7 +99,7 @@ struct FinetuneOptions {
     v("patience", self.patience, Range{0, 1 << 20},
       "epochs in a row without a better score after which training stops; 0: never");
     v("temperature", self.temperature, Range{1e-3, 1e3},
-      "for pairs: what similarities are divided by before they are compared");
+      "for pairs: temperature, by which similarities are divided");
     v("unfinished", self.unfinished, "start from a run of pretraining that is not complete");
     v("seed", self.seed, Range{0, 1LL << 53},
       "seed of the new weights, the order, dropout and the examples held out");

@@ -35,7 +35,7 @@ struct ImageEpochOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("epochs", self.epochs, Range{1e-6, 1e9}, "times that every image is seen");
+    v("epochs", self.epochs, Range{1e-6, 1e9}, "passes over the training images");
     v("warmup_epochs", self.warmup_epochs, Range{0.0, 1e9}, "epochs in which the rate rises");
     v("shape", self.shape, Choices{"linear", "cosine", "constant"},
       "decrease of the rate after the warm-up; constant: none, and final is ignored");

@@ -61,11 +61,10 @@ struct TrainOptions {
   template <class Self, class Visitor>
   static void fields_of_step(Self& self, Visitor& v) {
     v("batch", self.batch, Range{1, 1 << 24},
-      "sequences per step, over all ranks and accumulations");
-    v("micro_batch", self.micro_batch, Range{1, 1 << 24},
-      "sequences that a rank processes at once");
+      "examples per step, over all ranks and accumulations");
+    v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "examples that a rank processes at once");
     v("seed", self.seed, Range{0, 1LL << 53},
-      "seed of weights, order of the data, masks and dropout");
+      "seed of the weights, the order of the data and all random choices of a step");
     v("optimizer", self.optimizer, "AdamW");
   }
   template <class Self, class Visitor>

@@ -92,9 +92,8 @@ std::string results_table(const DemoReport& report) {
     return formatted("%.3f", m.evaluation.at("loss").get<double>());
   });
   out += formatted(
-      "<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"%lld\">masked words that were right, "
-      "by "
-      "the place that determines them</th></tr>\n",
+      "<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"%lld\">masked words predicted "
+      "correctly, by the position of the words that determine them</th></tr>\n",
       report.models.size() + 2);
   for (const auto& [kind, head] : demo_columns()) {
     out += "<tr><th scope=\"row\">" + xml_escaped(head) + "</th>";

@@ -49,7 +49,7 @@ bool is_shown_in_colour(const std::string& name) {
 }  // namespace
 
 std::string ranks_table(const RanksByTitle& matrices) {
-  std::string table = formatted("%-31s %-12s", "rank at the cut before place i", "block   i =");
+  std::string table = formatted("%-31s %-12s", "rank, cut before position i", "block   i =");
   for (const int64_t cut : shown_cuts(static_cast<int64_t>(matrices.begin()->second.below.size())))
     table += formatted(" %4lld", cut);
   table += "   max  with diagonal\n";
@@ -62,7 +62,7 @@ std::string ranks_table(const RanksByTitle& matrices) {
 void write_ranks_chart(const std::string& path, const RanksByTitle& matrices) {
   std::vector<ChartPanel> panels;
   ChartOptions options{.title = "Ranks of the blocks off the diagonal",
-                       .x_label = "cut before place i",
+                       .x_label = "cut before position i",
                        .y_label = "rank"};
   if (matrices.size() == 1) {
     const auto& [title, ranks] = *matrices.begin();

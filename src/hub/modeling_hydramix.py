@@ -40,7 +40,7 @@ try:
 except (AttributeError, ImportError, OSError):  # the modules below compute everything in PyTorch
     run_module = None
 
-CHUNK = 64  # places of a scan that one product covers
+CHUNK = 64  # positions of a scan that one product covers
 CAUSAL = ("semiseparable", "attention_causal")
 TWO_SCANS = ("hydra", "quasiseparable_dd", "add", "mult", "concat")
 ATTENTION = ("attention", "attention_causal", "attention_dd")
@@ -99,7 +99,7 @@ def scan(x, dt, A, b, c, start=None):
 
 
 def shift(t):
-    """Moves every place of (B, L, ...) one further; zero comes first."""
+    """Shifts (B, L, ...) by one position; zero comes first."""
     return torch.cat([torch.zeros_like(t[:, :1]), t[:, :-1]], 1)
 
 
@@ -251,7 +251,7 @@ class Block(nn.Module):
         q, k = (t.unflatten(-1, (self.H, -1)).transpose(1, 2) for t in (q, k))
         v = x.transpose(1, 2)  # (B, H, L, P)
         scores = q @ k.transpose(2, 3) / math.sqrt(q.size(-1))
-        if mask is not None:  # a row without tokens sees all places: any finite numbers will do
+        if mask is not None:  # a row without tokens sees all positions: any finite numbers will do
             seen = mask | ~mask.any(1, keepdim=True)
             scores = scores.masked_fill(~seen[:, None, None, :], -math.inf)
         if self.mixer == "attention_causal":
@@ -368,7 +368,7 @@ class Embeddings(nn.Module):
             L, known = words.size(1), self.position_embeddings.num_embeddings
             if L > known:
                 raise ValueError(
-                    f"a sequence of {L} places is longer than the {known} positions of this model;"
+                    f"a sequence of length {L} is longer than the {known} positions of this model;"
                     " truncate it"
                 )
             e = e + self.position_embeddings.weight[:L]
@@ -463,7 +463,7 @@ class HydraMixModel(HydraMixPreTrainedModel):
     def rows(self, input_ids, attention_mask, token_type_ids, inputs_embeds):
         """Encodes rows whose tokens come first.
 
-        -> last states, mask (B, L) bool or None, order (B, L) of the places or None, all states
+        -> last states, mask (B, L) bool or None, order (B, L) of the positions or None, all states
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give input_ids or inputs_embeds, and not both")
@@ -522,7 +522,7 @@ class HydraMixModel(HydraMixPreTrainedModel):
 
 
 def in_place(rows, order):
-    """The inverse of gathering by order: (B, L, C) back to the places of the input."""
+    """The inverse of gathering by order: (B, L, C) back to the positions of the input."""
     if order is None:
         return rows
     return torch.zeros_like(rows).scatter(1, order.unsqueeze(-1).expand_as(rows), rows)
@@ -562,7 +562,7 @@ class Predictions(nn.Module):
 
 
 def loss_over_tokens(logits, labels):
-    """logits (B, L, C), labels (B, L); places with the label -100 do not count"""
+    """logits (B, L, C), labels (B, L); positions with the label -100 do not count"""
     return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten().to(logits.device))
 
 

@@ -74,12 +74,12 @@ class IdxHeader {
     HYDRAMIX_CHECK(found == magic, path_, ": begins with the number ", found, "; ", what,
                    " in idx format begin with ", magic, ".");
   }
-  // The bytes after the header must be `count` items of `size` bytes.
-  void expect_items(int64_t count, int64_t size) const {
+  // The bytes after the header must be `count` records of `size` bytes.
+  void expect_records(int64_t count, int64_t size) const {
     const auto rest = static_cast<int64_t>(bytes_.size() - at_);
     HYDRAMIX_CHECK(count > 0, path_, ": has no images.");
     HYDRAMIX_CHECK(rest / size == count && rest % size == 0, path_, ": its header says ", count,
-                   " items of ", size, " bytes, but ", rest, " bytes follow. Fetch it again.");
+                   " records of ", size, " bytes, but ", rest, " bytes follow. Fetch it again.");
   }
   std::size_t length() const { return at_; }
 
@@ -132,11 +132,11 @@ PackedImages parse_idx(std::string images, const std::string& images_path,
   HYDRAMIX_CHECK(rows > 0 && rows <= kMaxSide && columns > 0 && columns <= kMaxSide, images_path,
                  ": its images are ", rows, " x ", columns, "; sides of 1 to ", kMaxSide,
                  " are read. Check that this is an idx file of images.");
-  header.expect_items(count, rows * columns);
+  header.expect_records(count, rows * columns);
   IdxHeader label_header(labels, labels_path);
   label_header.expect(2049, "labels");
   const int64_t label_count = label_header.number();
-  label_header.expect_items(label_count, 1);
+  label_header.expect_records(label_count, 1);
   HYDRAMIX_CHECK(label_count == count, labels_path, ": has ", label_count, " labels, but ",
                  images_path, " has ", count, " images. Take both from the same set.");
   PackedImages out;

@@ -171,8 +171,9 @@ void Grammar::find_determining_words() {
           if (i < j && !covered(i) && !covered(j) && is_determined(pattern, {i, j}, wanted))
             determined_by.push_back({i, j});
       HYDRAMIX_CHECK(!determined_by.empty(), "language: nothing determines the word '",
-                     language_vocabulary()[at(pattern.places[at(wanted)].words[0])], "' at place ",
-                     wanted, " of a pattern. Give the pattern a word of its own.");
+                     language_vocabulary()[at(pattern.places[at(wanted)].words[0])],
+                     "' at position ", wanted,
+                     " of a pattern. Give the pattern a word of its own.");
     }
   }
   for (const auto& [word, count] : frequency) blind_guess_ = std::max(blind_guess_, count / total);

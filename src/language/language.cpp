@@ -45,7 +45,7 @@ std::string Language::text(const Document& document) const {
 double achievable(const Document& document, const std::vector<char>& masked, int64_t at) {
   HYDRAMIX_CHECK(
       masked.size() == document.words.size() && at >= 0 && at < static_cast<int64_t>(masked.size()),
-      "achievable: ", masked.size(), " places and place ", at, " were given, for ",
+      "achievable: ", masked.size(), " positions and position ", at, " were given, for ",
       document.words.size(), " words. Mark each word of the document once.");
   const Word& word = document.words[static_cast<std::size_t>(at)];
   double best = word.guess;

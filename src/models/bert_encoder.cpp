@@ -68,8 +68,7 @@ torch::Tensor BertEncoderImpl::embed(const torch::Tensor& ids, const torch::Tens
   const bool dropping = is_training() && options_.dropout > 0;
   if (!position_embeddings.is_empty()) {
     HYDRAMIX_CHECK(layout.longest(ids.size(1)) <= options_.positions, "bert: a sequence of length ",
-                   layout.longest(ids.size(1)),
-                   " has places beyond positions = ", options_.positions,
+                   layout.longest(ids.size(1)), " is longer than positions = ", options_.positions,
                    ". Cut it, or train a model with more positions.");
     const auto place = layout.sequences(ids.size(0), ids.size(1)).place_of_tokens(ids.device());
     e = e + in_places(torch::embedding(position_embeddings->weight, place), layout, e.sizes());

@@ -106,7 +106,7 @@ torch::Tensor GraphedEncoder::encode(const std::vector<std::vector<int64_t>>& se
   for (const auto& sequence : sequences) {
     HYDRAMIX_CHECK(positions == 0 || static_cast<int64_t>(sequence.size()) <= positions,
                    "graphed encoder: a sequence of length ", sequence.size(),
-                   " has places beyond positions = ", positions,
+                   " is longer than positions = ", positions,
                    ". Cut it, or train a model with more positions.");
     if (sequence.empty()) continue;
     all.insert(all.end(), sequence.begin(), sequence.end());

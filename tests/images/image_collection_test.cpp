@@ -306,7 +306,8 @@ TEST(Mnist, RefusesDamagedFiles) {
   parsed(big_endian({2051, 2, 0, 5}), "its images are 0 x 5", labels);
   parsed(big_endian({2051, 2, 100000, 100000}), "its images are 100000 x 100000", labels);
   parsed(big_endian({2051, 0, 1, 1}), "has no images", labels);
-  parsed(big_endian({2051, 2, 1, 1}) + "a", "says 2 items of 1 bytes, but 1 bytes follow", labels);
+  parsed(big_endian({2051, 2, 1, 1}) + "a", "says 2 records of 1 bytes, but 1 bytes follow",
+         labels);
   parsed(big_endian({2051, 4294967295u, 4096, 4096}) + "a", "but 1 bytes follow", labels);
   parsed(big_endian({2051, 1, 1, 1}) + "a", "labels: has 2 labels, but images has 1", labels);
   parsed(big_endian({2051, 2, 1, 1}) + "ab", "labels: begins with the number 2051",

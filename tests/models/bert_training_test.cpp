@@ -68,7 +68,7 @@ TEST(BertTraining, PositionsAreThoseOfTheSequence) {
   const auto full = model->encode(ids, {});
   EXPECT_FALSE(torch::allclose(full[0][0], full[0][5])) << "places of equal words differ";
   EXPECT_THROW_WITH(model->encode(torch::zeros({1, 17}, torch::kInt64), {}), Error,
-                    "a sequence of length 17 has places beyond positions = 16");
+                    "a sequence of length 17 is longer than positions = 16");
 }
 
 TEST(BertTraining, GradientsAreThoseOfFiniteDifferences) {

@@ -150,7 +150,7 @@ TEST(MakeData, EqualOptionsGiveEqualFiles) {
   }
 }
 
-TEST(MakeData, FilesThatAreThereAreLeftAloneUnlessToldOtherwise) {
+TEST(MakeData, KeepsExistingFilesWithoutOverwrite) {
   const test::TemporaryFolder folder;
   std::ofstream(folder / "vocab.txt") << "mine\n";
   const Result refused = make_data("text --documents 3 --validation 2", folder.path());

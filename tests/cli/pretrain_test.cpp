@@ -109,7 +109,7 @@ TEST(Pretrain, KilledWhileItWritesItContinuesToTheSameBits) {
   }
 }
 
-TEST(Pretrain, ASignalSavesAndLeavesAndTheSameCommandGoesOn) {
+TEST(Pretrain, ASignalSavesACheckpointAndTheSameCommandResumes) {
   TemporaryFolder folder;
   EXPECT_EQ(signalled(folder, "step-0000000003.safetensors:renamed", SIGHUP), 128 + SIGHUP)
       << read_file(folder / "log");
@@ -121,7 +121,7 @@ TEST(Pretrain, ASignalSavesAndLeavesAndTheSameCommandGoesOn) {
   EXPECT_TRUE(weights(folder / "run") == weights(reference().out));
 }
 
-TEST(Pretrain, ADamagedCheckpointIsPassedOverAndSaid) {
+TEST(Pretrain, SkipsAndReportsADamagedCheckpoint) {
   TemporaryFolder folder;
   const auto out = folder / "run";
   std::filesystem::copy(reference().out, out, std::filesystem::copy_options::recursive);
@@ -185,7 +185,7 @@ TEST(Pretrain, TwoRanksLearnTheSameAsOne) {
   EXPECT_TRUE(contains(r.err, "continuing after step 22")) << r.err;
 }
 
-TEST(Pretrain, WhatCannotWorkIsSaidBeforeAnyWork) {
+TEST(Pretrain, RejectsImpossibleRequestsBeforeAnyWork) {
   TemporaryFolder folder;
   const auto out = (folder / "run").string();
   struct Case {

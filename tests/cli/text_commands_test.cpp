@@ -131,7 +131,7 @@ TEST_F(TextCommands, UnknownWordsAndCutTextsAreMentioned) {
   EXPECT_EQ(run_here("embed" + model() + " --text 'the map'").err, "") << "nothing to say";
 }
 
-TEST_F(TextCommands, WhatCannotWorkIsSaidBeforeTheWork) {
+TEST_F(TextCommands, RejectsImpossibleRequestsBeforeAnyWork) {
   const auto file = write("good.txt", "the map\n"), dev = at("glue/SST-2/dev.tsv");
   const auto dev_before = read_file(dev);
   struct Case {

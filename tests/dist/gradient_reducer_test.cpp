@@ -127,7 +127,7 @@ TEST(GradientReducer, LeavesNoHooksBehind) {
   EXPECT_TRUE(s.comm.sent.empty());
 }
 
-TEST(GradientReducer, RefusesASecondBackwardBehindASentBucket) {
+TEST(GradientReducer, RefusesASecondBackwardAfterABucketWasSent) {
   Model s;
   GradientReducer reducer(s.comm, s.params, s.flat, 1);
   reducer.arm();

@@ -86,7 +86,7 @@ TEST_F(Embedding, TakesTheEncoderOfAClassifier) {
   EXPECT_TRUE(torch::equal(tensor_of(embedder.embed("w4 w5")), states[0]));
 }
 
-TEST_F(Embedding, SaysWhatBecameOfAText) {
+TEST_F(Embedding, ReportsCutAndUnknownWords) {
   const auto embedder = open({.model = {.max_length = 6}});
   EXPECT_EQ(embedder.max_length(), 6);
   EXPECT_EQ(open({}).max_length(), 512);

@@ -8,9 +8,8 @@
 // Flags, --config, --set, --print-config, --help and docs/cli.md follow from the options. The field
 // d_state is the flag --d-state, in a section --mixer.d-state; a bool is --all, or --no-all to
 // switch it off, or --all true and --all=false; a list is --sizes 1,2,3 and may be repeated. Later
-// sources win: defaults, then
-// --config, then --set, then flags and arguments. A command with a `config_argument` takes a
-// --config file as its first argument; help shows it under that name.
+// sources win: defaults, then --config, then --set, then flags and arguments. A command with a
+// `config_argument` takes a --config file as its first argument; help shows it under that name.
 #pragma once
 
 #include <functional>

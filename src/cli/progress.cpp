@@ -19,7 +19,7 @@ constexpr const char* kClearLine = "\r\033[K";
 constexpr std::size_t kBarWidth = 24, kNarrowestBar = 8;
 constexpr std::size_t kUsualColumns = 80;
 
-// Asked for every line, so that a line fits after the window was resized.
+// Queried for every line, so that a line fits after the window was resized.
 std::size_t stderr_columns() {
   winsize size = {};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsualColumns;

@@ -2,9 +2,8 @@
 // From a decoded image to the numbers that a network reads, by the recipe of DeiT (Touvron et al.
 // 2020, "Training data-efficient image transformers"), which the paper follows:
 //
-//   training    random crop, flip, RandAugment, normalisation, random erasing; then the batch is
-//   mixed
-//               (images/mixing)
+//   training    random crop, flip, RandAugment, normalisation, random erasing;
+//               then the batch is mixed (images/mixing)
 //   evaluation  resize, centre crop, normalisation
 //
 // Everything random is a function of (seed, epoch, number of the image).

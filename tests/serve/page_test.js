@@ -643,6 +643,69 @@ test('the server view counts what the server answers', async ({page, address}) =
   await page.waitForSelector('#server-batches rect');
 });
 
+// What of a view is on the page when it is complete.
+const shownIn = {
+  matrices: '.chips button',
+  'fill-mask': '#view-fill-mask .candidate',
+  similarity: '#similarity-result .candidate',
+  classify: '#view-classify .candidate',
+  runs: '#runs-chart polyline',
+  server: '#server-tiles dd',
+};
+
+// Presses Tab until an element that matches has the focus.
+async function tabTo(page, selector) {
+  for (let k = 0; k < 100; ++k) {
+    await page.keyboard.press('Tab');
+    if (await page.evaluate(s => document.activeElement.matches(s), selector)) return;
+  }
+  assert.fail(`Tab does not reach ${selector}`);
+}
+
+for (const view of Object.keys(shownIn))
+  test(`Tab reaches every control of the view ${view}`, async ({page, address}) => {
+    await page.goto(`${address}/#${view}`);
+    await page.waitForSelector(shownIn[view]);
+    // Gives the element with the focus a number; null where it has one, or nothing has the focus.
+    const number = k =>
+      page.evaluate(k => {
+        const at = document.activeElement;
+        if (at === document.body || at.hasAttribute('data-tab')) return null;
+        at.setAttribute('data-tab', k);
+        return k;
+      }, k);
+    let reached = 0;
+    for (;; ++reached) {
+      assert.ok(reached < 300, 'Tab does not come round');
+      await page.keyboard.press('Tab');
+      if ((await number(reached)) === null) break;
+    }
+    const {controls, missed, others} = await page.evaluate(() => {
+      const kinds = 'a[href], button, input, select, textarea, summary, [tabindex]';
+      const name = element => element.outerHTML.slice(0, 100);
+      const wanted = [...document.querySelectorAll(kinds)].filter(
+        element =>
+          element.checkVisibility({visibilityProperty: true}) &&
+          !element.disabled &&
+          // The arrow keys of the picture do what the words above it do, and the skip link leads to
+          // the content.
+          !element.matches('.chips button, main'),
+      );
+      const scrolls = element =>
+        element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight;
+      return {
+        controls: wanted.length,
+        missed: wanted.filter(element => !element.hasAttribute('data-tab')).map(name),
+        others: [...document.querySelectorAll('[data-tab]')]
+          .filter(element => !wanted.includes(element) && !scrolls(element))
+          .map(name),
+      };
+    });
+    assert.deepEqual(missed, []);
+    assert.deepEqual(others, []);
+    assert.ok(controls > 9, `${controls} controls`); // those of the bar, and some of the view
+  });
+
 test('the keyboard alone reaches every view and every cell', async ({page, address}) => {
   await page.goto(address);
   await ready(page);
@@ -651,26 +714,76 @@ test('the keyboard alone reaches every view and every cell', async ({page, addre
     await page.evaluate(() => document.activeElement.textContent),
     'Skip to the content',
   );
-  const focused = () =>
-    page.evaluate(() => document.activeElement.tagName + (document.activeElement.id || ''));
-  for (let k = 0; k < 40 && (await focused()) !== 'CANVAS'; ++k) await page.keyboard.press('Tab');
-  assert.equal(await focused(), 'CANVAS');
+  await tabTo(page, '.picture canvas');
   await page.keyboard.press('PageDown');
   await page.keyboard.press('Home');
   await page.keyboard.press('ArrowRight');
   const tokens = await page.locator('.readout .token').allTextContents();
   assert.equal(tokens[0], '[SEP]');
-  for (const view of ['fill-mask', 'similarity', 'classify', 'runs', 'server']) {
-    await page.locator(`nav a[href="#${view}"]`).focus();
+  for (const view of ['fill-mask', 'similarity', 'classify', 'runs', 'server', 'fill-mask']) {
+    await tabTo(page, `nav a[href="#${view}"]`);
     await page.keyboard.press('Enter');
     await page.waitForSelector(`#view-${view}:not([hidden])`);
   }
-  await page.locator('nav a[href="#fill-mask"]').focus();
-  await page.keyboard.press('Enter');
   await page.waitForSelector('.candidate');
-  await page.locator('.candidate').first().focus();
+  await tabTo(page, '.candidate');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => !document.querySelector('#fill-text').value.includes('[MASK]'));
+});
+
+test('the ranks that are drawn are those of /matrix', async ({page, address}) => {
+  await page.goto(address);
+  await page.fill('#matrix-text', sentence);
+  const {ranks, tokens} = await ask(address, 'matrix', {
+    model: 'hydra',
+    inputs: sentence,
+    layer: 2,
+    head: 3,
+  });
+  await page.waitForFunction(
+    n => document.querySelectorAll('.stage .chips button').length === n,
+    tokens.length,
+  );
+  await page.click('button[aria-label="layer 2, head 3"]');
+  await page.waitForFunction(() =>
+    document.querySelector('.stage .muted').textContent.includes('layer 2, head 3'),
+  );
+  const chart = page.locator('svg[aria-label="Ranks of the blocks off the diagonal"]');
+  // Each line's points in the units of the axes, by the first and the last number of each axis.
+  const drawn = await chart.evaluate(svg => {
+    const axis = (anchor, name) => {
+      const ticks = [...svg.querySelectorAll(`text.tick[text-anchor="${anchor}"]`)]
+        .filter(text => text.textContent !== '' && Number.isFinite(Number(text.textContent)))
+        .map(text => [Number(text.getAttribute(name)), Number(text.textContent)]);
+      const [from, to] = [ticks[0], ticks.at(-1)];
+      return at => from[1] + ((at - from[0]) * (to[1] - from[1])) / (to[0] - from[0]);
+    };
+    const x = axis('middle', 'x'),
+      y = axis('end', 'y');
+    return [...svg.querySelectorAll('polyline')].map(line =>
+      line
+        .getAttribute('points')
+        .split(' ')
+        .map(point => point.split(',').map(Number))
+        .map(([px, py]) => [x(px), y(py + 4)]), // the number stands 4 below its line
+    );
+  });
+  assert.ok(ranks.below.length > 5);
+  ['below', 'above'].forEach((side, line) => {
+    assert.equal(drawn[line].length, ranks[side].length);
+    drawn[line].forEach(([place, rank], k) => {
+      assert.ok(Math.abs(place - (k + 1)) < 0.05, `${side}: ${place} for ${k + 1}`);
+      assert.ok(Math.abs(rank - ranks[side][k]) < 0.05, `${side}: ${rank} for ${ranks[side][k]}`);
+    });
+  });
+  await page.mouse.move(0, 0); // a chart that scrolls below the pointer follows it
+  await chart.focus();
+  await page.keyboard.press('Home');
+  for (let k = 0; k < ranks.below.length; ++k) {
+    const shown = await page.locator('.stage .legend b').allTextContents();
+    assert.deepEqual(shown.slice(0, 2).map(Number), [ranks.below[k], ranks.above[k]]);
+    await page.keyboard.press('ArrowRight');
+  }
 });
 
 test('the skip link stays in its view, also after a reload', async ({page, address}) => {
@@ -698,16 +811,9 @@ for (const [width, colorScheme] of [
   test(
     `no view scrolls sideways at ${width} pixels, ${colorScheme}`,
     async ({page, address}) => {
-      for (const view of ['matrices', 'fill-mask', 'similarity', 'classify', 'runs', 'server']) {
+      for (const view of Object.keys(shownIn)) {
         await page.goto(`${address}/#${view}`);
-        await page.waitForSelector(
-          {
-            matrices: '.chips button',
-            server: '#server-tiles dd',
-            runs: '#runs-chart polyline',
-            similarity: '#similarity-result .candidate',
-          }[view] ?? `#view-${view} .candidate`,
-        );
+        await page.waitForSelector(shownIn[view]);
         const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(wider <= 0, `${view} is ${wider} pixels wider than the window`);
       }

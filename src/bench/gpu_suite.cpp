@@ -51,7 +51,7 @@ const Peak& gpu_peak() {
     const double gemm = on_cuda::median_ms([&] { torch::mm(a, a); }, kWarm, kTimes);
     const auto from = random_bf16({1 << 30}), to = torch::empty_like(from);
     const double copy = on_cuda::median_ms([&] { to.copy_(from); }, kWarm, kTimes);
-    return Peak{1e-6 * 2 * std::pow(8192.0, 3) / gemm, 1e-6 * 4 * std::pow(2.0, 30) / copy};
+    return Peak{{1e-6 * 2 * std::pow(8192.0, 3) / gemm}, 1e-6 * 4 * std::pow(2.0, 30) / copy};
   }();
   return peak;
 }

@@ -6,6 +6,8 @@
 
 #include "bench/gpu_cores.h"
 #include "hydramix/error.h"
+#include "hydramix/registry.h"
+#include "ops/graph.h"
 #include "ops/projection.h"
 
 namespace hydramix::bench {
@@ -43,6 +45,63 @@ double once(Bench& bench, const std::string& what, const Check& check) {
 // Gradients of small tensors are sums over all tokens with terms of either sign, so they lose
 // digits by cancellation.
 double factor_of(const Tensor& gradient) { return gradient.numel() < 100 ? 10 : 2.5; }
+
+// The results of f. Throws unless a CUDA graph of f, as it is timed, computes the same bits.
+std::vector<Tensor> replayable(const std::string& what,
+                               const std::function<std::vector<Tensor>()>& f) {
+  const auto direct = f();
+  std::vector<Tensor> replayed;
+  Graph graph([&] { replayed = f(); });
+  graph.replay();
+  for (std::size_t i = 0; i < direct.size(); ++i)
+    HYDRAMIX_CHECK(torch::equal(direct[i], replayed[i]), "bench: ", what, ": result ", i, " ",
+                   direct[i].sizes(),
+                   " of a CUDA graph differs from that of direct launches, expected the same "
+                   "bits. Nothing wrong is timed: find the error.");
+  return direct;
+}
+
+struct Computation {
+  std::function<Tensor()> run;
+  std::vector<Tensor> leaves;
+
+  // y and the gradients of g . y.
+  std::vector<Tensor> results(const Tensor& g) const {
+    const auto y = run();
+    auto all = torch::autograd::grad({y}, leaves, {g});
+    all.insert(all.begin(), y.detach());
+    return all;
+  }
+};
+
+struct Verification {
+  std::string what;
+  std::vector<std::string> names;  // of the leaves
+  double output_factor = 1;
+  bool graphs = true;  // whether the function can be captured
+};
+
+// Both passes of a function with an output of the shape of its first leaf.
+double compared(const Bench& bench, const Verification& c, const Computation& fast,
+                const Computation& slow) {
+  const auto g = random_bf16(fast.leaves[0].sizes().vec());
+  const auto results = [&] { return fast.results(g); };
+  const auto got = c.graphs ? replayable(c.what, results) : results();
+  const auto want = slow.results(to_cpu(g));
+  double worst = verified(bench, c.what + ": the output", got[0], want[0], c.output_factor);
+  for (std::size_t i = 0; i < c.names.size(); ++i)
+    worst = std::max(worst, verified(bench, c.what + ": the gradient of " + c.names[i], got[i + 1],
+                                     want[i + 1], factor_of(want[i + 1])));
+  return worst;
+}
+
+// One batch with sequences of several tiles, of one tile, and shorter ones; its segments end where
+// sequences do. One sequence of 16 tiles, longer than a segment: the kernels carry its states from
+// segment to segment, as those of all longer sequences.
+std::vector<Sequences> verified_sequences(const Bench& bench) {
+  const int64_t L = bench.options.check_length;
+  return {Sequences({0, L, L + 128, L + 131, 3 * L + 200}), Sequences::uniform(1, 2048)};
+}
 
 }  // namespace
 
@@ -91,37 +150,31 @@ Tensor ScanCase::run() const {
 
 double verify_scan(Bench& bench) {
   return once(bench, "scan", [&] {
-    // One batch with sequences of several tiles, of one tile, and shorter ones.
-    const int64_t L = bench.options.check_length;
-    ScanCase fast(block_options(bench.options), Sequences({0, L, L + 128, L + 131, 3 * L + 200}));
-    ScanCase slow = fast.reference();
-    const auto y = fast.run(), want = slow.run();
-    const auto g = random_bf16(y.sizes().vec());
-    const auto gradients = torch::autograd::grad({y}, fast.leaves(), {g});
-    const auto wanted = torch::autograd::grad({want}, slow.leaves(), {to_cpu(g)});
-    const std::vector<std::string> names{"x",  "dt", "b",       "c", "dt'",
-                                         "b'", "c'", "dt_bias", "A", "delta"};
-    double worst = verified(bench, "scan: the output", y, want);
-    for (std::size_t i = 0; i < names.size(); ++i)
-      worst = std::max(worst, verified(bench, "scan: the gradient of " + names[i], gradients[i],
-                                       wanted[i], factor_of(wanted[i])));
+    const Verification verification{
+        "scan", {"x", "dt", "b", "c", "dt'", "b'", "c'", "dt_bias", "A", "delta"}};
+    double worst = 0;
+    for (const auto& sequences : verified_sequences(bench)) {
+      ScanCase fast(block_options(bench.options), sequences), slow = fast.reference();
+      worst =
+          std::max(worst, compared(bench, verification, {[&] { return fast.run(); }, fast.leaves()},
+                                   {[&] { return slow.run(); }, slow.leaves()}));
+    }
     return worst;
   });
 }
 
 double verify_core(Bench& bench, const std::string& core) {
   return once(bench, core, [&] {
-    const int64_t L = bench.options.check_length;
-    const CoreCase fast(core, Sequences({0, L, L + 128, L + 131, 3 * L + 200}));
-    const CoreCase slow = fast.reference();
-    const auto y = fast.run(), want = slow.run();
-    const auto g = random_bf16(y.sizes().vec());
-    const auto gradients = torch::autograd::grad({y}, fast.leaves, {g});
-    const auto wanted = torch::autograd::grad({want}, slow.leaves, {to_cpu(g)});
-    double worst = verified(bench, core + ": the output", y, want);
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      worst = std::max(worst, verified(bench, concat(core, ": the gradient of input ", i),
-                                       gradients[i], wanted[i], factor_of(wanted[i])));
+    double worst = 0;
+    for (const auto& sequences : verified_sequences(bench)) {
+      const CoreCase fast(core, sequences), slow = fast.reference();
+      Verification verification{core, {}};
+      for (std::size_t i = 0; i < fast.leaves.size(); ++i)
+        verification.names.push_back(concat("input ", i));
+      worst =
+          std::max(worst, compared(bench, verification, {[&] { return fast.run(); }, fast.leaves},
+                                   {[&] { return slow.run(); }, slow.leaves}));
+    }
     return worst;
   });
 }
@@ -136,25 +189,18 @@ double verify_block(Bench& bench, const std::string& mixer) {
     fast->to(kGpu);
     const auto u = random_bf16({2, L, options.d_model}).requires_grad_();
     const auto v = to_cpu(u).requires_grad_();
-    std::vector<std::string> names{"u"};
+    Verification verification{mixer + " block", {"u"}, 2.5, mixer_info(mixer).packed};
     std::vector<Tensor> leaves{u}, exact_leaves{v};
     if (mixer == "hydra") {
       const auto exact = slow->named_parameters();
       for (const auto& weight : fast->named_parameters()) {
-        names.push_back(weight.key());
+        verification.names.push_back(weight.key());
         leaves.push_back(weight.value());
         exact_leaves.push_back(exact[weight.key()]);
       }
     }
-    const auto y = fast->forward(u), want = slow->forward(v);
-    const auto g = random_bf16(y.sizes().vec());
-    const auto gradients = torch::autograd::grad({y}, leaves, {g});
-    const auto wanted = torch::autograd::grad({want}, exact_leaves, {to_cpu(g)});
-    double worst = verified(bench, mixer + " block: the output", y, want, 2.5);
-    for (std::size_t i = 0; i < names.size(); ++i)
-      worst = std::max(worst, verified(bench, mixer + " block: the gradient of " + names[i],
-                                       gradients[i], wanted[i], factor_of(wanted[i])));
-    return worst;
+    return compared(bench, verification, {[&] { return fast->forward(u); }, leaves},
+                    {[&] { return slow->forward(v); }, exact_leaves});
   });
 }
 
@@ -180,7 +226,9 @@ double verify_encoder(Bench& bench) {
     const auto loss = model->masked_loss(want, places, targets).sum;
     model->to(kGpu);
     model->set_precision(torch::kBFloat16);
-    const auto hidden = model->encode(ids.to(kGpu), {});
+    const auto there = ids.to(kGpu);
+    const auto hidden =
+        replayable("encoder", [&] { return std::vector{model->encode(there, {})}; })[0];
     verified(bench, "encoder: the loss",
              model->masked_loss(hidden, places.to(kGpu), targets.to(kGpu)).sum, loss);
     // Every layer adds rounding errors; the squares of independent errors add up.
@@ -200,7 +248,10 @@ double verify_image_model(Bench& bench, const ImageModelOptions& options) {
     const auto want = images->forward(pixels);
     images->to(kGpu);
     images->set_precision(torch::kBFloat16);
-    return verified(bench, "image model: the logits", images->forward(pixels.to(kGpu)), want,
+    const auto there = pixels.to(kGpu);
+    const auto logits =
+        replayable("image model", [&] { return std::vector{images->forward(there)}; })[0];
+    return verified(bench, "image model: the logits", logits, want,
                     std::sqrt(static_cast<double>(options.layers)));
   });
   return std::max(block, model);

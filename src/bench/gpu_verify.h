@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifies the operations of the GPU suite before they are timed, at a small size against a
-// reference on the CPU: the scan and the block in float64, the models in float32. Each check runs
-// once per Bench. It throws if a result is wrong and returns the worst relative error by norms.
+// reference on the CPU: the scan and the block in float64, the models in float32. What is timed as
+// a CUDA graph must also give the same bits as one. Each check runs once per Bench. It throws if a
+// result is wrong and returns the worst relative error by norms.
 #pragma once
 
 #include "bench/suite.h"

@@ -147,9 +147,11 @@ Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDire
   const auto rows = [](const Tensor& t) {
     return t.defined() ? packed_rows(t) : torch::empty({0});
   };
+  // Of a diagonal every entry is a row.
+  const auto packed_delta = delta.dim() == 1 ? delta.contiguous() : rows(delta);
   const variable_list in{
       rows(x),          rows(forward.dt), rows(forward.b),      rows(forward.c), rows(backward.dt),
-      rows(backward.b), rows(backward.c), dt_bias.contiguous(), A.contiguous(),  rows(delta)};
+      rows(backward.b), rows(backward.c), dt_bias.contiguous(), A.contiguous(),  packed_delta};
   const bool decay_gradients =
       wants_gradient({in[kDtF], in[kDtB], in[kDtBias], in[kA], in[kDelta]});
   const ScanPlan plan{settings, sequences, decay_gradients};

@@ -95,7 +95,8 @@ torch::Tensor StateSpaceMixer::scan_packed(const torch::Tensor& x, const ScanDir
                      {.shift = shift,
                       .tile = options_.tile,
                       .dt_low = options_.dt_limit_low,
-                      .dt_high = options_.dt_limit_high});
+                      .dt_high = options_.dt_limit_high,
+                      .learned_decays = true});
 }
 
 torch::Tensor diagonal_matrix(const torch::Tensor& diagonal, const Rows& rows) {

@@ -19,9 +19,14 @@ struct ScanDirection {
 
 struct ScanSettings {
   int64_t shift = 1;  // 1: strictly off the diagonal, as in Hydra; 0: as in Mamba-2
-  // Chunk length on the CPU, at most 1024 in effect. Changes the result only by rounding.
+  // Chunk length on the CPU, at most 1024 in effect, or 256 for retention. Changes the result only
+  // by rounding.
   int64_t tile = 64;
   double dt_low = 0, dt_high = std::numeric_limits<double>::infinity();
+  // dt, dt_bias, A or delta come from weights. On the CPU a call without gradients then has the
+  // bits of one with them. Otherwise it may take the kernel of retention, which has no gradients
+  // for these.
+  bool learned_decays = false;
 };
 
 // x (n, H, P), dt_bias (H), A (H), delta (n, H) or (H) -> (n, H, P). x, b and c have one dtype:
@@ -33,7 +38,9 @@ struct ScanSettings {
 // On the CPU the forward pass saves the inputs, the states at chunk boundaries (2 N / tile floats
 // per channel and token), dt and its sums (6 H floats per token) and, if there is one group of
 // heads, or several tasks for each, the values that a group shares ((tile + 4 N) G floats per
-// token).
+// token). Retention, a causal scan with shift 0, dt_low = dt_high, own b and c for every head and
+// decays that need no gradients, saves the inputs and, of sequences of several chunks, the states
+// (N / tile floats per channel and token).
 torch::Tensor packed_scan(const torch::Tensor& x, const ScanDirection& forward,
                           const ScanDirection& backward, const torch::Tensor& dt_bias,
                           const torch::Tensor& A, const torch::Tensor& delta,

@@ -68,7 +68,8 @@ bool is_retention(const ScanCall& call) {
   const auto& settings = call.settings;
   return !call.direction[1].dt.defined() && settings.shift == 0 && call.diagonal.defined() &&
          call.direction[0].b.size(1) == call.x.size(1) && settings.dt_low == settings.dt_high &&
-         std::isfinite(settings.dt_low) && !(call.gradients && call.decay_gradients);
+         std::isfinite(settings.dt_low) && !settings.learned_decays &&
+         !(call.gradients && call.decay_gradients);
 }
 
 Tensor retention_forward(const ScanCall& call, const Tensor& y) {

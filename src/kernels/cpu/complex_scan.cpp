@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/complex_scan.h"
 
+#include <cstring>
+
 #include "kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/complex_scan.cpp"
 #include <hwy/foreach_target.h>
 
+#include <hwy/cache_control.h>
 #include "kernels/cpu/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,41 +33,51 @@ HWY_INLINE void StoreWide(WideVector v, Wide, float* to, int64_t count) {
   StoreN(hn::DemoteTo(narrow, v), narrow, to, count);
 }
 
-// Calls f(channel, count) for every vector of a task.
-template <class F>
-HWY_INLINE void ForTaskVectors(int64_t C, int64_t task, F&& f) {
-  const int64_t lanes = hn::Lanes(Wide()), first = task * kComplexChannels;
-  const int64_t end = HWY_MIN(first + kComplexChannels, C);
-  for (int64_t at = first; at < end; at += lanes) f(at, HWY_MIN(lanes, end - at));
-}
+// The channels of a task.
+struct ComplexPart {
+  int64_t first, count;
+  ComplexPart(int64_t C, int64_t task)
+      : first(task * kComplexChannels), count(HWY_MIN(kComplexChannels, C - first)) {}
+};
 
-// Places that all vectors of a task walk before the next ones, so that their rows stay in the
-// cache.
-constexpr int64_t kComplexRun = 64;
+// Numbers of a task, a lane for every channel, that run on from position to position.
+using ComplexRunning = double[kComplexChannels];
+
+// The channels of a position are walked before those of the next one: rows are read whole, and the
+// chains of operations of different channels hide each other's latency. Rows are prefetched so many
+// positions ahead: a task's part of a row is too short for the hardware to follow.
+constexpr int64_t kComplexAhead = 8;
+
+// The part of row t that a task has.
+template <typename S>
+HWY_INLINE S* PartOfRow(const StridedRows<S>& rows, int64_t t, const ComplexPart& part) {
+  return rows.data + t * rows.stride + part.first;
+}
 
 template <typename S>
 void ComplexForward(const ComplexScanForward<S>& p, const ComplexScanRange& range, int64_t task) {
   const Wide d;
-  for (int64_t begin = range.begin; begin < range.end; begin += kComplexRun) {
-    const int64_t end = HWY_MIN(begin + kComplexRun, range.end);
-    ForTaskVectors(p.shape.C, task, [&](int64_t at, int64_t count) HWY_ATTR {
-      const auto a = LoadWide(d, p.re + at, count), b = LoadWide(d, p.im + at, count);
-      auto re = hn::Zero(d), im = hn::Zero(d);
-      if (begin > range.begin) {
-        const S* before = p.y.data + (begin - 1) * p.y.stride + at;
-        re = LoadWide(d, before, count);
-        im = LoadWide(d, before + p.shape.C, count);
-      }
-      for (int64_t t = begin; t < end; ++t) {
-        const auto x = LoadWide(d, p.x.data + t * p.x.stride + at, count);
-        const auto next = hn::NegMulAdd(b, im, hn::MulAdd(a, re, x));
-        im = hn::MulAdd(a, im, hn::Mul(b, re));
-        re = next;
-        S* to = p.y.data + t * p.y.stride + at;
-        StoreWide(re, d, to, count);
-        StoreWide(im, d, to + p.shape.C, count);
-      }
-    });
+  const int64_t lanes = hn::Lanes(d), C = p.shape.C;
+  const ComplexPart part(C, task);
+  const double *HWY_RESTRICT a = p.re + part.first, *HWY_RESTRICT b = p.im + part.first;
+  HWY_ALIGN ComplexRunning h_re = {}, h_im = {};
+  for (int64_t t = range.begin; t < range.end; ++t) {
+    const int64_t next = HWY_MIN(t + kComplexAhead, range.end - 1);
+    const S *x = PartOfRow(p.x, t, part), *x_next = PartOfRow(p.x, next, part);
+    S *y = PartOfRow(p.y, t, part), *y_next = PartOfRow(p.y, next, part);
+    for (int64_t i = 0; i < part.count; i += lanes) {
+      hwy::Prefetch(x_next + i), hwy::Prefetch(y_next + i), hwy::Prefetch(y_next + C + i);
+      const int64_t count = part.count - i;
+      const auto re = hn::Load(d, h_re + i), im = hn::Load(d, h_im + i);
+      const auto lambda_re = LoadWide(d, a + i, count), lambda_im = LoadWide(d, b + i, count);
+      const auto next_re =
+          hn::NegMulAdd(lambda_im, im, hn::MulAdd(lambda_re, re, LoadWide(d, x + i, count)));
+      const auto next_im = hn::MulAdd(lambda_re, im, hn::Mul(lambda_im, re));
+      hn::Store(next_re, d, h_re + i);
+      hn::Store(next_im, d, h_im + i);
+      StoreWide(next_re, d, y + i, count);
+      StoreWide(next_im, d, y + C + i, count);
+    }
   }
 }
 
@@ -72,24 +85,40 @@ void ComplexForward(const ComplexScanForward<S>& p, const ComplexScanRange& rang
 template <typename S>
 void ComplexBackward(const ComplexScanBackward<S>& p, const ComplexScanRange& range, int64_t task) {
   const Wide d;
-  ForTaskVectors(p.shape.C, task, [&](int64_t at, int64_t count) HWY_ATTR {
-    const auto a = LoadWide(d, p.re + at, count), b = LoadWide(d, p.im + at, count);
-    auto re = hn::Zero(d), im = hn::Zero(d), da = hn::Zero(d), db = hn::Zero(d);
-    for (int64_t t = range.end - 1; t >= range.begin; --t) {
-      const S* dy = p.dy.data + t * p.dy.stride + at;
-      const auto next = hn::MulAdd(b, im, hn::MulAdd(a, re, LoadWide(d, dy, count)));
-      im = hn::NegMulAdd(b, re, hn::MulAdd(a, im, LoadWide(d, dy + p.shape.C, count)));
-      re = next;
-      StoreWide(re, d, p.dx.data + t * p.dx.stride + at, count);
-      if (t == range.begin) break;
-      const S* before = p.y.data + (t - 1) * p.y.stride + at;
-      const auto h_re = LoadWide(d, before, count), h_im = LoadWide(d, before + p.shape.C, count);
-      da = hn::MulAdd(re, h_re, hn::MulAdd(im, h_im, da));
-      db = hn::MulAdd(im, h_re, hn::NegMulAdd(re, h_im, db));
+  const int64_t lanes = hn::Lanes(d), C = p.shape.C;
+  const ComplexPart part(C, task);
+  const double *HWY_RESTRICT a = p.re + part.first, *HWY_RESTRICT b = p.im + part.first;
+  HWY_ALIGN ComplexRunning g_re = {}, g_im = {}, da = {}, db = {};
+  for (int64_t t = range.end - 1; t >= range.begin; --t) {
+    const int64_t next = HWY_MAX(t - kComplexAhead, range.begin);
+    const S *dy = PartOfRow(p.dy, t, part), *dy_next = PartOfRow(p.dy, next, part);
+    const S* y_next = PartOfRow(p.y, next, part);
+    S *dx = PartOfRow(p.dx, t, part), *dx_next = PartOfRow(p.dx, next, part);
+    const bool first = t == range.begin;
+    const S* before = first ? nullptr : PartOfRow(p.y, t - 1, part);
+    for (int64_t i = 0; i < part.count; i += lanes) {
+      hwy::Prefetch(dy_next + i), hwy::Prefetch(dy_next + C + i);
+      hwy::Prefetch(y_next + i), hwy::Prefetch(y_next + C + i);
+      hwy::Prefetch(dx_next + i);
+      const int64_t count = part.count - i;
+      const auto old_re = hn::Load(d, g_re + i), old_im = hn::Load(d, g_im + i);
+      const auto lambda_re = LoadWide(d, a + i, count), lambda_im = LoadWide(d, b + i, count);
+      const auto re =
+          hn::MulAdd(lambda_im, old_im, hn::MulAdd(lambda_re, old_re, LoadWide(d, dy + i, count)));
+      const auto im = hn::NegMulAdd(lambda_im, old_re,
+                                    hn::MulAdd(lambda_re, old_im, LoadWide(d, dy + C + i, count)));
+      hn::Store(re, d, g_re + i);
+      hn::Store(im, d, g_im + i);
+      StoreWide(re, d, dx + i, count);
+      if (first) continue;
+      const auto h_re = LoadWide(d, before + i, count), h_im = LoadWide(d, before + C + i, count);
+      hn::Store(hn::MulAdd(re, h_re, hn::MulAdd(im, h_im, hn::Load(d, da + i))), d, da + i);
+      hn::Store(hn::MulAdd(im, h_re, hn::NegMulAdd(re, h_im, hn::Load(d, db + i))), d, db + i);
     }
-    StoreWide(da, d, p.dre + range.sequence * p.shape.C + at, count);
-    StoreWide(db, d, p.dim + range.sequence * p.shape.C + at, count);
-  });
+  }
+  const int64_t to = range.sequence * C + part.first;
+  std::memcpy(p.dre + to, da, sizeof(double) * static_cast<size_t>(part.count));
+  std::memcpy(p.dim + to, db, sizeof(double) * static_cast<size_t>(part.count));
 }
 
 #define HYDRAMIX_COMPLEX_SCAN(S, name)                                                       \

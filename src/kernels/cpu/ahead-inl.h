@@ -17,7 +17,8 @@ namespace hydramix::kernels::HWY_NAMESPACE {
 
 // Prefetches rows that are needed soon, a few lines each time a product finishes a tile. All
 // requests at once would queue up in front of the work that hides them. The hardware prefetcher
-// does not help: each row is a short run on a page of its own.
+// does not help: each row is a short run on a page of its own. Lines go to the L2 cache, because
+// the L1 cache is full of the operands of products.
 class Ahead {
  public:
   // Fetch() requests this many lines.
@@ -29,7 +30,7 @@ class Ahead {
   HWY_INLINE void Fetch() {
     for (int line = 0; line < lines_ && at_ < count_; ++line) {
       const Rows& rows = wanted_[at_];
-      hwy::Prefetch(rows.from + row_ * rows.row + byte_);
+      __builtin_prefetch(rows.from + row_ * rows.row + byte_, 0, 2);
       if ((byte_ += 64) < rows.bytes) continue;
       byte_ = 0;
       if (++row_ < rows.rows) continue;
@@ -43,7 +44,7 @@ class Ahead {
   struct Rows {
     const char* from;
     int64_t rows, row, bytes;
-  } wanted_[8];
+  } wanted_[9];
   int count_ = 0, at_ = 0;
   int64_t row_ = 0, byte_ = 0;
 };

@@ -5,15 +5,17 @@
 //   h_t = diag(alpha_t) h_{t-1} + k_t x_t^T,   y_t = h_t^T q_t
 //   M_ij = sum_n q_in k_jn prod_{m=j+1}^{i} alpha_mn   for i >= j
 //
-// A sequence is cut into chunks, a chunk into blocks of kBlock places. All decays are products of
-// gates over their own range, formed by multiplication, so that a gate of zero is exact:
+// A sequence is walked by blocks of kBlock positions. All decays are products of gates over their
+// own range, formed by multiplication, so that a gate of zero is exact:
 //
-//   block I below the diagonal   M = (q * enter) (k * leave)^T, both relative to the start of I
-//   block on the diagonal        row by row, a running product for every pair of places
-//   chunks before                y += (q * enter) h, relative to the start of the chunk
+//   inside a block     M row by row, a running product for every pair of positions
+//   blocks before      y += (q * enter) h, from the start of the block
+//   the next state     h' = diag(whole) h + (k * leave)^T x, to the end of the block
 //
-// The gradient of g_t is the sum of all terms of M that contain alpha_t. Inside a chunk that is a
-// suffix sum of q dq - k dk; terms that reach beyond its end are in <h, dh> at the end.
+// The states between chunks of several blocks are kept for the backward pass, which computes those
+// inside a chunk again. The gradient of g_t is the sum of all terms of M that contain alpha_t.
+// Inside a chunk that is a suffix sum of q dq - k dk; terms that reach beyond its end are in
+// <h, dh> at the end.
 #pragma once
 
 #include "kernels/cpu/storage.h"

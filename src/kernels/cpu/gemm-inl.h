@@ -28,15 +28,25 @@ struct Entries {
 // Where a product goes: C = scale (A B) + factor from, rows ld apart, aligned to vectors.
 template <typename T>
 struct Result {
-  T* c;                      // (m, n)
-  int64_t ld;                // of c and from
-  const T* from = nullptr;   // (m, n), may be c itself; null: nothing is added
-  T factor = 1;              // of from
-  const T* scale = nullptr;  // (m), row by row; null: 1
+  T* c;                        // (m, n)
+  int64_t ld;                  // of c and from
+  const T* from = nullptr;     // (m, n), may be c itself; null: nothing is added
+  T factor = 1;                // of from,
+  const T* rows = nullptr;     // or (m), row by row,
+  const T* columns = nullptr;  // or (n), column by column, aligned to vectors
+  const T* scale = nullptr;    // (m), row by row; null: 1
 
   Result at(int64_t i, int64_t j) const {
-    return {c + i * ld + j, ld, from == nullptr ? nullptr : from + i * ld + j, factor,
-            scale == nullptr ? nullptr : scale + i};
+    const auto from_here = [](const T* p, int64_t distance) {
+      return p == nullptr ? nullptr : p + distance;
+    };
+    return {c + i * ld + j,
+            ld,
+            from_here(from, i * ld + j),
+            factor,
+            from_here(rows, i),
+            from_here(columns, j),
+            from_here(scale, i)};
   }
 };
 
@@ -69,8 +79,11 @@ HWY_INLINE void GemmTile(D d, int64_t k, Entries<T> a, const T* HWY_RESTRICT b, 
       const int64_t at = r * result.ld + v * lanes;
       auto entry = sum[r][v];
       if (result.scale != nullptr) entry = hn::Mul(hn::Set(d, result.scale[r]), entry);
-      if (result.from != nullptr)
-        entry = hn::MulAdd(hn::Set(d, result.factor), hn::Load(d, result.from + at), entry);
+      if (result.from != nullptr) {
+        auto factor = hn::Set(d, result.rows != nullptr ? result.rows[r] : result.factor);
+        if (result.columns != nullptr) factor = hn::Load(d, result.columns + v * lanes);
+        entry = hn::MulAdd(factor, hn::Load(d, result.from + at), entry);
+      }
       hn::Store(entry, d, result.c + at);
     }
   }
@@ -96,7 +109,10 @@ HWY_INLINE void GemmColumns(D d, int64_t m, int64_t k, Entries<T> a, const T* HW
     if (ahead != nullptr) ahead->Fetch();
     GemmRows<6, V>(d, i, k, a, b, ldb, result, shape);
   }
-  for (; i + 4 <= m; i += 4) GemmRows<4, V>(d, i, k, a, b, ldb, result, shape);
+  for (; i + 4 <= m; i += 4) {
+    if (ahead != nullptr) ahead->Fetch();
+    GemmRows<4, V>(d, i, k, a, b, ldb, result, shape);
+  }
   for (; i + 2 <= m; i += 2) GemmRows<2, V>(d, i, k, a, b, ldb, result, shape);
   for (; i < m; ++i) GemmRows<1, V>(d, i, k, a, b, ldb, result, shape);
 }

@@ -46,9 +46,13 @@ class FixedDecay {
   T *steps_, *enter_;
 };
 
+struct RetentionRows {
+  int64_t begin, rows;
+};
+
 // A chunk of a head.
-struct RetentionChunk {
-  int64_t begin, rows, number;
+struct RetentionChunk : RetentionRows {
+  int64_t number;
   bool first, last;  // of its sequence
 };
 
@@ -60,7 +64,9 @@ class RetentionChunks {
   int64_t count() const { return (task_.end - task_.begin + tile_ - 1) / tile_; }
   RetentionChunk at(int64_t k) const {
     const int64_t begin = task_.begin + k * tile_;
-    return {begin, HWY_MIN(tile_, task_.end - begin), task_.first_chunk + k, k == 0,
+    return {{begin, HWY_MIN(tile_, task_.end - begin)},
+            task_.first_chunk + k,
+            k == 0,
             k + 1 == count()};
   }
 
@@ -69,39 +75,39 @@ class RetentionChunks {
   const RetentionTask& task_;
 };
 
-// The head's n columns of a chunk's rows, (rows, padded n).
+// The head's n columns of some rows, (rows, padded n).
 template <typename S, typename T>
-HWY_INLINE void LoadColumns(const StridedRows<const S>& from, const RetentionChunk& chunk,
+HWY_INLINE void LoadColumns(const StridedRows<const S>& from, const RetentionRows& part,
                             int64_t head, int64_t n, T* to) {
-  for (int64_t t = 0; t < chunk.rows; ++t)
-    LoadRow(from.data + (chunk.begin + t) * from.stride + head * n, n,
+  for (int64_t t = 0; t < part.rows; ++t)
+    LoadRow(from.data + (part.begin + t) * from.stride + head * n, n,
             to + t * ChunkShape::padded(n));
 }
 // The same where they are, if they need no conversion: for operands that are read once. Others are
 // loaded, because rows of a wide tensor, pages apart, share few places of the cache.
 template <typename S, typename T>
-HWY_INLINE Entries<T> ReadColumns(const StridedRows<const S>& from, const RetentionChunk& chunk,
+HWY_INLINE Entries<T> ReadColumns(const StridedRows<const S>& from, const RetentionRows& part,
                                   int64_t head, int64_t n, T* memory) {
   if constexpr (std::is_same_v<S, T>) {
-    return {from.data + chunk.begin * from.stride + head * n, from.stride, 1};
+    return {from.data + part.begin * from.stride + head * n, from.stride, 1};
   } else {
-    LoadColumns(from, chunk, head, n, memory);
+    LoadColumns(from, part, head, n, memory);
     return {memory, ChunkShape::padded(n), 1};
   }
 }
 template <typename S, typename T>
-HWY_INLINE void StoreColumns(const T* from, const RetentionChunk& chunk, int64_t head, int64_t n,
+HWY_INLINE void StoreColumns(const T* from, const RetentionRows& part, int64_t head, int64_t n,
                              const StridedRows<S>& to) {
-  for (int64_t t = 0; t < chunk.rows; ++t)
+  for (int64_t t = 0; t < part.rows; ++t)
     StoreRow(from + t * ChunkShape::padded(n), n,
-             to.data + (chunk.begin + t) * to.stride + head * n);
+             to.data + (part.begin + t) * to.stride + head * n);
 }
 // Prefetches them.
 template <typename S>
-HWY_INLINE void WantColumns(Ahead& ahead, const StridedRows<S>& rows, const RetentionChunk& chunk,
+HWY_INLINE void WantColumns(Ahead& ahead, const StridedRows<S>& rows, const RetentionRows& part,
                             int64_t head, int64_t n) {
   constexpr int64_t kBytes = sizeof(S);
-  ahead.Want(rows.data + chunk.begin * rows.stride + head * n, chunk.rows, rows.stride * kBytes,
+  ahead.Want(rows.data + part.begin * rows.stride + head * n, part.rows, rows.stride * kBytes,
              n * kBytes);
 }
 
@@ -138,11 +144,16 @@ HWY_INLINE void ScaleRows(const Entries<T>& from, const T* HWY_RESTRICT scale, i
     });
 }
 
+// The forward pass walks by blocks of so many positions: the matrix of a longer one costs more, and
+// its operands leave the L1 cache. Only states between chunks are kept.
+constexpr int64_t kRetentionBlock = 16;
+constexpr int kAheadLines = 20;  // with every tile of a product: all of a block's are requested
+
 template <typename S, typename T = Arithmetic<S>>
 void Forward(const RetentionInputs<S>& in, const RetentionTask& task, const StridedRows<S>& y,
              T* states) {
   const hn::ScalableTag<T> d;
-  const int64_t h = task.head, N = in.N, P = in.P, tile = in.tile;
+  const int64_t h = task.head, N = in.N, P = in.P, tile = kRetentionBlock;
   const int64_t ld = ChunkShape::padded(tile), Np = ChunkShape::padded(N),
                 Pp = ChunkShape::padded(P);
   Scratch<T> scratch(3 * tile * Np + 2 * tile * Pp + N * ld + tile * ld + in.state() +
@@ -153,20 +164,20 @@ void Forward(const RetentionInputs<S>& in, const RetentionTask& task, const Stri
   T* running = scratch.Take(in.state());
   const FixedDecay<T> decay(scratch.Take(FixedDecay<T>::Size(tile)), tile,
                             static_cast<double>(in.A[h]), in.dt);
-  const auto state = [&](int64_t number) {
-    return states != nullptr ? states + (number * in.H + h) * in.state() : running;
-  };
 
-  const RetentionChunks<S> chunks(in, task);
-  for (int64_t number = 0; number < chunks.count(); ++number) {
-    const RetentionChunk chunk = chunks.at(number);
-    const int64_t rows = chunk.rows;
-    const Entries<T> q = ReadColumns(in.c, chunk, h, N, Q), k = ReadColumns(in.b, chunk, h, N, K);
-    LoadColumns(in.x, chunk, h, P, X);
-    Ahead ahead;
-    WantColumns(ahead, y, chunk, h, P);
-    if (!chunk.last) {
-      const RetentionChunk next = chunks.at(number + 1);
+  int64_t number = task.first_chunk;
+  const T* H = running;  // the state that enters a block
+  for (int64_t begin = task.begin; begin < task.end;) {
+    const int64_t end_of_chunk =
+        HWY_MIN(task.begin + (number - task.first_chunk + 1) * in.tile, task.end);
+    const RetentionRows block{begin, HWY_MIN(tile, end_of_chunk - begin)};
+    const int64_t rows = block.rows, end = begin + rows;
+    const Entries<T> q = ReadColumns(in.c, block, h, N, Q), k = ReadColumns(in.b, block, h, N, K);
+    LoadColumns(in.x, block, h, P, X);
+    Ahead ahead(kAheadLines);
+    WantColumns(ahead, y, block, h, P);
+    if (end < task.end) {
+      const RetentionRows next{end, HWY_MIN(tile, task.end - end)};
       WantColumns(ahead, in.c, next, h, N);
       WantColumns(ahead, in.b, next, h, N);
       WantColumns(ahead, in.x, next, h, P);
@@ -177,18 +188,23 @@ void Forward(const RetentionInputs<S>& in, const RetentionTask& task, const Stri
     for (int64_t i = 0; i < rows; ++i) M[i * ld + i] += in.diagonal[h];
     Gemm(d, rows, Pp, rows, Entries<T>{M, ld, 1}, X, Pp, Result<T>{.c = Y, .ld = Pp}, &ahead,
          Shape::kLower);
-    if (!chunk.first)
-      Gemm(d, rows, Pp, N, q, state(chunk.number), Pp,
-           Result<T>{.c = Y, .ld = Pp, .from = Y, .scale = decay.enter()}, &ahead);
-    StoreColumns(Y, chunk, h, P, y);
-    if (chunk.last) continue;
+    const bool first = begin == task.begin;
+    if (!first)
+      Gemm(d, rows, Pp, N, q, H, Pp, Result<T>{.c = Y, .ld = Pp, .from = Y, .scale = decay.enter()},
+           &ahead);
+    StoreColumns(Y, block, h, P, y);
+    if (end == task.end) break;
+    T* next = running;
+    if (end == end_of_chunk) {
+      ++number;
+      if (states != nullptr) next = states + (number * in.H + h) * in.state();
+    }
     ScaleRows(k, decay.leave(rows), rows, N, weighted);
     Gemm(d, N, Pp, rows, Entries<T>{weighted, 1, Np}, X, Pp,
-         Result<T>{.c = state(chunk.number + 1),
-                   .ld = Pp,
-                   .from = chunk.first ? nullptr : state(chunk.number),
-                   .factor = decay.whole(rows)},
+         Result<T>{.c = next, .ld = Pp, .from = first ? nullptr : H, .factor = decay.whole(rows)},
          &ahead);
+    H = next;
+    begin = end;
   }
 }
 
@@ -223,7 +239,7 @@ void Backward(const RetentionInputs<S>& in, const RetentionTask& task,
     LoadColumns(in.b, chunk, h, N, K);
     const Entries<T> x = ReadColumns(in.x, chunk, h, P, X);
     LoadColumns(dy, chunk, h, P, dY);
-    Ahead ahead;
+    Ahead ahead(kAheadLines);
     WantColumns(ahead, gradients.x, chunk, h, P);
     WantColumns(ahead, gradients.c, chunk, h, N);
     WantColumns(ahead, gradients.b, chunk, h, N);

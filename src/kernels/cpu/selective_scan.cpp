@@ -11,6 +11,7 @@
 
 #include <hwy/cache_control.h>
 #include "kernels/cpu/decay-inl.h"
+#include "kernels/cpu/lane_sums-inl.h"
 #include "kernels/cpu/rows-inl.h"
 #include "kernels/cpu/workspace.h"
 
@@ -241,25 +242,6 @@ HWY_NOINLINE void SelectiveStates(const SelectiveBackward<T>& p, const Selective
     hn::Store(drate[i][j], d, work.dA + place);
   }
 }
-
-#if HWY_TARGET <= HWY_AVX3
-// The sums of the lanes of four vectors, by half of the instructions of four single sums.
-template <class D>
-HWY_INLINE hn::Vec128<float> SumsOfLanes(D d, hn::Vec<D> v0, hn::Vec<D> v1, hn::Vec<D> v2,
-                                         hn::Vec<D> v3) {
-  const hn::Repartition<double, D> pairs;
-  const hn::Half<D> half;
-  const hn::Half<decltype(half)> quarter;
-  const auto of_two = [&](hn::Vec<D> a, hn::Vec<D> b) HWY_ATTR {
-    return hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
-  };
-  const auto v01 = of_two(v0, v1), v23 = of_two(v2, v3);
-  const auto v = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, v01, v23)),
-                         hn::BitCast(d, hn::InterleaveUpper(pairs, v01, v23)));
-  const auto h = hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v));
-  return hn::Add(hn::LowerHalf(quarter, h), hn::UpperHalf(quarter, h));
-}
-#endif
 
 // db and dc of S states of a chunk: sums over the lanes.
 template <int S, typename T>

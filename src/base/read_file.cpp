@@ -44,6 +44,11 @@ class RegularFile {
     return result;
   }
 
+  void go_to(int64_t byte) {
+    HYDRAMIX_CHECK(lseek(descriptor_, byte, SEEK_SET) == byte, path_, ": byte ", byte,
+                   " cannot be reached: ", std::strerror(errno), ". Check the disk.");
+  }
+
   // Reads until the buffer is full or the file ends; returns the number of bytes.
   std::size_t read(char* buffer, std::size_t size) {
     std::size_t done = 0;
@@ -93,6 +98,16 @@ std::string read_start(const std::filesystem::path& path, std::size_t count) {
   std::string bytes(std::min(count, static_cast<std::size_t>(file.status().st_size)), '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
   return bytes;
+}
+
+FilePart read_part(const std::filesystem::path& path, int64_t begin, std::size_t count) {
+  RegularFile file(path);
+  const int64_t size = file.status().st_size;
+  FilePart part{{}, begin > size ? 0 : begin};
+  part.bytes.resize(std::min(count, static_cast<std::size_t>(size - part.begin)));
+  file.go_to(part.begin);
+  part.bytes.resize(file.read(part.bytes.data(), part.bytes.size()));
+  return part;
 }
 
 std::string_view without_byte_order_mark(std::string_view text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a whole file into memory. Nothing is lost in silence: a failing disk, a file that shrinks
+// Reads a whole file into memory. Never truncates silently: a failing disk, a file that shrinks
 // or changes while it is read, a pipe, a device, a folder and a file above the limit of its kind
 // are Errors. Memory is allocated only after the size was checked.
 //
@@ -32,6 +32,14 @@ std::string read_file(const std::filesystem::path& path, const FileKind& kind = 
 
 // The first bytes of a file, at most `count`; fewer where it is shorter.
 std::string read_start(const std::filesystem::path& path, std::size_t count);
+
+struct FilePart {
+  std::string bytes;
+  int64_t begin = 0;  // the byte of the file at which they start
+};
+
+// At most `count` bytes of a file from byte `begin` on, or from its start if it is shorter.
+FilePart read_part(const std::filesystem::path& path, int64_t begin, std::size_t count);
 
 // Some editors write it at the start of a UTF-8 file.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";

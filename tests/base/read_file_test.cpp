@@ -54,6 +54,19 @@ TEST(ReadFile, AFileWithoutItsStatedSizeHasChanged) {
   EXPECT_EQ(read_file("/proc/self/status", kGrowing), "") << "what was there at first";
 }
 
+TEST(ReadFile, APartStartsAtItsByteOrAtTheStartOfAShorterFile) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder / "a") << "abcdef";
+  const auto part = [&](int64_t begin, std::size_t count) {
+    const auto read = read_part(folder / "a", begin, count);
+    return concat(read.begin, read.bytes);
+  };
+  EXPECT_EQ(part(0, 3), "0abc");
+  EXPECT_EQ(part(4, 100), "4ef");
+  EXPECT_EQ(part(6, 100), "6");
+  EXPECT_EQ(part(7, 100), "0abcdef");
+}
+
 TEST(ReadFile, AByteOrderMarkIsRemovedOnce) {
   EXPECT_EQ(without_byte_order_mark("\xEF\xBB\xBFtext"), "text");
   EXPECT_EQ(without_byte_order_mark("\xEF\xBBtext"), "\xEF\xBBtext");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 namespace hydramix {
 namespace {
@@ -35,13 +36,15 @@ std::string folded(std::string_view word) {
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   const std::string target = folded(word);
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, target.size() / 3) + 1;
+  // The distance that decides; among equal ones the number of edits.
+  std::pair<std::size_t, std::size_t> best_distance{std::max<std::size_t>(2, target.size() / 3) + 1,
+                                                    0};
   for (const auto& name : known) {
     const std::string candidate = folded(name);
-    std::size_t distance = edit_distance(target, candidate);
+    const std::size_t edits = edit_distance(target, candidate);
     // "toeplitz" for "toeplitz_dd": the typed text is a prefix of the name.
-    if (target.size() >= 3 && candidate.starts_with(target))
-      distance = std::min<std::size_t>(distance, 1);
+    const bool prefix = target.size() >= 3 && candidate.starts_with(target);
+    const std::pair distance{prefix ? std::min<std::size_t>(edits, 1) : edits, edits};
     if (distance < best_distance) best_distance = distance, best = name;
   }
   return best;

@@ -33,6 +33,8 @@ TEST(Nearest, CaseAndTheKindOfDashCostNothing) {
 TEST(Nearest, APrefixFindsTheName) {
   EXPECT_EQ(nearest("quasi", kMixers), "quasiseparable");
   EXPECT_EQ(nearest("qu", kMixers), "");
+  // Among prefixes the nearest name, whatever their order.
+  EXPECT_EQ(nearest("truncat", {"truncation_direction", "truncate"}), "truncate");
 }
 
 TEST(Nearest, AWordUnlikeAllNamesHasNoSuggestion) {

@@ -107,6 +107,10 @@ int bench_serve(const BenchServeOptions& options) {
                 1e3 * result.percentile(0.5), 1e3 * result.percentile(0.9),
                 1e3 * result.percentile(0.99), static_cast<long long>(refused),
                 static_cast<long long>(other));
+    if (result.reconnected > 0)
+      std::printf(
+          "         the server closed %lld connections after an answer; they were opened again\n",
+          static_cast<long long>(result.reconnected));
     std::fflush(stdout);
     if (!json) continue;
     const nlohmann::ordered_json line{{"clients", clients},
@@ -117,7 +121,8 @@ int bench_serve(const BenchServeOptions& options) {
                                       {"p90_ms", 1e3 * result.percentile(0.9)},
                                       {"p99_ms", 1e3 * result.percentile(0.99)},
                                       {"refused", refused},
-                                      {"other", other}};
+                                      {"other", other},
+                                      {"reconnected", result.reconnected}};
     json->write(line.dump() + "\n");
   }
   if (json) json->commit();

@@ -127,16 +127,13 @@ int serve_models(const ServeOptions& options) {
         return model;
       });
   serve::Server server(all, models, serve::compute_works);
-  server.handle_signals();
-  server.start();
-  server.load();
-  for (const auto& model : models.all())
-    std::fprintf(stderr, "%s: %s, mixer %s, %lld parameters\n", model->name.c_str(),
-                 model->kind.c_str(), model->mixer.c_str(),
-                 static_cast<long long>(model->parameters));
-  std::fprintf(stderr, "listening on http://%s:%d\n", options.host.c_str(), server.port());
-  HYDRAMIX_CHECK(server.wait(), "serve: some accepted requests were not answered within ",
-                 options.limits.drain_seconds, " s. Give more --drain-seconds.");
+  server.run([&] {
+    for (const auto& model : models.all())
+      std::fprintf(stderr, "%s: %s, mixer %s, %lld parameters\n", model->name.c_str(),
+                   model->kind.c_str(), model->mixer.c_str(),
+                   static_cast<long long>(model->parameters));
+    std::fprintf(stderr, "listening on http://%s:%d\n", options.host.c_str(), server.port());
+  });
   return 0;
 }
 

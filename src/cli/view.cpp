@@ -64,13 +64,11 @@ int view(const ViewOptions& options) {
                                  {.device = all.service.device, .batch_tokens = kBatchTokens});
                            });
   serve::Server server(all, models, serve::compute_works);
-  server.handle_signals();
-  server.start();
-  server.load();
-  std::printf("http://127.0.0.1:%d/%s\nOpen it in a browser; Ctrl-C ends.\n", server.port(),
-              model ? "" : "#runs");
-  std::fflush(stdout);
-  server.wait();
+  server.run([&] {
+    std::printf("http://127.0.0.1:%d/%s\nOpen it in a browser; Ctrl-C ends.\n", server.port(),
+                model ? "" : "#runs");
+    std::fflush(stdout);
+  });
   return 0;
 }
 

@@ -3,9 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 namespace hydramix::serve {
 namespace {
+
+// After so many failures in a row it is tried whether the model can compute at all.
+constexpr int64_t kFailuresInARow = 8;
+// A server that gets no requests because it is unhealthy would never see that its model recovers.
+constexpr auto kUnhealthyTime = std::chrono::seconds(30);
 
 HttpError backend_error(const std::exception& error) { return {424, "backend", error.what()}; }
 
@@ -14,12 +20,33 @@ bool share_a_batch(const Work& a, const Work& b) {
   return a.model == b.model && a.kind == b.kind && a.top == b.top && a.kind != WorkKind::kMatrices;
 }
 
+HttpError stopped_error() { return {503, "unavailable", "the server is stopping."}; }
+
+HttpError late_error() {
+  return {503, "unavailable",
+          "the request waited longer than --deadline-seconds allows. Try again, or with fewer "
+          "texts."};
+}
+
+// Calls `done` exactly once and catches its exceptions: one would end a thread of the batcher, and
+// a second answer would go to the connection's next request.
+void finish(Job& job, Outcome outcome) {
+  const auto done = std::exchange(job.done, {});
+  if (!done) return;
+  try {
+    done(std::move(outcome));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "an answer was lost: %s\n", error.what());
+  }
+}
+
 }  // namespace
 
 Batcher::Batcher(int64_t max_batch_tokens, Compute compute, Metrics& metrics, int64_t threads)
     : max_batch_tokens_(max_batch_tokens), compute_(std::move(compute)), metrics_(metrics) {
   try {
     for (int64_t i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+    watcher_ = std::thread([this] { watch_deadlines(); });
   } catch (...) {  // the system has no more threads: stop those that run
     stop();
     throw;
@@ -36,23 +63,29 @@ void Batcher::stop() {
     left.swap(queue_);
   }
   changed_.notify_all();
+  deadline_changed_.notify_all();
   for (auto& thread : threads_)
     if (thread.joinable()) thread.join();
-  for (const auto& job : left) job->done(HttpError(503, "unavailable", "the server is stopping."));
+  if (watcher_.joinable()) watcher_.join();
+  for (const auto& job : left) finish(*job, stopped_error());
 }
 
 void Batcher::submit(std::shared_ptr<Job> job) {
   const int64_t tokens = job->work.tokens();
+  bool is_next = false;
   {
     const std::lock_guard lock(mutex_);
     if (!stopping_) {
+      is_next = job->deadline < next_deadline_;
+      queue_.push_back(job);
+      job.reset();
       queued_tokens_ += tokens;
-      queue_.push_back(std::move(job));
       metrics_.set_queue(std::ssize(queue_), queued_tokens_);
     }
   }
-  if (job) job->done(HttpError(503, "unavailable", "the server is stopping."));
+  if (job) return finish(*job, stopped_error());
   changed_.notify_one();
+  if (is_next) deadline_changed_.notify_one();
 }
 
 int64_t Batcher::retry_after() const {
@@ -63,91 +96,158 @@ int64_t Batcher::retry_after() const {
   return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(seconds)), 1, 60);
 }
 
-void Batcher::run() {
-  while (true) {
-    const auto batch = next_batch();
-    if (batch.empty()) return;
-    compute_batch(batch);
+std::string Batcher::failure() const {
+  const std::lock_guard lock(mutex_);
+  if (std::chrono::steady_clock::now() >= unhealthy_until_) return "";
+  return concat("the last ", failures_,
+                " computations have failed, the latest with: ", last_failure_);
+}
+
+void Batcher::forget_failures() {
+  const std::lock_guard lock(mutex_);
+  failures_ = 0;
+  unhealthy_until_ = {};
+}
+
+// A text that its model cannot compute does not make the server unhealthy, however often it comes.
+void Batcher::count_failure(const Work& failed, const std::string& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    last_failure_ = error;
+    if (++failures_ < kFailuresInARow) return;
+  }
+  const auto probe = smallest_work(failed.model);
+  const Work* const probes[] = {&probe};
+  try {
+    compute_(probes);
+    forget_failures();
+  } catch (const std::exception& probe_error) {
+    const std::lock_guard lock(mutex_);
+    last_failure_ = probe_error.what();
+    unhealthy_until_ = std::chrono::steady_clock::now() + kUnhealthyTime;
   }
 }
 
-// Empty when the batcher stops.
-Batcher::Jobs Batcher::next_batch() {
-  std::unique_lock lock(mutex_);
+void Batcher::run() {
   while (true) {
-    changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-    if (stopping_) return {};
-    Jobs batch, late;
-    int64_t tokens = 0;
-    bool full = false;
-    const auto now = std::chrono::steady_clock::now();
-    std::deque<std::shared_ptr<Job>> rest;
-    for (auto& job : queue_) {
-      const int64_t its_tokens = job->work.tokens();
-      const bool abandoned = job->abandoned, expired = job->deadline <= now;
-      if (!abandoned && !expired && !batch.empty() &&
-          (full || !share_a_batch(job->work, batch.front()->work))) {
-        rest.push_back(std::move(job));
-        continue;
-      }
-      // The oldest request is computed whatever its size; one that does not fit keeps its place,
-      // and no later one overtakes it.
-      if (!abandoned && !expired && !batch.empty() && tokens + its_tokens > max_batch_tokens_) {
-        full = true;
-        rest.push_back(std::move(job));
-        continue;
-      }
-      queued_tokens_ -= its_tokens;
-      if (abandoned || expired) {
-        late.push_back(std::move(job));
-        continue;
-      }
-      tokens += its_tokens;
-      batch.push_back(std::move(job));
+    Jobs late, batch;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      if (stopping_) return;
+      late = take_late();
+      batch = take_batch();
+      metrics_.set_queue(std::ssize(queue_), queued_tokens_);
     }
-    queue_.swap(rest);
+    for (const auto& job : late) finish(*job, late_error());
+    if (batch.empty()) continue;
+    try {
+      compute_batch(batch);
+    } catch (const std::exception& error) {  // no memory, for example
+      for (const auto& job : batch) finish(*job, backend_error(error));
+    }
+  }
+}
+
+// Answers jobs whose deadline has passed, even while every other thread is computing.
+void Batcher::watch_deadlines() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    next_deadline_ = kNever;
+    for (const auto& job : queue_) next_deadline_ = std::min(next_deadline_, job->deadline);
+    if (next_deadline_ == kNever)
+      deadline_changed_.wait(lock);
+    else
+      deadline_changed_.wait_until(lock, next_deadline_);
+    if (stopping_) return;
+    const auto late = take_late();
+    if (late.empty()) continue;
     metrics_.set_queue(std::ssize(queue_), queued_tokens_);
     lock.unlock();
-    for (const auto& job : late)
-      job->done(HttpError(503, "unavailable",
-                          "the request waited longer than --deadline-seconds allows. Try again, "
-                          "or with fewer texts."));
-    if (!batch.empty()) return batch;
+    for (const auto& job : late) finish(*job, late_error());
     lock.lock();
   }
 }
 
+// Removes from the queue the jobs whose client has left or whose deadline has passed. The caller
+// holds the mutex.
+Batcher::Jobs Batcher::take_late() {
+  const auto now = std::chrono::steady_clock::now();
+  Jobs late;
+  late.reserve(queue_.size());  // so that nothing throws while the queue has gaps
+  std::erase_if(queue_, [&](const auto& job) {
+    if (!job->abandoned && job->deadline > now) return false;
+    queued_tokens_ -= job->work.tokens();
+    late.push_back(job);
+    return true;
+  });
+  return late;
+}
+
+// Takes the next batch from the queue. The caller holds the mutex.
+Batcher::Jobs Batcher::take_batch() {
+  Jobs batch;
+  batch.reserve(queue_.size());
+  int64_t tokens = 0;
+  bool full = false;
+  std::erase_if(queue_, [&](const auto& job) {
+    const int64_t its_tokens = job->work.tokens();
+    if (!batch.empty()) {
+      if (full || !share_a_batch(job->work, batch.front()->work)) return false;
+      // The oldest request is computed whatever its size; one that does not fit keeps its place,
+      // and no later one overtakes it.
+      full = tokens + its_tokens > max_batch_tokens_;
+      if (full) return false;
+    }
+    tokens += its_tokens;
+    batch.push_back(job);
+    return true;
+  });
+  queued_tokens_ -= tokens;
+  return batch;
+}
+
 void Batcher::compute_batch(const Jobs& batch) {
   std::vector<const Work*> works;
+  for (const auto& job : batch) works.push_back(&job->work);
+  auto outcomes = outcomes_of(works);
+  // One bad text must not fail the requests that happened to be computed with it.
+  if (outcomes.empty())
+    for (const auto& job : batch) compute_batch({job});
+  for (std::size_t i = 0; i < outcomes.size(); ++i) finish(*batch[i], std::move(outcomes[i]));
+}
+
+// One outcome for each work. Empty if several works fail together: the caller then computes them
+// one by one.
+std::vector<Outcome> Batcher::outcomes_of(std::span<const Work* const> works) {
+  const int64_t requests = std::ssize(works);
   int64_t tokens = 0;
-  for (const auto& job : batch) {
-    works.push_back(&job->work);
-    tokens += job->work.tokens();
-  }
-  metrics_.add_running(std::ssize(batch), tokens);
+  for (const auto* work : works) tokens += work->tokens();
+  metrics_.add_running(requests, tokens);
   const auto begin = std::chrono::steady_clock::now();
+  std::vector<Outcome> outcomes;
   try {
     auto results = compute_(works);
+    outcomes.reserve(results.size());
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    metrics_.count_batch(std::ssize(batch), tokens, seconds);
-    metrics_.add_running(-std::ssize(batch), -tokens);
-    {
-      const std::lock_guard lock(mutex_);
-      const double rate = static_cast<double>(tokens) / std::max(seconds, 1e-6);
-      tokens_per_second_ = tokens_per_second_ == 0 ? rate : 0.8 * tokens_per_second_ + 0.2 * rate;
-    }
-    for (std::size_t i = 0; i < batch.size(); ++i) batch[i]->done(std::move(results[i]));
-    return;
-  } catch (const HttpError& error) {
-    if (batch.size() == 1) batch[0]->done(error);
+    metrics_.count_batch(requests, tokens, seconds);
+    const std::lock_guard lock(mutex_);
+    const double rate = static_cast<double>(tokens) / std::max(seconds, 1e-6);
+    tokens_per_second_ = tokens_per_second_ == 0 ? rate : 0.8 * tokens_per_second_ + 0.2 * rate;
+    failures_ = 0;
+    unhealthy_until_ = {};
+    for (auto& result : results) outcomes.emplace_back(std::move(result));
+  } catch (const HttpError& error) {  // of the request, not of the model
+    if (requests == 1) outcomes.emplace_back(error);
   } catch (const std::exception& error) {
-    if (batch.size() == 1) batch[0]->done(backend_error(error));
+    if (requests == 1) {
+      count_failure(*works.front(), error.what());
+      outcomes.emplace_back(backend_error(error));
+    }
   }
-  metrics_.add_running(-std::ssize(batch), -tokens);
-  // One bad text must not fail the requests that happened to be computed with it.
-  if (batch.size() > 1)
-    for (const auto& job : batch) compute_batch({job});
+  metrics_.add_running(-requests, -tokens);
+  return outcomes;
 }
 
 }  // namespace hydramix::serve

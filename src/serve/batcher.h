@@ -4,7 +4,8 @@
 // First come, first served: the oldest request starts a batch, and later ones for the same model
 // and kind of work join it, in their order, as long as the tokens fit. Nothing waits for a batch to
 // fill: requests gather while the previous batch is computed. The queue is bounded. Requests whose
-// client has left or whose deadline has passed are not computed.
+// client has left or whose deadline has passed are not computed; a thread of its own answers the
+// latter when their time comes, however long the present batch takes.
 //
 // On a CPU one thread computes, with all cores. On a GPU a second one prepares its batch and
 // answers while the GPU computes that of the first.
@@ -18,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -34,7 +36,7 @@ struct Job {
   Work work;
   std::chrono::steady_clock::time_point deadline;
   std::atomic<bool> abandoned = false;  // the client has left
-  std::function<void(Outcome)> done;    // called once, by a computing thread
+  std::function<void(Outcome)> done;    // called once, by a thread of the batcher
 };
 
 class Batcher {
@@ -54,23 +56,39 @@ class Batcher {
   void stop();
   // Seconds until the queue is about empty, at the rate of the last batches; at least 1.
   int64_t retry_after() const;
+  // The error where the last computations have all failed, and then also that of the smallest
+  // input, as on a GPU that is gone; else empty. A success clears it, and so does some time without
+  // requests.
+  std::string failure() const;
+  void forget_failures();  // after the models were opened again
 
  private:
   using Jobs = std::vector<std::shared_ptr<Job>>;
+  static constexpr auto kNever = std::chrono::steady_clock::time_point::max();
   void run();
-  Jobs next_batch();
+  void watch_deadlines();
+  Jobs take_late();
+  Jobs take_batch();
   void compute_batch(const Jobs& batch);
+  std::vector<Outcome> outcomes_of(std::span<const Work* const> works);
+  void count_failure(const Work& failed, const std::string& error);
 
   const int64_t max_batch_tokens_;
   const Compute compute_;
   Metrics& metrics_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, deadline_changed_;
   std::deque<std::shared_ptr<Job>> queue_;
   int64_t queued_tokens_ = 0;
   double tokens_per_second_ = 0;  // of a thread
+  // The earliest deadline in the queue, until which the watcher sleeps.
+  std::chrono::steady_clock::time_point next_deadline_ = kNever;
+  int64_t failures_ = 0;  // since the last success
+  std::string last_failure_;
+  std::chrono::steady_clock::time_point unhealthy_until_ = {};
   bool stopping_ = false;
   std::vector<std::thread> threads_;
+  std::thread watcher_;
 };
 
 }  // namespace hydramix::serve

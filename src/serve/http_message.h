@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@ struct HttpRequest {
   std::string id;                 // of the log and of X-Request-Id
   std::string parameter;          // the part of the path that a route leaves open
   std::string body;
+  std::shared_ptr<void> held = {};  // counts the body's bytes until it is gone
 };
 
 struct HttpAnswer {
@@ -29,6 +31,7 @@ struct HttpAnswer {
   // Details for the access log.
   std::string model = {};
   int64_t tokens = 0;
+  std::shared_ptr<void> held = {};  // as in HttpRequest
 };
 
 using AnswerFunction = std::function<void(HttpAnswer)>;

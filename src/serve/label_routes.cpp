@@ -168,7 +168,9 @@ PreparedRequest prepare_rerank(std::string_view text, const RouteContext& contex
   const auto texts =
       texts_of(body.required("texts"), "texts", context.limits.max_client_batch_size);
   const bool return_text = body.flag("return_text", false);
-  body.flag("raw_scores", true);  // of text-embeddings-inference; a score has no other form
+  // text-embeddings-inference puts a sigmoid over scores without this flag, because its models are
+  // trained on labels 0 and 1. Ours are trained on the scores themselves, or give cosines.
+  body.flag("raw_scores", true);
   const Lengths lengths{model->predict_length, context.limits.max_request_tokens,
                         wants_truncation(body, context)};
   body.finish();

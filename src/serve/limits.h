@@ -15,10 +15,13 @@ struct Limits {
   int64_t max_batch_tokens = 0;
   int64_t max_client_batch_size = 32;
   int64_t max_request_tokens = 16384;
+  int64_t max_openai_inputs = 2048;     // OpenAI's limit
+  int64_t max_openai_tokens = 300'000;  // the same
   int64_t max_body = 2 << 20;
   int64_t max_image_pixels = 20'000'000;
   double header_seconds = 10;
   double body_seconds = 30;
+  double write_seconds = 60;
   double idle_seconds = 75;
   double deadline_seconds = 60;
   double drain_seconds = 30;
@@ -34,6 +37,10 @@ struct Limits {
       "tokens computed at once; 0: 2048 on the CPU, 16384 on a GPU");
     v("max_client_batch_size", self.max_client_batch_size, Range{1, 1 << 20}, "texts of a request");
     v("max_request_tokens", self.max_request_tokens, Range{3, 1 << 24}, "tokens of a request");
+    v("max_openai_inputs", self.max_openai_inputs, Range{1, 1 << 20},
+      "texts of a request to /v1/embeddings");
+    v("max_openai_tokens", self.max_openai_tokens, Range{3, 1 << 24},
+      "tokens of a request to /v1/embeddings");
     v("max_image_pixels", self.max_image_pixels, Range{1, kMaxImagePixels},
       "pixels of an image, which takes three bytes for each while it is decoded");
     v("max_body", self.max_body, Range{1, 1 << 30}, "bytes of a request's body");
@@ -41,6 +48,8 @@ struct Limits {
       "time in which a request's header must arrive");
     v("body_seconds", self.body_seconds, Range{0.01, 3600.0},
       "time in which a request's body must arrive");
+    v("write_seconds", self.write_seconds, Range{0.01, 86400.0},
+      "time in which a client must take its answer");
     v("idle_seconds", self.idle_seconds, Range{0.01, 86400.0},
       "time after which a connection without a request is closed");
     v("deadline_seconds", self.deadline_seconds, Range{0.01, 86400.0},

@@ -21,6 +21,8 @@
 #include <thread>
 
 #include "hydramix/error.h"
+#include "serve/durations.h"
+#include "serve/file_limit.h"
 
 namespace hydramix::serve {
 namespace {
@@ -29,10 +31,6 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
-
-Clock::duration duration_of(double seconds) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
 
 http::request<http::string_body> request_of(const LoadOptions& server, const std::string& path,
                                             const std::string& body) {
@@ -60,6 +58,7 @@ void check_connected(const boost::system::error_code& error, const LoadOptions& 
 // Shared by all connections of a run.
 struct LoadRun {
   const LoadOptions& options;
+  tcp::resolver::results_type endpoints;
   std::vector<http::request<http::string_body>> requests;
   Clock::time_point begin = {}, end = {};
   std::atomic<int64_t> next = 0;  // number of the next request
@@ -70,9 +69,9 @@ class LoadConnection : public std::enable_shared_from_this<LoadConnection> {
   LoadConnection(asio::io_context& io, LoadRun& run, LoadResult& result)
       : socket_(io), timer_(io), run_(run), result_(result) {}
 
-  void connect(const tcp::resolver::results_type& endpoints) {
+  void connect() {
     boost::system::error_code error;
-    asio::connect(socket_, endpoints, error);
+    asio::connect(socket_, run_.endpoints, error);
     check_connected(error, run_.options);
     socket_.set_option(tcp::no_delay(true), error);
   }
@@ -115,7 +114,19 @@ class LoadConnection : public std::enable_shared_from_this<LoadConnection> {
     ++result_.statuses[static_cast<int>(response_.result_int())];
     if (response_.result_int() == 200)
       result_.seconds.push_back(std::chrono::duration<double>(Clock::now() - due_).count());
-    if (response_.keep_alive()) send_next();
+    if (response_.keep_alive() || Clock::now() >= run_.end) return send_next();
+    // A proxy closes a connection after some requests.
+    ++result_.reconnected;
+    socket_.close();
+    buffer_.clear();
+    asio::async_connect(
+        socket_, run_.endpoints,
+        [self = shared_from_this()](const boost::system::error_code& error, const tcp::endpoint&) {
+          if (error) return self->lose();
+          boost::system::error_code ignored;
+          self->socket_.set_option(tcp::no_delay(true), ignored);
+          self->send_next();
+        });
   }
 
   void lose() { ++result_.lost; }  // and this connection ends
@@ -153,15 +164,16 @@ double LoadResult::percentile(double share) const {
 }
 
 LoadResult run_load(const LoadOptions& options) {
-  LoadRun run{.options = options, .requests = {}};
+  raise_file_limit(options.connections);
+  LoadRun run{.options = options, .endpoints = {}, .requests = {}};
   for (const auto& body : options.bodies)
     run.requests.push_back(request_of(options, options.path, body));
   auto shares = std::vector<LoadShare>(static_cast<std::size_t>(thread_count(options)));
-  const auto endpoints = resolved(shares[0].io, options);
+  run.endpoints = resolved(shares[0].io, options);
   for (std::size_t i = 0; i < static_cast<std::size_t>(options.connections); ++i) {
     auto& share = shares[i % shares.size()];
     share.connections.push_back(std::make_shared<LoadConnection>(share.io, run, share.result));
-    share.connections.back()->connect(endpoints);
+    share.connections.back()->connect();
   }
   run.begin = Clock::now();
   run.end = run.begin + duration_of(options.seconds);
@@ -179,6 +191,7 @@ LoadResult run_load(const LoadOptions& options) {
                          share.result.seconds.end());
     for (const auto& [status, count] : share.result.statuses) total.statuses[status] += count;
     total.lost += share.result.lost;
+    total.reconnected += share.result.reconnected;
   }
   std::sort(total.seconds.begin(), total.seconds.end());
   return total;

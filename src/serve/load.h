@@ -30,6 +30,7 @@ struct LoadResult {
   std::vector<double> seconds;
   std::map<int, int64_t> statuses;  // answers of each status
   int64_t lost = 0;                 // requests without an answer
+  int64_t reconnected = 0;          // connections that the server closed after an answer
   double elapsed = 0;               // seconds
 
   double percentile(double share) const;  // of `seconds`; 0 where there are none

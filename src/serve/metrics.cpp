@@ -66,10 +66,10 @@ Metrics::Metrics()
       batch_tokens_(kTokens),
       batch_seconds_(kSeconds) {}
 
-void Metrics::count_request(const std::string& route, int status, double seconds) {
+void Metrics::count_request(const std::string& route, int status, bool computed, double seconds) {
   const std::lock_guard lock(mutex_);
   ++requests_[{route, status}];
-  latency_.add(seconds);
+  if (computed && status == 200) latency_.add(seconds);
 }
 
 void Metrics::count_batch(int64_t requests, int64_t tokens, double seconds) {
@@ -87,6 +87,11 @@ void Metrics::count_connection(int change) {
 void Metrics::count_refused_connection() {
   const std::lock_guard lock(mutex_);
   ++refused_;
+}
+
+void Metrics::count_failed_accept() {
+  const std::lock_guard lock(mutex_);
+  ++failed_accepts_;
 }
 
 void Metrics::count_abandoned() {
@@ -115,12 +120,15 @@ std::string Metrics::prometheus() const {
   const int64_t memory = resident_memory();
   const std::lock_guard lock(mutex_);
   std::string text;
-  append_head(text, "hydramix_requests_total", "counter", "Answered requests.");
+  append_head(text, "hydramix_requests_total", "counter",
+              "Requests by status; 499: the client has left.");
   for (const auto& [key, count] : requests_)
     text += concat("hydramix_requests_total{route=\"", key.first, "\",status=\"", key.second,
                    "\"} ", count, "\n");
-  append_histogram(text, "hydramix_request_duration_seconds",
-                   "Time from a request's header to the end of its answer.", latency_);
+  append_histogram(
+      text, "hydramix_request_duration_seconds",
+      "Time from a header to the end of its answer, of computed answers with status 200.",
+      latency_);
   append_histogram(text, "hydramix_batch_requests", "Requests of a batch.", batch_requests_);
   append_histogram(text, "hydramix_batch_tokens", "Tokens of a batch.", batch_tokens_);
   append_histogram(text, "hydramix_batch_duration_seconds", "Time to compute a batch.",
@@ -128,8 +136,11 @@ std::string Metrics::prometheus() const {
   append_value(text, "hydramix_connections", "gauge", "Open connections.", connections_);
   append_value(text, "hydramix_connections_refused_total", "counter",
                "Connections above the limit.", refused_);
+  append_value(text, "hydramix_accept_errors_total", "counter",
+               "Failures to accept a connection, such as no free file descriptor.",
+               failed_accepts_);
   append_value(text, "hydramix_requests_abandoned_total", "counter",
-               "Requests whose client left before the answer.", abandoned_);
+               "Requests whose client left before they had an answer.", abandoned_);
   append_value(text, "hydramix_queue_requests", "gauge", "Requests that wait.", queued_requests_);
   append_value(text, "hydramix_queue_tokens", "gauge", "Tokens that wait.", queued_tokens_);
   append_value(text, "hydramix_running_requests", "gauge", "Requests in the present batches.",

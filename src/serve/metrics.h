@@ -35,10 +35,13 @@ class Metrics {
  public:
   Metrics();
 
-  void count_request(const std::string& route, int status, double seconds);
+  // `computed`: by a model. Only such answers with the status 200 have a latency, because the
+  // page polls /stats.
+  void count_request(const std::string& route, int status, bool computed, double seconds);
   void count_batch(int64_t requests, int64_t tokens, double seconds);
   void count_connection(int change);  // 1: opened, -1: closed
   void count_refused_connection();
+  void count_failed_accept();
   void count_abandoned();  // requests whose client left
   void set_queue(int64_t requests, int64_t tokens);
   void add_running(int64_t requests, int64_t tokens);
@@ -52,7 +55,7 @@ class Metrics {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::map<std::pair<std::string, int>, int64_t> requests_;  // of a route and a status
   Histogram latency_, batch_requests_, batch_tokens_, batch_seconds_;
-  int64_t connections_ = 0, refused_ = 0, abandoned_ = 0;
+  int64_t connections_ = 0, refused_ = 0, failed_accepts_ = 0, abandoned_ = 0;
   int64_t queued_requests_ = 0, queued_tokens_ = 0, running_requests_ = 0, running_tokens_ = 0;
 };
 

@@ -37,11 +37,15 @@ std::vector<ModelPlace> model_places(const std::vector<std::string>& arguments) 
 ModelTable::ModelTable(std::vector<ModelPlace> places, Open open)
     : places_(std::move(places)), open_(std::move(open)) {}
 
-void ModelTable::load() {
+bool ModelTable::load(const std::function<bool()>& stopped) {
   std::vector<std::shared_ptr<const ModelFacts>> models;
-  for (const auto& place : places_) models.push_back(open_(place));
+  for (const auto& place : places_) {
+    if (stopped && stopped()) return false;
+    models.push_back(open_(place));
+  }
   const std::lock_guard lock(mutex_);
   models_ = std::move(models);
+  return true;
 }
 
 std::vector<std::string> ModelTable::reload(const std::string& name) {

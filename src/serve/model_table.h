@@ -29,8 +29,9 @@ class ModelTable {
   using Open = std::function<std::shared_ptr<ModelFacts>(const ModelPlace& place)>;
   ModelTable(std::vector<ModelPlace> places, Open open);
 
-  // Opens all models into an empty table.
-  void load();
+  // Opens all models into an empty table. Calls `stopped` before each; once it returns true, load()
+  // returns false and the table stays empty.
+  bool load(const std::function<bool()>& stopped = {});
   // Opens one model again, or all for an empty name, and returns their names. If opening one fails,
   // all old models stay. The old and the new models are in memory together. Reloads run one at a
   // time.

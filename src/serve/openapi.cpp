@@ -28,11 +28,22 @@ const Json kInteger{{"type", "integer"}};
 
 Json text_or_texts() { return {{"oneOf", Json::array({kText, list_of(kText)})}}; }
 
+// A text, the token ids of one, or a list of these.
+Json text_or_ids() {
+  const Json one{{"oneOf", Json::array({kText, list_of(kInteger)})}};
+  return {{"oneOf", Json::array({kText, list_of(kInteger), list_of(one)})}};
+}
+
+Json with_truncation(Json properties) {
+  properties["truncate"] = a("boolean", "cut texts that are longer than the model's length");
+  properties["truncation_direction"] = a("string", "right: where they are cut", "right");
+  return properties;
+}
+
 // The keys of most text routes, with more.
 Json text_request(Json properties, std::vector<std::string> required) {
   properties["model"] = a("string", "name of the model; the first of the server without it");
-  properties["truncate"] = a("boolean", "cut texts that are longer than the model's length");
-  return object(std::move(properties), std::move(required));
+  return object(with_truncation(std::move(properties)), std::move(required));
 }
 
 Json content(Json schema, const char* type = "application/json") {
@@ -60,6 +71,13 @@ Json get(const char* name, const char* summary, Json answer) {
   return {{"get", operation(name, summary, std::move(answer), {401, 404})}};
 }
 
+// A route that needs no key.
+Json open_get(const char* name, const char* summary, Json answer) {
+  auto all = operation(name, summary, std::move(answer));
+  all["security"] = Json::array();
+  return {{"get", std::move(all)}};
+}
+
 Json parameter(const char* name, const char* place, Json schema) {
   return {{"name", name},
           {"in", place},
@@ -73,16 +91,18 @@ Json text_paths() {
   const auto vector = list_of(kNumber);
   paths["/embed"] =
       post("embed", "A vector for each text",
-           text_request({{"inputs", text_or_texts()},
+           text_request({{"inputs", text_or_ids()},
                          {"normalize", a("boolean", "scale vectors to length 1", true)},
+                         {"dimensions", a("integer", "entries of a vector that are kept")},
                          {"prompt_name", prompt}},
                         {"inputs"}),
            list_of(vector));
   paths["/embed_all"] =
       post("embed_all", "A vector for each token of each text",
-           text_request({{"inputs", text_or_texts()}, {"prompt_name", prompt}}, {"inputs"}),
+           text_request({{"inputs", text_or_ids()}, {"prompt_name", prompt}}, {"inputs"}),
            list_of(list_of(vector)));
   const auto label = object({{"label", kText}, {"score", kNumber}});
+  const auto tag = object({{"word", kText}, {"label", kText}, {"score", kNumber}});
   paths["/predict"] =
       post("predict", "Labels and their probabilities",
            text_request({{"inputs",
@@ -90,12 +110,15 @@ Json text_paths() {
                            {"description", "a text, a pair, or a list of lists of 1 or 2 texts"}}},
                          {"raw_scores", a("boolean", "outputs before softmax", false)}},
                         {"inputs"}),
-           {{"oneOf", Json::array({list_of(label), list_of(list_of(label))})}});
+           {{"oneOf", Json::array({list_of(label), list_of(list_of(label)), list_of(tag),
+                                   list_of(list_of(tag))})},
+            {"description", "with a word: of a model that tags words"}});
   paths["/rerank"] =
       post("rerank", "Texts in the order of their scores with a query",
            text_request({{"query", kText},
                          {"texts", list_of(kText)},
-                         {"return_text", a("boolean", "repeat the texts", false)}},
+                         {"return_text", a("boolean", "repeat the texts", false)},
+                         {"raw_scores", a("boolean", "scores are never transformed", true)}},
                         {"query", "texts"}),
            list_of(object({{"index", kInteger}, {"score", kNumber}, {"text", kText}})));
   paths["/similarity"] =
@@ -105,7 +128,9 @@ Json text_paths() {
                  {{"oneOf",
                    Json::array({object({{"source_sentence", kText}, {"sentences", list_of(kText)}},
                                        {"source_sentence", "sentences"}),
-                                list_of(kText)})}}}},
+                                list_of(kText)})}}},
+                {"prompt_name", prompt},
+                {"parameters", object(with_truncation({{"prompt_name", prompt}}))}},
                {"inputs"}),
            {{"oneOf", Json::array({vector, object({{"similarities", list_of(vector)}})})}});
   const auto word = object({{"token", kText}, {"id", kInteger}, {"probability", kNumber}});
@@ -113,8 +138,10 @@ Json text_paths() {
       "fill_mask", "The likeliest words for every [MASK]",
       text_request({{"inputs", text_or_texts()}, {"top", a("integer", "words", 5)}}, {"inputs"}),
       list_of(object({{"text", kText}, {"masks", list_of(list_of(word))}})));
-  paths["/"] = post("main", "/embed, /predict, /rerank or /classify, by the kind of the model",
-                    {{"type", "object"}}, Json::object());
+  for (const char* path : {"/", "/invocations"})
+    paths[path] = post(path[1] == '\0' ? "main" : "invocations",
+                       "/embed, /predict, /rerank or /classify, by the kind of the model",
+                       {{"type", "object"}}, Json::object());
   const Json image{{"type", "string"}, {"format", "byte"}};
   paths["/classify"] = post("classify", "The classes of images, the most probable first",
                             object({{"inputs", {{"oneOf", Json::array({image, list_of(image)})}}},
@@ -153,6 +180,7 @@ Json text_paths() {
       post("tokenize", "The tokens of texts",
            object({{"inputs", text_or_texts()},
                    {"model", kText},
+                   {"prompt_name", prompt},
                    {"add_special_tokens", a("boolean", "with [CLS] and [SEP]", true)}},
                   {"inputs"}),
            list_of(list_of(token)));
@@ -168,14 +196,12 @@ Json text_paths() {
 
 Json openai_paths() {
   Json paths;
-  const Json input{{"oneOf", Json::array({kText, list_of(kText), list_of(kInteger),
-                                          list_of(list_of(kInteger))})}};
   paths["/v1/embeddings"] = post(
       "openai_embeddings", "OpenAI's embeddings",
-      text_request({{"input", input},
+      text_request({{"input", text_or_ids()},
                     {"encoding_format", a("string", "float or base64", "float")},
-                    {"dimensions", a("integer", "only the model's own")},
-                    {"user", kText}},
+                    {"dimensions", a("integer", "entries of a vector that are kept")},
+                    {"prompt_name", kText}},
                    {"input"}),
       object({{"object", kText},
               {"data", list_of(object(
@@ -184,6 +210,8 @@ Json openai_paths() {
                             {"embedding", {{"oneOf", Json::array({list_of(kNumber), kText})}}}}))},
               {"model", kText},
               {"usage", object({{"prompt_tokens", kInteger}, {"total_tokens", kInteger}})}}));
+  paths["/embeddings"] = paths["/v1/embeddings"];
+  paths["/embeddings"]["post"]["operationId"] = "embeddings";
   const auto model =
       object({{"id", kText}, {"object", kText}, {"created", kInteger}, {"owned_by", kText}});
   paths["/v1/models"] = get("openai_models", "OpenAI's list of models",
@@ -196,10 +224,11 @@ Json openai_paths() {
 Json server_paths() {
   Json paths;
   const auto status = content(object({{"status", kText}}));
-  paths["/health"] = get("health", "Whether the process lives", status);
-  paths["/ping"] = get("ping", "The same as /health", status);
-  paths["/ready"] = get("ready", "Whether requests are answered", status);
-  paths["/ready"]["get"]["responses"]["503"] = {{"$ref", "#/components/responses/Error"}};
+  paths["/health"] = open_get("health", "Whether the process lives and its models compute", status);
+  paths["/ping"] = open_get("ping", "The same as /health", status);
+  paths["/ready"] = open_get("ready", "Whether requests are answered", status);
+  for (const char* path : {"/health", "/ping", "/ready"})
+    paths[path]["get"]["responses"]["503"] = {{"$ref", "#/components/responses/Error"}};
   const auto any = content({{"type", "object"}});
   paths["/info"] = get("info", "The models and limits of the server", any);
   paths["/metrics"] = get("metrics", "Figures for Prometheus", content(kText, "text/plain"));
@@ -229,7 +258,11 @@ const std::string& openapi_document() {
                 {"paths", std::move(paths)},
                 {"components",
                  {{"responses", {{"Error", std::move(error)}}},
-                  {"securitySchemes", {{"key", {{"type", "http"}, {"scheme", "bearer"}}}}}}},
+                  {"securitySchemes",
+                   {{"key",
+                     {{"type", "http"},
+                      {"scheme", "bearer"},
+                      {"description", "needed on a server that has a key (--api-key)"}}}}}}},
                 {"security", Json::array({Json::object(), {{"key", Json::array()}}})}}
         .dump();
   }();

@@ -11,6 +11,9 @@
 namespace hydramix::serve {
 namespace {
 
+// Longer keys are near to no known one, and looking at very many would take long.
+constexpr std::size_t kMostKeyLength = 40, kMostUnknownKeys = 32;
+
 nlohmann::json parsed_object(std::string_view text) {
   nlohmann::json object;
   try {
@@ -74,10 +77,15 @@ int64_t RequestBody::integer(const std::string& key, int64_t otherwise, int64_t 
 }
 
 void RequestBody::finish() const {
+  std::size_t unknown = 0;
   for (const auto& item : object_.items()) {
-    if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
-    throw bad_request("unknown key ", in_quotes(clipped(name_ + item.key(), 80)), "; expected ",
-                      join(known_), ".");
+    const auto& key = item.key();
+    if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+    if (++unknown > kMostUnknownKeys) return;
+    const auto meant = key.size() <= kMostKeyLength ? nearest(key, known_) : "";
+    if (!meant.empty() && !object_.contains(meant))
+      throw bad_request("unknown key ", in_quotes(name_ + key), ". Did you mean '", name_, meant,
+                        "'?");
   }
 }
 
@@ -87,12 +95,12 @@ std::string text_of(const nlohmann::json& value, const std::string& key) {
   return value.get<std::string>();
 }
 
-void check_count(std::size_t count, const std::string& key, int64_t most) {
+void check_count(std::size_t count, const std::string& key, int64_t most, std::string_view flag) {
   if (count == 0)
     throw HttpError(400, "empty", concat("'", key, "' is an empty list; give at least one."));
   if (std::cmp_greater(count, most))
-    throw invalid("'", key, "' has ", count, " entries; the server takes ", most,
-                  " in a request (--max-client-batch-size). Send them in several requests.");
+    throw invalid("'", key, "' has ", count, " entries; the server takes ", most, " in a request (",
+                  flag, "). Send them in several requests.");
 }
 
 std::vector<std::string> texts_of(const nlohmann::json& value, const std::string& key,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON object of a request, read key by key. A key that has the wrong type, is missing or is
-// unknown is an HttpError that names it.
+// The JSON object of a request, read key by key. A key that has the wrong type or is missing is an
+// HttpError that names it. Unknown keys are ignored, because other servers have more of them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -23,8 +23,8 @@ class RequestBody {
   bool flag(const std::string& key, bool otherwise);
   std::string text(const std::string& key, const std::string& otherwise);
   int64_t integer(const std::string& key, int64_t otherwise, int64_t least, int64_t most);
-  void ignore(const std::string& key) { find(key); }
-  // Throws if the object has a key that was not read. Call it after reading all keys.
+  // Throws if an unknown key looks like a misspelling of a known one that is missing. Call it after
+  // reading all keys.
   void finish() const;
 
  private:
@@ -37,6 +37,7 @@ class RequestBody {
 std::vector<std::string> texts_of(const nlohmann::json& value, const std::string& key,
                                   int64_t most);
 std::string text_of(const nlohmann::json& value, const std::string& key);
-void check_count(std::size_t count, const std::string& key, int64_t most);
+void check_count(std::size_t count, const std::string& key, int64_t most,
+                 std::string_view flag = "--max-client-batch-size");
 
 }  // namespace hydramix::serve

@@ -62,8 +62,8 @@ std::vector<Encoding> encode_within(
           " tokens, which is the model's length. Shorten it, or send \"truncate\": true.");
     tokens += std::ssize(encoding.ids);
     if (tokens > lengths.request)
-      throw invalid("the texts have more than ", lengths.request,
-                    " tokens together (--max-request-tokens). Send them in several requests.");
+      throw invalid("the texts have more than ", lengths.request, " tokens together (",
+                    lengths.request_flag, "). Send them in several requests.");
     encodings.push_back(std::move(encoding));
   }
   return encodings;

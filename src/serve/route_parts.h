@@ -30,6 +30,7 @@ struct Lengths {
   int64_t text;     // tokens; 0: no limit
   int64_t request;  // tokens of all texts together
   bool truncate;
+  std::string_view request_flag = "--max-request-tokens";  // that sets `request`
 };
 
 // Calls encode_one(k, max_length) for each text. Answers 422 for too many tokens in all, and for a

@@ -17,7 +17,7 @@ namespace hydramix::serve {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kMostBytes = std::size_t{4} << 20;  // of lines in an answer
+constexpr std::size_t kMostBytes = std::size_t{4} << 20;  // of the file in an answer
 
 struct Run {
   std::string name;
@@ -69,27 +69,29 @@ std::string runs_list(const fs::path& folder) {
 }
 
 std::string run_metrics(const fs::path& folder, const std::string& name, const std::string& after) {
-  std::size_t begin = 0;
+  int64_t begin = 0;
   const auto parsed = std::from_chars(after.data(), after.data() + after.size(), begin);
-  if (!after.empty() && (parsed.ec != std::errc() || parsed.ptr != after.data() + after.size()))
+  if (!after.empty() &&
+      (parsed.ec != std::errc() || parsed.ptr != after.data() + after.size() || begin < 0))
     throw bad_request("'after' is ", in_quotes(clipped(after, 40)),
                       "; expected a number of bytes.");
   // Only names of the list are opened, so that a name cannot lead out of the folder.
   for (const auto& run : runs_in(folder)) {
     if (run.name != name) continue;
-    const auto text = read_file(run.metrics, kMetricsFile);
-    // A run that restarts from an earlier step rewrites its file.
-    if (begin > text.size()) begin = 0;
+    // A run that restarts from an earlier step rewrites its file; it is then read from its start.
+    const auto part = read_part(run.metrics, begin, kMostBytes);
+    const std::string_view text = part.bytes;
     std::string lines;
-    std::size_t next = begin;
+    std::size_t next = 0;
     for (std::size_t end; (end = text.find('\n', next)) != std::string::npos; next = end + 1) {
-      const std::string_view line(text.data() + next, end - next);
-      if (lines.size() + line.size() > kMostBytes && next > begin) break;
+      const auto line = text.substr(next, end - next);
       // A line that a crash has cut is left out.
       if (try_parse_json(line).is_object()) lines += (lines.empty() ? "" : ",") + std::string(line);
     }
+    // A line that no answer can hold is left out, too; its end is no object.
+    if (next == 0 && text.size() == kMostBytes) next = kMostBytes;
     return concat("{\"name\":", nlohmann::json(name).dump(), ",\"lines\":[", lines,
-                  "],\"next\":", next, "}");
+                  "],\"next\":", part.begin + static_cast<int64_t>(next), "}");
   }
   throw not_found("there is no run ", in_quotes(clipped(name, 80)), ". GET /runs lists them.");
 }

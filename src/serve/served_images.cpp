@@ -5,16 +5,20 @@
 
 #include "models/device.h"
 #include "models/image_input.h"
+#include "ops/graph.h"
 #include "train/train_images.h"
 
 namespace hydramix::serve {
 namespace {
 
 struct ServedImages : ModelFacts {
-  ServedImages(ImageModelFolder folder, const torch::Device& its_device)
-      : opened(std::move(folder)), device(its_device) {
+  ServedImages(ImageModelFolder folder, const TextModelOptions& given)
+      : opened(std::move(folder)),
+        device(choose_device(given.device, 0)),
+        own_streams(given.for_serving && can_capture(device)) {
     opened.model->eval();
     opened.model->to(device);
+    if (own_streams) opened.model->set_precision(torch::kBFloat16);
     const auto& options = opened.model->options();
     kind = "images";
     labels = opened.classes;
@@ -28,6 +32,7 @@ struct ServedImages : ModelFacts {
   }
   ImageModelFolder opened;
   torch::Device device;
+  bool own_streams;
 };
 
 std::vector<double> numbers(const torch::Tensor& row) {
@@ -37,13 +42,13 @@ std::vector<double> numbers(const torch::Tensor& row) {
 }  // namespace
 
 std::shared_ptr<ModelFacts> open_served_images(const std::filesystem::path& folder,
-                                               const std::string& device) {
-  return std::make_shared<ServedImages>(load_image_model(image_model_folder(folder)),
-                                        choose_device(device, 0));
+                                               const TextModelOptions& options) {
+  return std::make_shared<ServedImages>(load_image_model(image_model_folder(folder)), options);
 }
 
 std::vector<WorkResult> image_results(const ModelFacts& model, std::span<const Work* const> works) {
   const auto& served = dynamic_cast<const ServedImages&>(model);
+  if (served.own_streams) take_own_stream(served.device);
   const int64_t size = model.transform->size();
   int64_t count = 0;
   for (const auto* work : works) count += std::ssize(work->images);

@@ -8,13 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "hydramix/text_model.h"
 #include "serve/work.h"
 
 namespace hydramix::serve {
 
-// `folder` is that of an image model or of its run.
+// `folder` is that of an image model or of its run. Of the options the device counts, and whether
+// the model is opened for serving.
 std::shared_ptr<ModelFacts> open_served_images(const std::filesystem::path& folder,
-                                               const std::string& device);
+                                               const TextModelOptions& options);
 
 // One result per image, end to end. `model` comes from open_served_images().
 std::vector<WorkResult> image_results(const ModelFacts& model, std::span<const Work* const> works);

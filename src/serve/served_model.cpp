@@ -141,7 +141,7 @@ std::shared_ptr<ModelFacts> open_served_model(const std::string& name,
                                               const TextModelOptions& options) {
   std::shared_ptr<ModelFacts> served;
   if (is_of_images(folder))
-    served = open_served_images(folder, options.device);
+    served = open_served_images(folder, options);
   else
     served = std::make_shared<ServedModel>(
         open_text_model(folder, "last", Wanted::kAny, options, kEmbeddedLength));

@@ -4,12 +4,16 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
+
+#include "serve/durations.h"
+#include "serve/file_limit.h"
+#include "serve/handler_loop.h"
+#include "serve/patience.h"
 
 namespace hydramix::serve {
 namespace {
@@ -19,16 +23,10 @@ using asio::ip::tcp;
 
 constexpr auto kDrainPoll = std::chrono::milliseconds(10);
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // when there is no file descriptor
-
-// Each connection needs a file descriptor.
-void raise_file_limit(int64_t connections) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const auto wanted = std::min<rlim_t>(static_cast<rlim_t>(connections + 256), limit.rlim_max);
-  if (wanted <= limit.rlim_cur) return;
-  limit.rlim_cur = wanted;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
+constexpr auto kAcceptLog = std::chrono::seconds(10);         // between two lines about that
+// After --drain-seconds, the time for work without a client: a model that is being opened, a batch
+// whose clients have left.
+constexpr auto kEndPause = std::chrono::milliseconds(500);
 
 tcp::endpoint endpoint_of(const ServerOptions& options) {
   boost::system::error_code error;
@@ -39,13 +37,21 @@ tcp::endpoint endpoint_of(const ServerOptions& options) {
   return {address, static_cast<uint16_t>(options.port)};
 }
 
+// Without destructors, which wait for the batch that is being computed.
+[[noreturn]] void end_unanswered(double seconds) {
+  std::fprintf(stderr,
+               "error: some accepted requests were not answered within %g s. Give more "
+               "--drain-seconds.\n",
+               seconds);
+  std::_Exit(1);
+}
+
 }  // namespace
 
 Server::Server(const ServerOptions& options, ModelTable& models, Batcher::Compute compute)
     : options_(options),
       service_(options.service, models, std::move(compute)),
       acceptor_(asio::make_strand(io_)),
-      signals_(io_),
       accept_timer_(acceptor_.get_executor()),
       drain_timer_(acceptor_.get_executor()) {
   raise_file_limit(options_.service.limits.max_connections);
@@ -58,44 +64,71 @@ Server::Server(const ServerOptions& options, ModelTable& models, Batcher::Comput
   if (!error) acceptor_.non_blocking(true, error);
   HYDRAMIX_CHECK(!error, "serve: cannot listen on ", options_.host, ":", options_.port, ": ",
                  error.message(), ". Choose another --port or --host.");
+  port_ = acceptor_.local_endpoint().port();  // known after the acceptor is closed
 }
 
 Server::~Server() {
   io_.stop();
   for (auto& thread : threads_) thread.join();
   service_.stop();  // then only io_ holds sessions, and it ends before the service that they use
+  signal_io_.stop();
+  if (signal_thread_.joinable()) signal_thread_.join();
 }
-
-int Server::port() const { return acceptor_.local_endpoint().port(); }
 
 void Server::start() {
   accept();
-  for (int64_t i = 0; i < options_.http_threads; ++i) threads_.emplace_back([this] { io_.run(); });
+  for (int64_t i = 0; i < options_.http_threads; ++i)
+    threads_.emplace_back([this] { run_handlers(io_); });
 }
 
 void Server::load() {
-  service_.models().load();
-  service_.set_ready();
+  if (service_.models().load([this] { return service_.draining(); })) service_.set_ready();
+}
+
+void Server::run(const std::function<void()>& loaded) {
+  handle_signals();
+  start();
+  load();
+  if (!service_.draining()) loaded();
+  if (!wait()) end_unanswered(options_.service.limits.drain_seconds);
 }
 
 void Server::accept() {
-  acceptor_.async_accept(asio::make_strand(io_),
-                         [this](const boost::system::error_code& error, tcp::socket socket) {
-                           on_accept(error, std::move(socket));
-                         });
-}
-
-void Server::on_accept(const boost::system::error_code& error, tcp::socket socket) {
-  if (!error) add_session(std::move(socket));  // even if the server has begun to drain meanwhile
-  if (!acceptor_.is_open()) return;
-  if (!error) return accept();
-  accept_timer_.expires_after(kAcceptPause);
-  accept_timer_.async_wait([this](const boost::system::error_code& cancelled) {
-    if (!cancelled && acceptor_.is_open()) accept();
+  start_with_patience([this] {
+    acceptor_.async_accept(asio::make_strand(io_),
+                           [this](const boost::system::error_code& error, tcp::socket socket) {
+                             on_accept(error, std::move(socket));
+                           });
   });
 }
 
-void Server::add_session(tcp::socket socket) {
+void Server::on_accept(boost::system::error_code error, tcp::socket socket) {
+  // Even if the server has begun to drain meanwhile.
+  if (!error && !add_session(std::move(socket)))
+    error = boost::system::errc::make_error_code(boost::system::errc::not_enough_memory);
+  if (!acceptor_.is_open()) return;
+  if (!error) return accept();
+  say_not_accepted(error);
+  accept_timer_.expires_after(kAcceptPause);
+  start_with_patience([this] {
+    accept_timer_.async_wait([this](const boost::system::error_code& cancelled) {
+      if (!cancelled && acceptor_.is_open()) accept();
+    });
+  });
+}
+
+void Server::say_not_accepted(const boost::system::error_code& error) {
+  service_.metrics().count_failed_accept();
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_accept_log_) return;
+  next_accept_log_ = now + kAcceptLog;
+  const bool files = error == boost::system::errc::too_many_files_open;
+  std::fprintf(stderr, "connections cannot be accepted: %s.%s\n", error.message().c_str(),
+               files ? " Raise the limit of open files (ulimit -n)." : "");
+}
+
+// False without memory for it.
+bool Server::add_session(tcp::socket socket) try {
   if (service_.metrics().connections() >= options_.service.limits.max_connections) {
     static constexpr std::string_view kFull =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
@@ -104,7 +137,7 @@ void Server::add_session(tcp::socket socket) {
     socket.non_blocking(true, ignored);
     socket.write_some(asio::buffer(kFull), ignored);
     service_.metrics().count_refused_connection();
-    return;
+    return true;
   }
   const auto session = std::make_shared<Session>(std::move(socket), service_, options_.access_log);
   {
@@ -115,6 +148,9 @@ void Server::add_session(tcp::socket socket) {
     sessions_.push_back(session);
   }
   session->start();
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 void Server::handle_signals() {
@@ -122,21 +158,34 @@ void Server::handle_signals() {
   signals_.add(SIGINT);
   signals_.add(SIGHUP);
   wait_for_signal();
+  signal_thread_ = std::thread([this] { run_handlers(signal_io_); });
 }
 
 void Server::wait_for_signal() {
-  signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+  start_with_patience([this] {
+    signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+      if (error) return;
+      wait_for_signal();
+      on_signal(signal);
+    });
+  });
+}
+
+void Server::on_signal(int signal) {
+  if (signal == SIGHUP) return service_.reload_later();
+  if (service_.draining()) std::_Exit(128 + signal);
+  std::fprintf(stderr, "stopping: answering what was accepted; a second signal ends at once\n");
+  drain_by_signal();
+}
+
+void Server::drain_by_signal() {
+  service_.drain();
+  drain();
+  end_timer_.expires_after(duration_of(options_.service.limits.drain_seconds) + kEndPause);
+  end_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
-    if (signal == SIGHUP) {
-      service_.reload_later();
-    } else if (service_.draining()) {
-      std::_Exit(128 + signal);
-    } else {
-      std::fprintf(stderr, "stopping: answering what was accepted; a second signal ends at once\n");
-      service_.drain();
-      drain();
-    }
-    wait_for_signal();
+    if (service_.accepted() > 0) end_unanswered(options_.service.limits.drain_seconds);
+    std::_Exit(0);
   });
 }
 
@@ -161,9 +210,8 @@ void Server::begin_drain() {
     for (const auto& each : sessions_)
       if (const auto session = each.lock()) session->drain();
   }
-  drain_end_ = std::chrono::steady_clock::now() +
-               std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                   std::chrono::duration<double>(options_.service.limits.drain_seconds));
+  drain_end_ =
+      std::chrono::steady_clock::now() + duration_of(options_.service.limits.drain_seconds);
   wait_for_sessions();
 }
 

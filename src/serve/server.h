@@ -7,6 +7,8 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,22 +34,29 @@ class Server {
   Server(const ServerOptions& options, ModelTable& models, Batcher::Compute compute);
   ~Server();
 
-  int port() const;
-  // From now on SIGTERM and SIGINT drain, a second one ends the process, and SIGHUP reloads.
-  void handle_signals();
+  int port() const { return port_; }
   void start();
-  // Loads the models, after which /ready is 200.
+  // Loads the models, after which /ready is 200. Draining ends it early.
   void load();
   // Stops accepting and answers what was accepted. From any thread.
   void drain();
   // Waits until drain() has ended. Returns false if accepted requests were not answered in time.
   bool wait();
 
+  // Starts, loads and waits, for a process that only serves: SIGTERM and SIGINT drain, a second one
+  // ends the process, and SIGHUP reloads. Calls `loaded` unless a signal came earlier. Does not
+  // return where accepted requests were not answered in time, but ends the process with code 1.
+  void run(const std::function<void()>& loaded);
+
  private:
+  void handle_signals();
   void accept();
-  void on_accept(const boost::system::error_code& error, boost::asio::ip::tcp::socket socket);
-  void add_session(boost::asio::ip::tcp::socket socket);
+  void on_accept(boost::system::error_code error, boost::asio::ip::tcp::socket socket);
+  void say_not_accepted(const boost::system::error_code& error);
+  bool add_session(boost::asio::ip::tcp::socket socket);
   void wait_for_signal();
+  void on_signal(int signal);
+  void drain_by_signal();
   void begin_drain();
   void wait_for_sessions();
   void poll_drain();
@@ -57,9 +66,15 @@ class Server {
   Service service_;
   boost::asio::io_context io_;
   boost::asio::ip::tcp::acceptor acceptor_;
-  boost::asio::signal_set signals_;
   boost::asio::steady_timer accept_timer_, drain_timer_;
-  std::chrono::steady_clock::time_point drain_end_;
+  // Signals have a thread of their own that lives as long as the server, so that a second signal is
+  // heard while the models load, and while the last batch is waited for.
+  boost::asio::io_context signal_io_{1};
+  boost::asio::signal_set signals_{signal_io_};
+  boost::asio::steady_timer end_timer_{signal_io_};
+  std::thread signal_thread_;
+  int port_ = 0;
+  std::chrono::steady_clock::time_point drain_end_, next_accept_log_ = {};
   std::mutex mutex_;
   std::vector<std::weak_ptr<Session>> sessions_;
   std::vector<std::thread> threads_;

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <string>
 
 #include "serve/batcher.h"
+#include "serve/held_bytes.h"
 #include "serve/http_message.h"
 #include "serve/limits.h"
 #include "serve/metrics.h"
@@ -50,6 +52,9 @@ class Service {
   // copy frees it.
   using Place = std::shared_ptr<void>;
 
+  // The route of a method and a path, whether or not the request is allowed; null where there is
+  // none.
+  Router::Match find_route(const HttpRequest& head) const;
   // The route of a request whose header has arrived; throws an HttpError where it is refused.
   Router::Match admit(const HttpRequest& head, std::string& allowed) const;
   // Null for a route that neither computes nor reads files. Throws the HttpError 429 if all slots
@@ -60,15 +65,16 @@ class Service {
   Place count_accepted();
   int64_t accepted() const { return accepted_; }
 
-  // Counts bytes of large bodies that are arriving. Throws the HttpError 429, and counts nothing,
-  // where all have too many together.
-  void hold_body_bytes(int64_t bytes);
-  void release_body_bytes(int64_t bytes) { body_bytes_ -= bytes; }
+  // Counts the bytes of a large body until its request is prepared. hold_body() throws the
+  // HttpError 429 where all have too many together.
+  std::shared_ptr<HeldBytes> no_body() { return std::make_shared<HeldBytes>(bodies_); }
+  void hold_body(HeldBytes& body, int64_t bytes) const;
 
   // A request that is being answered.
   class Running {
    public:
     void abandon();  // its client has left
+    bool abandoned();
 
    private:
     friend class Service;
@@ -103,19 +109,40 @@ class Service {
     std::shared_ptr<Running> running;
     std::chrono::steady_clock::time_point deadline;
   };
+  // The work of a request in parts. The next one is submitted when its predecessor is computed.
+  struct PartedWork {
+    std::deque<Work> left;
+    std::vector<WorkResult> results = {};  // of the parts that are computed
+    std::shared_ptr<Running> running;
+    std::function<void(Outcome)> done;  // called once
+  };
   void add_routes();
-  void compute(const Accepted& accepted);
+  void answer_accepted(Accepted& accepted);
+  // The answer, unless the batcher will give it.
+  std::optional<HttpAnswer> compute(Accepted& accepted);
+  HttpAnswer computed_answer(const PreparedRequest& prepared, const Outcome& outcome,
+                             const std::string& path) const;
+  void submit_part(const std::shared_ptr<PartedWork>& parted,
+                   std::chrono::steady_clock::time_point deadline);
+  std::chrono::steady_clock::time_point deadline_from_now() const;
+  void reload_now();
+  void hold(HeldBytes& held, int64_t bytes) const;
+  HttpAnswer held_answer(HttpAnswer answer);
+  HttpAnswer health() const;
+  HttpAnswer readiness() const;
   std::string info() const;
 
   const ServiceOptions options_;
   ModelTable& models_;
   RouteContext context_;
   Metrics metrics_;
+  ByteBudget bodies_;  // large ones that arrive or wait to be prepared
+  ByteBudget work_;    // what is prepared, its results and the answers
   Router router_;
   const Route preflight_{.method = "OPTIONS",
                          .pattern = "preflight",
                          .answer = [](const HttpRequest&) { return HttpAnswer{.status = 204}; }};
-  std::atomic<int64_t> places_taken_ = 0, file_places_taken_ = 0, body_bytes_ = 0, accepted_ = 0;
+  std::atomic<int64_t> places_taken_ = 0, file_places_taken_ = 0, accepted_ = 0;
   std::atomic<bool> ready_ = false, draining_ = false, stopping_ = false, reload_waits_ = false;
   boost::asio::thread_pool pool_;      // tokenizes and formats answers
   boost::asio::thread_pool files_{1};  // reloads models and reads runs, which may take long

@@ -10,13 +10,12 @@
 #include <boost/beast/http/rfc7230.hpp>
 #include <boost/beast/http/write.hpp>
 
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "serve/access_log.h"
+#include "serve/client_state.h"
+#include "serve/durations.h"
 #include "serve/http_error.h"
 
 namespace hydramix::serve {
@@ -35,24 +34,13 @@ constexpr double kLingerSeconds = 2;  // for a client that still sends a refused
 constexpr std::size_t kLingerBytes = 8 << 20;
 // The parser keeps a chunk's extension and the trailer in the buffer until they are complete.
 constexpr std::size_t kBufferBytes = kHeaderBytes + (64 << 10);
+constexpr int kClientLeft = 499;  // for the log and the metrics: no answer, or not all of it
 
 std::string as_string(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 // Whether the error is the parser's, not the socket's.
 bool is_of_http(const boost::system::error_code& error) {
   return error.category() == http::make_error_code(http::error::bad_method).category();
-}
-
-enum class Waiting { kBytes, kNothing, kEnd };
-
-// Looks at a socket that was reported readable. The report may be stale: of bytes that have been
-// read since.
-Waiting peek(asio::ip::tcp::socket& socket) {
-  char byte = 0;
-  const auto count = recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (count > 0) return Waiting::kBytes;
-  const bool again = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-  return again ? Waiting::kNothing : Waiting::kEnd;
 }
 
 }  // namespace
@@ -66,10 +54,7 @@ Session::Session(asio::ip::tcp::socket socket, Service& service, bool log)
   service_.metrics().count_connection(1);
 }
 
-Session::~Session() {
-  release_body();
-  service_.metrics().count_connection(-1);
-}
+Session::~Session() { service_.metrics().count_connection(-1); }
 
 void Session::start() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->wait_for_request(); });
@@ -84,8 +69,7 @@ void Session::drain() {
 void Session::start_timer(double seconds, bool closes) {
   const int64_t number = ++timer_number_;
   timed_out_ = false;
-  timer_.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-      std::chrono::duration<double>(seconds)));
+  timer_.expires_after(duration_of(seconds));
   timer_.async_wait([self = shared_from_this(), number, closes](const Error& error) {
     if (error || number != self->timer_number_) return;
     if (closes) return self->close();
@@ -111,7 +95,7 @@ void Session::wait_for_request() {
   accepted_.reset();
   running_.reset();
   parser_.reset();
-  release_body();
+  held_.reset();
   if (buffer_.size() > 0) return read_header();
   buffer_ = {};
   waiting_ = true;
@@ -121,7 +105,8 @@ void Session::wait_for_request() {
                      [self = shared_from_this()](const Error& error) {
                        self->waiting_ = false;
                        if (error) return self->close();
-                       if (peek(self->socket_) == Waiting::kNothing)
+                       // The report may be stale: of bytes that have been read since.
+                       if (client_state(self->socket_.native_handle()) == ClientState::kQuiet)
                          return self->wait_for_request();
                        self->read_header();
                      });
@@ -149,6 +134,13 @@ void Session::on_header(const Error& error) {
   const auto& message = parser_->get();
   request_.method = as_string(message.method_string());
   request_.id = request_id(as_string(message["X-Request-Id"]));
+  request_.path = as_string(message.target());  // for the log, where it is not a target
+  keep_alive_ = false;
+  try {
+    read_target();
+  } catch (const HttpError& refused) {
+    return error ? refuse_read(error, /*in_body=*/false) : refuse(refused);
+  }
   if (error) return refuse_read(error, /*in_body=*/false);
   try {
     check_header();
@@ -158,16 +150,22 @@ void Session::on_header(const Error& error) {
   read_body();
 }
 
-// Fills the request from the header and finds its route; throws an HttpError.
-void Session::check_header() {
+// The path, also of a header that is refused: errors have the shape, the line of the log and the
+// count of their route.
+void Session::read_target() {
   const auto& message = parser_->get();
-  request_.path = as_string(message.target());  // for the log, where it is refused
   auto target = parsed_target(request_.path);
   request_.path = std::move(target.path);
   request_.query = std::move(target.query);
   // A host in the target counts instead of Host (RFC 9112, 3.2.2).
   request_.host = target.authority.empty() ? as_string(message[http::field::host])
                                            : std::move(target.authority);
+  match_ = service_.find_route(request_);
+}
+
+// Fills the rest of the request from the header and checks it; throws an HttpError.
+void Session::check_header() {
+  const auto& message = parser_->get();
   request_.origin = as_string(message[http::field::origin]);
   request_.requested_headers = as_string(message[http::field::access_control_request_headers]);
   request_.authorization = as_string(message[http::field::authorization]);
@@ -243,83 +241,118 @@ void Session::on_body(const Error& error) {
       return close();
     return refuse_read(error, /*in_body=*/true);
   }
-  if (parser_->is_done()) return answer_request();
-  if (timed_out_) return refuse_read(error, /*in_body=*/true);  // between two parts
+  if (timed_out_ && !parser_->is_done())
+    return refuse_read(error, /*in_body=*/true);  // between two parts
   try {
     hold_body();
   } catch (const HttpError& full) {
     return refuse(full);
   }
+  if (parser_->is_done()) return answer_request();
   read_part();
 }
 
-// Counts the bytes that have arrived of a large body; throws an HttpError where all such bodies
-// have too many.
+// Counts the memory of a large body; throws an HttpError where all such bodies have too much.
 void Session::hold_body() {
-  const auto size = parser_->get().body().size();
-  if (size <= kSmallBody) return;
-  const auto more = static_cast<int64_t>(size) - held_bytes_;
-  service_.hold_body_bytes(more);
-  held_bytes_ += more;
-}
-
-void Session::release_body() {
-  service_.release_body_bytes(held_bytes_);
-  held_bytes_ = 0;
+  const auto bytes = parser_->get().body().capacity();
+  if (bytes <= kSmallBody) return;
+  if (!held_) held_ = service_.no_body();
+  service_.hold_body(*held_, static_cast<int64_t>(bytes));
 }
 
 void Session::answer_request() {
   ++timer_number_;
   timer_.cancel();
   accepted_ = service_.count_accepted();
-  request_.body = std::move(parser_->get().body());
-  release_body();
+  auto request = request_;
+  request.body = std::move(parser_->get().body());
+  request.held = std::move(held_);
   try {
     place_ = service_.take_place(*match_.route);
   } catch (const HttpError& error) {
-    std::string().swap(request_.body);
     return write(service_.error_answer(error, request_.path));
   }
   left_ = false;
-  running_ =
-      service_.handle(*match_.route, request_, [self = shared_from_this()](HttpAnswer answer) {
+  running_ = service_.handle(
+      *match_.route, std::move(request), [self = shared_from_this()](HttpAnswer answer) {
         asio::post(self->socket_.get_executor(), [self, answer = std::move(answer)]() mutable {
           self->on_answer(std::move(answer));
         });
       });
-  request_.body.clear();
-  if (match_.route->prepare != nullptr) watch_client();
+  if (match_.route->prepare == nullptr) return;
+  if (ended_)
+    watch_for_reset();
+  else
+    watch_client();
 }
 
-// Readable while no request is expected: the client has sent its next request, or has left.
+// Readable while no request is expected: the client has sent its next request, has ended its
+// sending or has left.
 void Session::watch_client() {
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this(), running = running_](const Error& error) {
                        // Ignore it if another request runs by now: the answer was sent in the
                        // meantime.
                        if (error || self->running_ != running) return;
-                       const auto found = peek(self->socket_);
-                       if (found == Waiting::kBytes) return;
-                       if (found == Waiting::kNothing) return self->watch_client();
-                       self->left_ = true;
-                       self->accepted_.reset();  // nobody waits for its answer
-                       self->service_.metrics().count_abandoned();
-                       running->abandon();
+                       switch (client_state(self->socket_.native_handle())) {
+                         case ClientState::kQuiet:
+                           return self->watch_client();
+                         case ClientState::kSends:
+                           return self->watch_for_reset();
+                         case ClientState::kHalfClosed:
+                           self->ended_ = true;
+                           return self->ask_whether_it_listens();
+                         case ClientState::kGone:
+                           return self->on_client_left();
+                       }
                      });
+}
+
+void Session::ask_whether_it_listens() {
+  // Clients of HTTP/1.0 do not know interim answers.
+  const auto probe =
+      parser_->get().version() >= 11 ? probe_client(socket_.native_handle()) : Probe::kNotSent;
+  if (probe == Probe::kBroken) return on_client_left();
+  watch_for_reset();
+}
+
+void Session::watch_for_reset() {
+  socket_.async_wait(asio::ip::tcp::socket::wait_error,
+                     [self = shared_from_this(), running = running_](const Error& error) {
+                       if (error || self->running_ != running) return;
+                       const auto event = client_event(self->socket_.native_handle());
+                       if (event == ClientEvent::kGone) return self->on_client_left();
+                       if (event == ClientEvent::kNone) self->watch_for_reset();
+                     });
+}
+
+// The request is not computed if it still waits.
+void Session::on_client_left() {
+  left_ = true;
+  accepted_.reset();  // nobody waits for its answer
+  service_.metrics().count_abandoned();
+  running_->abandon();
 }
 
 void Session::on_answer(HttpAnswer answer) {
   running_.reset();
-  if (left_) return close();
+  if (left_) {
+    answer_ = std::move(answer);
+    answer_.status = kClientLeft;
+    body_size_ = 0;
+    end_request();
+    return close();
+  }
   Error ignored;
-  socket_.cancel(ignored);  // watch_client()
+  socket_.cancel(ignored);                                 // watch_client()
+  if (ended_ && buffer_.size() == 0) keep_alive_ = false;  // that was its last request
   write(std::move(answer));
 }
 
 void Session::refuse(const HttpError& error) {
   // Frees what has arrived of the body.
   std::string().swap(parser_->get().body());
-  release_body();
+  held_.reset();
   // The rest of the request is not read, so the connection cannot be used any more.
   keep_alive_ = keep_alive_ && parser_->is_done();
   auto answer =
@@ -368,27 +401,38 @@ void Session::write(HttpAnswer answer) {
   }
   answer_ = std::move(answer);
   answer_.body.clear();
-  start_timer(service_.limits().body_seconds, /*closes=*/true);
-  http::async_write(
-      socket_, response_,
-      [self = shared_from_this()](const Error& error, std::size_t) { self->on_written(error); });
+  start_timer(service_.limits().write_seconds, /*closes=*/true);
+  http::async_write(socket_, response_,
+                    [self = shared_from_this()](const Error& error, std::size_t bytes) {
+                      self->on_written(error, bytes);
+                    });
 }
 
-void Session::on_written(const Error& error) {
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  service_.metrics().count_request(match_.route == nullptr ? "other" : match_.route->pattern,
-                                   answer_.status, seconds);
-  if (log_) write_access_line({request_, answer_, client_, body_size_, seconds});
-  answer_ = {};
-  response_ = {};
-  place_.reset();
-  accepted_.reset();
+void Session::on_written(const Error& error, std::size_t bytes) {
+  if (error) {
+    answer_.status = kClientLeft;
+    body_size_ = std::min(body_size_, bytes);
+  }
+  end_request();
   if (error) return close();
   if (keep_alive_) return wait_for_request();
   Error ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   linger();
+}
+
+// Logs and counts it, and frees its place and its answer.
+void Session::end_request() {
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  const bool computed = match_.route != nullptr && match_.route->prepare != nullptr;
+  if (log_) write_access_line({request_, answer_, client_, body_size_, seconds});
+  service_.metrics().count_request(match_.route == nullptr ? "other" : match_.route->pattern,
+                                   answer_.status, computed, seconds);
+  answer_ = {};
+  response_ = {};
+  place_.reset();
+  accepted_.reset();
 }
 
 // A socket that is closed with unread bytes resets the connection, and the client might lose the

@@ -47,6 +47,15 @@ std::string one_matrix_text(const Matrices& matrices, std::size_t L) {
   return text + ",\"ranks\":" + json_text({{"below", matrices.below}, {"above", matrices.above}});
 }
 
+// The byte at which each character of the UTF-8 text begins, and its end.
+std::vector<std::size_t> character_starts(std::string_view text) {
+  std::vector<std::size_t> starts;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) starts.push_back(i);
+  starts.push_back(text.size());
+  return starts;
+}
+
 std::string thumbnails_text(const Matrices& matrices) {
   std::string text = ",\"thumbnails\":[";
   for (std::size_t layer = 0; layer < matrices.thumbnails.size(); ++layer) {
@@ -146,23 +155,36 @@ PreparedRequest prepare_matrix(std::string_view text, const RouteContext& contex
 PreparedRequest prepare_tokenize(std::string_view text, const RouteContext& context) {
   RequestBody body(text);
   const auto model = chosen_model(body, context, "/tokenize");
-  const auto texts =
-      texts_of(body.required("inputs"), "inputs", context.limits.max_client_batch_size);
+  auto texts = texts_of(body.required("inputs"), "inputs", context.limits.max_client_batch_size);
+  const auto prompt = chosen_prompt(body, context);
   const bool special = body.flag("add_special_tokens", true);
   body.finish();
+  for (auto& one : texts) one.insert(0, prompt);
   const auto encodings = encode_texts(*model, texts, {0, context.limits.max_request_tokens, false});
   auto answer = Json::array();
-  for (const auto& encoding : encodings) {
+  for (std::size_t t = 0; t < texts.size(); ++t) {
+    const auto& encoding = encodings[t];
+    const auto starts = character_starts(texts[t]);
     auto& tokens = answer.emplace_back(Json::array());
     const std::size_t around = special ? 0 : 1;  // [CLS] at the start, [SEP] at the end
     for (std::size_t i = around; i + around < encoding.ids.size(); ++i) {
       // As in text-embeddings-inference: those that were added, which have no place in the text.
-      const bool added = i == 0 || i + 1 == encoding.ids.size();
-      tokens.push_back({{"id", encoding.ids[i]},
-                        {"text", model->tokenizer->token(encoding.ids[i])},
-                        {"special", added},
-                        {"start", added ? Json() : Json(encoding.offsets[i][0])},
-                        {"stop", added ? Json() : Json(encoding.offsets[i][1])}});
+      if (i == 0 || i + 1 == encoding.ids.size()) {
+        tokens.push_back({{"id", encoding.ids[i]},
+                          {"text", model->tokenizer->token(encoding.ids[i])},
+                          {"special", true},
+                          {"start", nullptr},
+                          {"stop", nullptr}});
+        continue;
+      }
+      const auto [start, stop] = encoding.offsets[i];
+      const auto begin = starts[static_cast<std::size_t>(start)];
+      tokens.push_back(
+          {{"id", encoding.ids[i]},
+           {"text", texts[t].substr(begin, starts[static_cast<std::size_t>(stop)] - begin)},
+           {"special", false},
+           {"start", start},
+           {"stop", stop}});
     }
   }
   return {model->name, {}, [answer](std::span<const WorkResult>) { return json_text(answer); }};

@@ -52,7 +52,12 @@ struct Work {
     for (const auto& text : texts) count += std::ssize(text.ids);
     return count;
   }
+  // About the memory that this, its results and their text in the answer take.
+  int64_t bytes() const;
 };
+
+// An empty text, or a black image: what the model can compute if it can compute anything.
+Work smallest_work(std::shared_ptr<const ModelFacts> model);
 
 // A matrix at the size of a thumbnail: entry = byte / 127 * scale.
 struct Thumbnail {

@@ -49,7 +49,7 @@ class Batches : public ::testing::Test {
     }
     gate.wait();
     for (const auto size : sizes)
-      if (size == 13) throw Error("a text whose result is not finite");
+      if (size == 13 || broken) throw Error("a text whose result is not finite");
     return test::fake_compute(works);
   }
 
@@ -58,6 +58,7 @@ class Batches : public ::testing::Test {
   std::promise<void> let_go;
   std::shared_future<void> gate = let_go.get_future().share();
   int started = 0;
+  std::atomic<bool> broken = false;
   std::vector<std::vector<int64_t>> batches;
   std::vector<std::pair<int64_t, int>> answers;  // tokens and status
   Metrics metrics;
@@ -147,6 +148,67 @@ TEST_F(Batches, AreComputedOneByOneWhereOneRequestFails) {
   std::sort(answers.begin(), answers.end());
   EXPECT_EQ(answers,
             (std::vector<std::pair<int64_t, int>>{{2, 200}, {3, 200}, {4, 200}, {13, 424}}));
+}
+
+TEST_F(Batches, LeaveOutWhatIsLateWhenItsTimeComes) {
+  batcher.submit(job(2, model));
+  wait_for_start();
+  auto late = job(3, model);
+  late->deadline = std::chrono::steady_clock::now() + 50ms;
+  batcher.submit(job(4, model));
+  batcher.submit(late);
+  wait_for(1);  // while the first batch is being computed
+  EXPECT_EQ(answers, (std::vector<std::pair<int64_t, int>>{{3, 503}}));
+  let_go.set_value();
+  wait_for(3);
+  EXPECT_EQ(batches, (Sizes{{2}, {4}}));
+}
+
+// An answer that cannot be given is no failure of the model.
+TEST_F(Batches, AreAnsweredOnceWhereAnAnswerFails) {
+  auto bad = job(2, model);
+  std::atomic<int> calls = 0;
+  bad->done = [&](const Outcome&) {
+    ++calls;
+    throw Error("no memory for the answer");
+  };
+  let_go.set_value();
+  batcher.submit(bad);
+  batcher.submit(job(3, model));
+  wait_for(1);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(answers, (std::vector<std::pair<int64_t, int>>{{3, 200}}));
+  batcher.stop();
+  EXPECT_EQ(calls, 1);
+}
+
+// A single text that its model cannot compute, sent again and again, does not make a server
+// unhealthy.
+TEST_F(Batches, TellOfAModelThatAlwaysFails) {
+  let_go.set_value();
+  const auto compute_one = [&](int64_t tokens) {
+    const auto before = answers.size();
+    batcher.submit(job(tokens, model));
+    wait_for(before + 1);
+  };
+  for (int i = 0; i < 20; ++i) compute_one(13);
+  EXPECT_EQ(batcher.failure(), "");
+  compute_one(3);
+  broken = true;
+  for (int i = 0; i < 7; ++i) compute_one(3);
+  EXPECT_EQ(batcher.failure(), "");
+  compute_one(3);
+  EXPECT_EQ(batcher.failure(),
+            "the last 8 computations have failed, the latest with: a text whose result is not "
+            "finite");
+  broken = false;
+  compute_one(3);
+  EXPECT_EQ(batcher.failure(), "");
+  broken = true;
+  for (int i = 0; i < 8; ++i) compute_one(3);
+  EXPECT_NE(batcher.failure(), "");
+  batcher.forget_failures();
+  EXPECT_EQ(batcher.failure(), "");
 }
 
 TEST_F(Batches, AreRefusedAfterTheStop) {

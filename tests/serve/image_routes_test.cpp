@@ -64,7 +64,7 @@ TEST(ImageRoutes, BadImagesAreNamed) {
   expect_refusal(json{{"inputs", "data:image/png"}}.dump(), 400, "image 1 is not base64");
   expect_refusal(json{{"inputs", json::array()}}.dump(), 400, "inputs");
   expect_refusal(json{{"inputs", 7}}.dump(), 400, "inputs");
-  expect_refusal(R"({"inputs": "", "bottom": 1})", 400, "bottom");
+  expect_refusal(R"({"inputs": "", "topp": 1})", 400, "top");
   expect_refusal("neither", 400, "JSON");
 }
 

@@ -643,7 +643,7 @@ test('the server view counts what the server answers', async ({page, address}) =
   await page.waitForSelector('#server-batches rect');
 });
 
-// What of a view is on the page when it is complete.
+// An element that each view has when it is complete.
 const shownIn = {
   matrices: '.chips button',
   'fill-mask': '#view-fill-mask .candidate',
@@ -687,7 +687,7 @@ for (const view of Object.keys(shownIn))
         element =>
           element.checkVisibility({visibilityProperty: true}) &&
           !element.disabled &&
-          // The arrow keys of the picture do what the words above it do, and the skip link leads to
+          // The arrow keys of the picture do what the words below it do, and the skip link leads to
           // the content.
           !element.matches('.chips button, main'),
       );
@@ -780,8 +780,13 @@ test('the ranks that are drawn are those of /matrix', async ({page, address}) =>
   await chart.focus();
   await page.keyboard.press('Home');
   for (let k = 0; k < ranks.below.length; ++k) {
-    const shown = await page.locator('.stage .legend b').allTextContents();
-    assert.deepEqual(shown.slice(0, 2).map(Number), [ranks.below[k], ranks.above[k]]);
+    await page.waitForFunction(
+      ([below, above]) => {
+        const shown = [...document.querySelectorAll('.stage .legend b')].map(b => b.textContent);
+        return Number(shown[0]) === below && Number(shown[1]) === above;
+      },
+      [ranks.below[k], ranks.above[k]],
+    );
     await page.keyboard.press('ArrowRight');
   }
 });

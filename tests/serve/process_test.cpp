@@ -32,9 +32,14 @@ class ServeProcess : public ::testing::Test {
     save_model(folder / "words", test::lively_masked_lm(), &tokenizer);
   }
   void start(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words{HYDRAMIX_COMMAND, "serve", (folder / "words").string(), "--port",
+    std::vector<std::string> words{"serve", (folder / "words").string(), "--port",
                                    std::to_string(port)};
     words.insert(words.end(), more.begin(), more.end());
+    start_command(std::move(words));
+    wait_for_status("/ready", 200);
+  }
+  void start_command(std::vector<std::string> words) {
+    words.insert(words.begin(), HYDRAMIX_COMMAND);
     process = fork();
     if (process == 0) {
       std::vector<char*> arguments;
@@ -44,12 +49,22 @@ class ServeProcess : public ::testing::Test {
       execv(arguments[0], arguments.data());
       _exit(2);
     }
+  }
+  void wait_for_status(const std::string& path, int status) {
     for (int i = 0; i < 2000; ++i) {
       test::RawClient client(port);
-      if (client.connected() && client.get("/ready").status == 200) return;
+      if (client.connected() && client.get(path).status == status) return;
       std::this_thread::sleep_for(10ms);
     }
-    ADD_FAILURE() << "the server is not ready";
+    ADD_FAILURE() << path << " does not answer " << status;
+  }
+  // With so many models that loading takes seconds, and returns while it goes on.
+  void start_loading() {
+    std::vector<std::string> words{"serve", "--port", std::to_string(port)};
+    for (int i = 0; i < 1000; ++i)
+      words.push_back("m" + std::to_string(i) + "=" + (folder / "words").string());
+    start_command(std::move(words));
+    wait_for_status("/ready", 503);
   }
   // 128 + the signal where one ended it.
   int exit_code() {
@@ -153,6 +168,47 @@ TEST_F(ServeProcess, ASecondSignalEndsItAtOnce) {
     std::this_thread::sleep_for(10ms);
   kill(process, SIGTERM);
   EXPECT_EQ(exit_code(), 128 + SIGTERM);
+}
+
+TEST_F(ServeProcess, ASignalEndsItWhileModelsAreLoaded) {
+  start_loading();
+  kill(process, SIGTERM);
+  EXPECT_EQ(exit_code(), 0);
+  const auto log = errors();
+  EXPECT_TRUE(test::contains(log, "stopping")) << log;
+  EXPECT_FALSE(test::contains(log, "listening")) << log;
+  EXPECT_FALSE(test::contains(log, "error")) << log;
+}
+
+TEST_F(ServeProcess, ASecondSignalEndsItWhileAModelIsLoaded) {
+  start_loading();
+  kill(process, SIGTERM);
+  kill(process, SIGINT);  // a second SIGTERM might come before the first is taken
+  const int code = exit_code();
+  EXPECT_TRUE(code == 128 + SIGTERM || code == 128 + SIGINT) << code;
+}
+
+TEST_F(ServeProcess, EndsInTimeWhileABatchIsComputed) {
+  start({"--drain-seconds", "0.5", "--max-client-batch-size", "1000000", "--max-request-tokens",
+         "16777216", "--max-body", "100000000", "--deadline-seconds", "600"});
+  auto texts = nlohmann::json::array();
+  for (int i = 0; i < 200'000; ++i) texts.push_back("w1 w2 w3 w4 w5 w6 w7 w8 w9 w1 w2 w3 w4 w5");
+  const auto body = nlohmann::json{{"inputs", texts}}.dump();
+  test::RawClient busy(port), watcher(port);
+  busy.send("POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+            std::to_string(body.size()) + "\r\n\r\n" + body);
+  nlohmann::json stats;
+  for (int i = 0; i < 2000 && (i == 0 || stats["running"]["requests"] != 1); ++i) {
+    std::this_thread::sleep_for(10ms);
+    stats = nlohmann::json::parse(watcher.get("/stats").body);
+  }
+  ASSERT_EQ(stats["running"]["requests"], 1);
+  const auto begin = std::chrono::steady_clock::now();
+  kill(process, SIGTERM);
+  EXPECT_EQ(exit_code(), 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
+  EXPECT_TRUE(test::contains(errors(), "not answered within 0.5 s. Give more --drain-seconds."))
+      << errors();
 }
 
 TEST_F(ServeProcess, SaysWhatItCannotServe) {

@@ -47,6 +47,14 @@ class RawClient {
     if (socket_ >= 0) ::close(socket_);
     socket_ = -1;
   }
+  // Sends no more, but still reads.
+  void end_sending() { ::shutdown(socket_, SHUT_WR); }
+  // Leaves with a reset in place of a regular end.
+  void reset() {
+    const linger at_once{1, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    leave();
+  }
   void send(const std::string& bytes) {
     // A server that refuses may have closed already.
     for (std::size_t sent = 0; sent < bytes.size();) {

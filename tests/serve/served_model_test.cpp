@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "hydramix/image_classifier.h"
 #include "hydramix/model_folder.h"
+#include "hydramix/registry.h"
 #include "hydramix/text_classifier.h"
 #include "hydramix/text_embedder.h"
 #include "images/jpeg.h"
@@ -218,6 +219,44 @@ TEST_F(Served, MatricesAreThoseOfTheLayers) {
   }
   const auto reply = client->post("/matrix", R"({"inputs": "w1", "layer": 1, "head": 99})");
   EXPECT_EQ(reply.status, 422);
+}
+
+// A batch with the text first, among others, last, and two of it in one request.
+TEST(ServedBatches, GiveEveryMixersTextTheBitsThatItHasAlone) {
+  for (const auto& mixer : mixer_names()) {
+    SCOPED_TRACE(mixer);
+    torch::manual_seed(5);
+    auto options = test::tiny_bert(mixer);
+    options.vocab = 25;
+    options.initial_deviation = 0.3;
+    options.block.mixer_options.max_length = 300;
+    const auto model = std::make_shared<ServedModel>(
+        std::make_shared<const TextModel>(BertForMaskedLM(options), test::small_tokenizer(),
+                                          TextModelOptions{.batch_tokens = 512}, 0));
+    const auto work = [&](WorkKind kind, const std::vector<int64_t>& lengths) {
+      Work made{model, kind, {}};
+      for (const auto length : lengths)
+        made.texts.push_back(model->tokenizer->encode(test::small_words(length, length)));
+      return made;
+    };
+    for (const auto kind : {WorkKind::kVectors, WorkKind::kTokenVectors})
+      for (const int64_t length : {1, 5, 17, 60, 270}) {
+        const auto numbers = [&](const WorkResult& result) {
+          return kind == WorkKind::kVectors ? result.vector : result.token_vectors;
+        };
+        const auto one = work(kind, {length}), other = work(kind, {3, 9, length, 258, 16, 2, 100}),
+                   two = work(kind, {length, 31, length});
+        const Work* alone[] = {&one};
+        const Work* together[] = {&one, &other, &two, &one};
+        const auto expected = numbers(compute_works(alone)[0][0]);
+        const auto all = compute_works(together);
+        for (const auto* result : {&all[0][0], &all[1][2], &all[2][0], &all[2][2], &all[3][0]}) {
+          const auto given = numbers(*result);
+          ASSERT_EQ(given.size(), expected.size());
+          EXPECT_EQ(std::memcmp(given.data(), expected.data(), 4 * given.size()), 0) << length;
+        }
+      }
+  }
 }
 
 }  // namespace

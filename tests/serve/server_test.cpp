@@ -5,13 +5,19 @@
 
 #include <nlohmann/json.hpp>
 
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <sstream>
 
 #include "base/atomic_file.h"
 #include "fake_model.h"
 #include "raw_client.h"
+#include "serve/handler_loop.h"
 #include "serve/page_files.h"
 #include "support/expect.h"
 
@@ -42,6 +48,7 @@ class ServerTest : public ::testing::Test {
     server = std::make_unique<Server>(options, *models, [this](auto works) {
       computed += static_cast<int>(works.size());
       gate.wait();
+      if (failing) throw Error("the GPU is gone");
       return test::fake_compute(works);
     });
     server->start();
@@ -66,6 +73,16 @@ class ServerTest : public ::testing::Test {
     ASSERT_GE(computed, count);
   }
 
+  // Waits until /metrics has a line.
+  void wait_for_metric(const std::string& line) {
+    RawClient client(port);
+    for (int i = 0; i < 1000; ++i) {
+      if (client.get("/metrics").body.find(line + "\n") != std::string::npos) return;
+      std::this_thread::sleep_for(5ms);
+    }
+    ADD_FAILURE() << "no line: " << line;
+  }
+
   // A client has its answer a moment before the place is free.
   int status_when_there_is_a_place(RawClient& client) {
     int status = 429;
@@ -78,7 +95,7 @@ class ServerTest : public ::testing::Test {
 
   ServerOptions options;
   std::atomic<int> computed = 0;
-  std::atomic<bool> broken = false;
+  std::atomic<bool> broken = false, failing = false;
   std::atomic<int> opened = 0;
   std::promise<void> held, held_reloads, open_gate;
   std::shared_future<void> gate = [this] {
@@ -122,6 +139,7 @@ TEST_F(ServerTest, AnswersManyRequestsOnOneConnection) {
   EXPECT_NE(client.get("/metrics").body.find("_bucket{le=\"0.0005\"}"), std::string::npos);
   const auto stats = json::parse(client.get("/stats").body);
   EXPECT_EQ(stats["batches"]["requests"], 21);
+  EXPECT_EQ(stats["latency"]["count"], 21);  // of computed answers alone
   // An id that could forge a line of the log is replaced.
   EXPECT_EQ(client.get("/health", "X-Request-Id: a b\r\n").header.find("X-Request-Id: a b"),
             std::string::npos);
@@ -375,8 +393,8 @@ TEST_F(ServerTest, RefusesEncodedBodies) {
 TEST_F(ServerTest, ReadsTargetsWithAHost) {
   options.service.host_names.emplace();
   start();
-  RawClient client(port);
   const auto status = [&](const std::string& target) {
+    RawClient client(port);  // a target that is refused ends its connection
     client.send("GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
     return client.read().status;
   };
@@ -392,10 +410,10 @@ TEST_F(ServerTest, ReadsTargetsWithAHost) {
 
 TEST_F(ServerTest, ReadsPathsInUtf8Only) {
   start();
-  RawClient client(port);
-  EXPECT_EQ(client.get("/%C3%A9").status, 404);
-  EXPECT_EQ(client.get("/%C3").status, 400);
-  EXPECT_EQ(client.get("/runs/%FF/metrics").status, 400);
+  const auto status = [&](const std::string& path) { return RawClient(port).get(path).status; };
+  EXPECT_EQ(status("/%C3%A9"), 404);
+  EXPECT_EQ(status("/%C3"), 400);
+  EXPECT_EQ(status("/runs/%FF/metrics"), 400);
 }
 
 TEST_F(ServerTest, SendsNoContinueToOldClients) {
@@ -452,23 +470,58 @@ TEST_F(ServerTest, AnswersTooManyRequestsAtOnce) {
   EXPECT_EQ(status_when_there_is_a_place(third), 200);
 }
 
+// A request whose answer has about 7 MB, more than the kernel's buffers take.
+std::string with_large_answer() {
+  std::string text;
+  for (int i = 0; i < 120'000; ++i) text += "w1 ";
+  return "POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+         std::to_string(text.size() + 14) + "\r\n\r\n{\"inputs\": \"" + text + "\"}";
+}
+
 // Its answer stays in memory.
 TEST_F(ServerTest, KeepsThePlaceOfARequestWhoseAnswerIsNotRead) {
   options.service.limits.max_concurrent_requests = 1;
   options.service.limits.max_request_tokens = 1 << 20;
   start();
-  // An answer of about 7 MB, more than the kernel's buffers take.
-  std::string text;
-  for (int i = 0; i < 120'000; ++i) text += "w1 ";
   RawClient slow(port, 256 << 10), other(port);
-  slow.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: " +
-            std::to_string(text.size() + 14) + "\r\n\r\n{\"inputs\": \"" + text + "\"}");
+  slow.send(with_large_answer());
   ASSERT_TRUE(slow.wait_for_answer());
   EXPECT_EQ(other.post("/embed", kEmbed).status, 429);
   const auto reply = slow.read();
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(json::parse(reply.body)[0].size(), 120'002U);
   EXPECT_EQ(status_when_there_is_a_place(other), 200);
+}
+
+TEST_F(ServerTest, BoundsTheBytesOfAnswersThatAreNotRead) {
+  options.service.limits.max_concurrent_requests = 3;  // 3 MiB of work and answers
+  options.service.limits.max_request_tokens = 1 << 20;
+  start();
+  RawClient slow(port, 256 << 10), other(port, 256 << 10);
+  slow.send(with_large_answer());
+  ASSERT_TRUE(slow.wait_for_answer());
+  other.send(with_large_answer());
+  const auto refused = other.read();
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NE(refused.body.find("takes 3145728 bytes"), std::string::npos) << refused.body;
+  EXPECT_EQ(other.post("/embed", kEmbed).status, 429);
+  EXPECT_EQ(other.get("/health").status, 200);
+  EXPECT_EQ(slow.read().status, 200);
+  EXPECT_EQ(status_when_there_is_a_place(other), 200);
+}
+
+TEST_F(ServerTest, CutsAnswersThatAreNotReadAndCountsThem) {
+  options.access_log = true;
+  options.service.limits.write_seconds = 0.3;
+  options.service.limits.max_request_tokens = 1 << 20;
+  testing::internal::CaptureStderr();
+  start();
+  RawClient slow(port, 256 << 10);
+  slow.send(with_large_answer());
+  ASSERT_TRUE(slow.wait_for_answer());
+  wait_for_metric(R"(hydramix_requests_total{route="/tokenize",status="499"} 1)");
+  const auto log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find(R"("path":"/tokenize","status":499)"), std::string::npos) << log;
 }
 
 TEST_F(ServerTest, DoesNotComputeForClientsThatLeft) {
@@ -478,22 +531,152 @@ TEST_F(ServerTest, DoesNotComputeForClientsThatLeft) {
   RawClient first(port);
   first.send(sized(kEmbed));
   wait_for_computed(1);
-  {
-    RawClient gone(port);
-    gone.send(sized(kEmbed));
-    std::this_thread::sleep_for(100ms);
-  }
+  RawClient closed(port), reset(port), ended(port), pipelined(port);
+  for (auto* client : {&closed, &reset, &ended}) client->send(sized(kEmbed));
+  pipelined.send(sized(kEmbed) + sized(kEmbed));
+  wait_for_metric("hydramix_queue_requests 4");
+  closed.leave();
+  reset.reset();
+  ended.end_sending();
+  EXPECT_EQ(ended.read().status, 100);
+  ended.reset();
+  pipelined.reset();
+  wait_for_metric("hydramix_requests_abandoned_total 4");
+  held.set_value();
+  EXPECT_EQ(first.read().status, 200);
   RawClient watcher(port);
+  EXPECT_EQ(watcher.post("/embed", kEmbed).status, 200);
+  EXPECT_EQ(computed, 2);
+  wait_for_metric(R"(hydramix_requests_total{route="/embed",status="499"} 4)");
+}
+
+// shutdown(SHUT_WR) after a request is no leaving.
+TEST_F(ServerTest, AnswersClientsThatHaveEndedTheirSending) {
+  hold();
+  start();
+  RawClient one(port), several(port), old(port), early(port);
+  one.send(sized(kEmbed));
+  wait_for_computed(1);
+  several.send(sized(kEmbed) + sized(kEmbed) + "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+  old.send("POST /embed HTTP/1.0\r\nContent-Length: " + std::to_string(kEmbed.size()) + "\r\n\r\n" +
+           kEmbed);
+  for (auto* client : {&one, &several, &old}) client->end_sending();
+  // An interim answer, to which a client that is gone would answer with a reset.
+  EXPECT_EQ(one.read().status, 100);
+  EXPECT_EQ(several.read().status, 100);
+  std::this_thread::sleep_for(50ms);
+  held.set_value();
+  const auto reply = one.read();
+  EXPECT_EQ(reply.body, "[[3,6]]");
+  EXPECT_NE(reply.header.find("Connection: close"), std::string::npos);
+  EXPECT_TRUE(one.is_closed());
+  EXPECT_EQ(several.read().body, "[[3,6]]");
+  EXPECT_EQ(several.read().body, "[[3,6]]");
+  EXPECT_EQ(several.read().status, 200);
+  EXPECT_TRUE(several.is_closed());
+  EXPECT_EQ(old.read().status, 200);
+  early.send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+  early.end_sending();
+  EXPECT_EQ(early.read().status, 200);
+  EXPECT_TRUE(early.is_closed());
+}
+
+TEST_F(ServerTest, KnowsTheRouteOfARequestWhoseHeaderItRefuses) {
+  options.access_log = true;
+  options.service.limits.max_body = 1000;
+  testing::internal::CaptureStderr();
+  start();
+  RawClient large(port), ambiguous(port);
+  large.send("POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n");
+  const auto reply = large.read();
+  EXPECT_EQ(reply.status, 413);
+  EXPECT_EQ(json::parse(reply.body)["error"]["code"], "too_large") << reply.body;
+  ambiguous.send("POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: +5\r\n\r\n");
+  EXPECT_EQ(json::parse(ambiguous.read().body)["error"]["code"], "bad_request");
+  wait_for_metric(R"(hydramix_requests_total{route="/v1/embeddings",status="413"} 1)");
+  wait_for_metric(R"(hydramix_requests_total{route="/v1/embeddings",status="400"} 1)");
+  const auto log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find(R"("path":"/v1/embeddings","status":413)"), std::string::npos) << log;
+}
+
+int64_t virtual_memory() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+TEST_F(ServerTest, TakesTheMemoryOfABodyAsItArrives) {
+  options.service.limits.max_body = 1 << 30;
+  start();
+  RawClient(port).post("/embed", kEmbed);
+  const auto before = virtual_memory();
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<RawClient>(port));
+    clients.back()->send(kPost + "Content-Length: " + std::to_string(1 << 30) + "\r\n\r\n{");
+  }
+  std::this_thread::sleep_for(200ms);
+  EXPECT_LT(virtual_memory() - before, 1 << 30);
+}
+
+TEST(HandlerLoop, GoesOnAfterAnException) {
+  boost::asio::io_context io;
+  int handled = 0;
+  boost::asio::post(io, [] { throw std::bad_alloc(); });
+  boost::asio::post(io, [&] { ++handled; });
+  testing::internal::CaptureStderr();
+  run_handlers(io);
+  EXPECT_EQ(handled, 1);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("bad_alloc"), std::string::npos);
+}
+
+TEST_F(ServerTest, SaysThatConnectionsCannotBeAccepted) {
+  testing::internal::CaptureStderr();
+  start();
+  RawClient watcher(port);
+  EXPECT_EQ(watcher.get("/health").status, 200);
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  rlimit few = files;
+  const int first = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  few.rlim_cur = static_cast<rlim_t>(first) + 1;
+  std::vector<int> gaps;
+  setrlimit(RLIMIT_NOFILE, &few);
+  for (int more = 0; (more = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) gaps.push_back(more);
+  close(first);
+  RawClient waiting(port);  // takes the last
   for (int i = 0; i < 1000; ++i) {
-    if (watcher.get("/metrics").body.find("hydramix_requests_abandoned_total 1") !=
-        std::string::npos)
+    if (watcher.get("/metrics").body.find("hydramix_accept_errors_total 0\n") == std::string::npos)
       break;
     std::this_thread::sleep_for(5ms);
   }
-  held.set_value();
-  EXPECT_EQ(first.read().status, 200);
-  EXPECT_EQ(watcher.post("/embed", kEmbed).status, 200);
-  EXPECT_EQ(computed, 2);
+  EXPECT_EQ(watcher.get("/metrics").body.find("hydramix_accept_errors_total 0\n"),
+            std::string::npos);
+  setrlimit(RLIMIT_NOFILE, &files);
+  for (const int gap : gaps) close(gap);
+  EXPECT_EQ(waiting.get("/health").status, 200);
+  const auto log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("connections cannot be accepted: Too many open files"), std::string::npos)
+      << log;
+}
+
+TEST_F(ServerTest, IsNotHealthyWhileEveryComputationFails) {
+  start();
+  RawClient client(port);
+  failing = true;
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(client.get("/health").status, 200);
+    EXPECT_EQ(client.post("/embed", kEmbed).status, 424);
+  }
+  for (const char* route : {"/health", "/ready"}) {
+    const auto reply = client.get(route);
+    EXPECT_EQ(reply.status, 503) << route;
+    EXPECT_NE(reply.body.find("the GPU is gone"), std::string::npos) << reply.body;
+  }
+  failing = false;
+  EXPECT_EQ(client.post("/embed", kEmbed).status, 200);
+  EXPECT_EQ(client.get("/health").status, 200);
+  EXPECT_EQ(client.get("/ready").status, 200);
 }
 
 TEST_F(ServerTest, LimitsConnections) {
@@ -637,6 +820,17 @@ TEST(ModelTable, KeepsAllModelsWhereOneCannotBeOpened) {
   EXPECT_EQ(models.reload("a"), std::vector<std::string>{"a"});
   EXPECT_EQ(models.find("a")->revision, 2);
   EXPECT_EQ(models.find("b")->revision, 1);
+}
+
+TEST(ModelTable, StopsToLoadBetweenTwoModels) {
+  int opened = 0;
+  ModelTable models(std::vector<ModelPlace>{{"a", "a"}, {"b", "b"}}, [&](const ModelPlace&) {
+    ++opened;
+    return test::fake_model();
+  });
+  EXPECT_FALSE(models.load([&] { return opened == 1; }));
+  EXPECT_EQ(opened, 1);
+  EXPECT_TRUE(models.all().empty());
 }
 
 TEST_F(ServerTest, DrainsWithoutLosingARequest) {

@@ -51,6 +51,65 @@ TEST(TextRoutes, EmbedAnswersOneVectorPerText) {
   EXPECT_EQ(prompted, json::parse("[[4, 8]]"));
 }
 
+TEST(TextRoutes, DimensionsAreTheFirstEntriesScaledAgain) {
+  EXPECT_EQ(answer_to(prepare_embed, R"({"inputs": "w3", "dimensions": 1})"), json::parse("[[1]]"));
+  EXPECT_EQ(answer_to(prepare_embed, R"({"inputs": "w3", "dimensions": 1, "normalize": false})"),
+            json::parse("[[3]]"));
+  const auto openai = answer_to(prepare_openai_embeddings, R"({"input": "w3", "dimensions": 1})");
+  EXPECT_EQ(openai["data"][0]["embedding"], json::parse("[1]"));
+  for (const auto prepare : {prepare_embed, prepare_openai_embeddings})
+    for (const int dimensions : {0, 3})
+      expect_refusal(prepare,
+                     concat(R"({"inputs": "w3", "input": "w3", "dimensions": )", dimensions, "}"),
+                     "400 whole number from 1 to 2");
+}
+
+TEST(TextRoutes, EmbedTakesTokenIdsBesideTexts) {
+  const auto text = answer_to(prepare_embed, R"({"inputs": "w1 w2"})");
+  // [CLS] and [SEP] are put around the ids, or are there.
+  for (const char* ids : {"[6, 7]", "[[6, 7]]", "[2, 6, 7, 3]"})
+    EXPECT_EQ(answer_to(prepare_embed, concat("{\"inputs\": ", ids, "}")), text) << ids;
+  EXPECT_EQ(answer_to(prepare_embed, R"({"inputs": [[6, 7], "w1 w2"]})"),
+            json::array({text[0], text[0]}));
+  EXPECT_EQ(answer_to(prepare_embed_all, R"({"inputs": [5]})"),
+            answer_to(prepare_embed_all, R"({"inputs": "w0"})"));
+  expect_refusal(prepare_embed, R"({"inputs": [25]})", "422 0 to 24");
+  expect_refusal(prepare_embed, R"({"inputs": [5, "w1"]})", "422 token id \"w1\"");
+  expect_refusal(prepare_embed, R"({"inputs": [[5]], "prompt_name": "query"})", "422 prompt_name");
+  EXPECT_EQ(refusal(prepare_embed, R"({"inputs": [5,5,5,5,5,5,5,5], "truncate": true})"),
+            "accepted");
+}
+
+TEST(TextRoutes, EmptyTextsAndIdsAreRefused) {
+  for (const auto prepare : {prepare_embed, prepare_embed_all, prepare_openai_embeddings})
+    for (const char* inputs : {R"("")", R"(["w1", ""])", "[[5], []]"})
+      for (const char* prompt : {"", R"(, "prompt_name": "query")"})
+        expect_refusal(prepare,
+                       concat(R"({"inputs": )", inputs, R"(, "input": )", inputs, prompt, "}"),
+                       "400 is empty");
+}
+
+TEST(TextRoutes, UnknownKeysAreIgnoredButSlipsAreNot) {
+  EXPECT_EQ(answer_to(prepare_embed, R"({"inputs": "w3", "normalize": false, "whatever": [1]})"),
+            json::parse("[[3, 8]]"));
+  EXPECT_EQ(refusal(prepare_predict, R"({"inputs": "w1", "parameters": {"top_k": 1}})",
+                    fake_context("classes")),
+            "accepted");
+  EXPECT_EQ(refusal(prepare_openai_embeddings,
+                    R"({"input": "w1", "user": "me", "input_type": "query", "priority": 1})"),
+            "accepted");
+  expect_refusal(prepare_embed, R"({"inputs": "w1", "normalise": true})",
+                 "400 unknown key \"normalise\". Did you mean 'normalize'?");
+  expect_refusal(prepare_embed, R"({"inputs": "w1", "Truncate": true})", "400 'truncate'");
+  expect_refusal(prepare_similarity, R"({"inputs": ["w1"], "parameters": {"truncat": true}})",
+                 "400 'parameters.truncate'");
+  // Some clients send the names of two interfaces.
+  EXPECT_EQ(refusal(prepare_embed, R"({"inputs": "w1", "input": "w1"})"), "accepted");
+  const std::string long_key(1 << 20, 'x');
+  EXPECT_EQ(refusal(prepare_embed, concat(R"({"inputs": "w1", ")", long_key, R"(": 1})")),
+            "accepted");
+}
+
 TEST(TextRoutes, LongTextsAreCutOnRequestOnly) {
   const std::string text = "w1 w2 w3 w4 w5 w6 w7 w8";  // 10 tokens of 8
   expect_refusal(prepare_embed, R"({"inputs": ")" + text + R"("})", "422 more than 8 tokens");
@@ -71,7 +130,6 @@ TEST(TextRoutes, BadBodiesAreNamed) {
   expect_refusal(prepare_embed, R"({"inputs": 3})", "400 of the type number");
   expect_refusal(prepare_embed, R"({"inputs": []})", "400 empty list");
   expect_refusal(prepare_embed, R"({"inputs": ["w1", 2]})", "400 'inputs[1]'");
-  expect_refusal(prepare_embed, R"({"inputs": "w1", "normalise": true})", "400 \"normalise\"");
   expect_refusal(prepare_embed, R"({"inputs": "w1", "inputs": "w2"})", "400 twice");
   expect_refusal(prepare_embed, R"({"inputs": "w1", "normalize": 1})", "400 true or false");
   expect_refusal(prepare_embed, R"({"inputs": "w1", "model": "other"})", "404 other");
@@ -101,8 +159,8 @@ TEST(TextRoutes, SimilarityAnswersAListOrASquare) {
   EXPECT_EQ(square["similarities"][1][0], list[1]);
   expect_refusal(prepare_similarity, R"({"inputs": {"sentences": ["w1"]}})", "400 source_sentence");
   expect_refusal(prepare_similarity, R"({"inputs": ["w1"], "parameters": 1})", "400 parameters");
-  expect_refusal(prepare_similarity, R"({"inputs": ["w1"], "parameters": {"x": 1}})",
-                 "400 \"parameters.x\"");
+  expect_refusal(prepare_similarity, R"({"inputs": ["w1"], "parameters": {}, "truncate": true})",
+                 "400 truncate");
 }
 
 TEST(TextRoutes, OpenAiTakesTextsAndIdsAndAnswersFloatsOrBase64) {
@@ -122,13 +180,28 @@ TEST(TextRoutes, OpenAiTakesTextsAndIdsAndAnswersFloatsOrBase64) {
   expect_refusal(prepare_openai_embeddings, R"({"input": [25]})", "422 0 to 24");
   expect_refusal(prepare_openai_embeddings, R"({"input": [-1]})", "422 token id -1");
   expect_refusal(prepare_openai_embeddings, R"({"input": [1.5]})", "422 token id 1.5");
-  expect_refusal(prepare_openai_embeddings, R"({"input": [[5], "w1"]})", "400 something else");
+  expect_refusal(prepare_openai_embeddings, R"({"input": [[5], true]})", "400 'input[1]'");
   expect_refusal(prepare_openai_embeddings, R"({"input": []})", "400 empty");
   expect_refusal(prepare_openai_embeddings, R"({"input": [5,5,5,5,5,5,5]})", "422 more than 8");
-  expect_refusal(prepare_openai_embeddings, R"({"input": "w1", "dimensions": 1})",
-                 "400 dimensions");
   expect_refusal(prepare_openai_embeddings, R"({"input": "w1", "encoding_format": "x"})",
                  "400 base64");
+}
+
+TEST(TextRoutes, OpenAiTakesAsManyTextsAsOpenAi) {
+  auto context = fake_context();
+  const auto request = [](int texts) {
+    std::string inputs = "\"w1\"";
+    for (int i = 1; i < texts; ++i) inputs += ",\"w1\"";
+    return concat("{\"input\": [", inputs, "]}");
+  };
+  EXPECT_EQ(answer_to(prepare_openai_embeddings, request(2048), context)["data"].size(), 2048U);
+  expect_refusal(prepare_openai_embeddings, request(2049), "422 --max-openai-inputs", context);
+  // 5462 x 3 tokens are more than another route takes.
+  context.limits.max_openai_inputs = 10'000;
+  EXPECT_EQ(refusal(prepare_openai_embeddings, request(5462), context), "accepted");
+  context.limits.max_openai_tokens = 300;
+  EXPECT_EQ(refusal(prepare_openai_embeddings, request(100), context), "accepted");
+  expect_refusal(prepare_openai_embeddings, request(101), "422 --max-openai-tokens", context);
 }
 
 TEST(TextRoutes, PredictAnswersTheLikeliestLabelFirst) {
@@ -248,7 +321,13 @@ TEST(TextRoutes, TokenizeAndDecodeAreInverse) {
   EXPECT_EQ(tokens[0][3]["special"], true);
   const auto unknown = answer_to(prepare_tokenize, R"({"inputs": "other"})");
   EXPECT_EQ(unknown[0][1],
-            json::parse(R"({"id": 1, "text": "[UNK]", "special": false, "start": 0, "stop": 5})"));
+            json::parse(R"({"id": 1, "text": "other", "special": false, "start": 0, "stop": 5})"));
+  // The piece of the text, whatever the tokenizer makes of it. Places count characters.
+  const auto piece = answer_to(prepare_tokenize, R"({"inputs": "\u00e4\ud83d\ude00 W1"})");
+  EXPECT_EQ(piece[0][2],
+            json::parse(R"({"id": 6, "text": "W1", "special": false, "start": 3, "stop": 5})"));
+  const auto prompted = answer_to(prepare_tokenize, R"({"inputs": "w1", "prompt_name": "query"})");
+  EXPECT_EQ(prompted[0][2]["start"], 3);
   const auto bare = answer_to(prepare_tokenize, R"({"inputs": "w1", "add_special_tokens": false})");
   EXPECT_EQ(bare[0].size(), 1);
   EXPECT_EQ(answer_to(prepare_decode, R"({"ids": [2, 6, 7, 3]})"), json::parse(R"(["w1 w2"])"));

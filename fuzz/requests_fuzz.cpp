@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target for the routes of the server's models: any body is refused with an HttpError, or
-// becomes work within the limits whose answer is JSON.
+// becomes work within the limits whose answer is JSON. The same bytes are read as the parts of a
+// header, each by itself.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/fake_model.h"
+#include "serve/host_names.h"
 #include "serve/http_error.h"
 #include "serve/http_message.h"
 #include "serve/text_routes.h"
@@ -17,13 +19,39 @@ namespace {
 
 using namespace hydramix::serve;
 
-// The first byte chooses the route and the model.
+// The low half of the first byte chooses the route, the high half the model.
+constexpr unsigned kHalf = 16;
 constexpr PrepareRequest kRoutes[] = {
     prepare_embed,  prepare_embed_all,         prepare_similarity, prepare_predict,
     prepare_rerank, prepare_fill_mask,         prepare_matrix,     prepare_tokenize,
-    prepare_decode, prepare_openai_embeddings, prepare_classify};
+    prepare_decode, prepare_openai_embeddings, prepare_classify,   prepare_main};
+static_assert(std::size(kRoutes) <= kHalf);
 constexpr const char* kKinds[] = {"masked-lm", "classes", "score", "labels",
                                   "tokens",    "pairs",   "images"};
+
+// Calls `read`, which may refuse what it reads.
+template <class Read>
+void refuse_or_read(const Read& read) {
+  try {
+    read();
+  } catch (const HttpError& error) {
+    if (error.status() != 400) __builtin_trap();
+  }
+}
+
+// The parts of a header.
+void read_header_parts(std::string_view text) {
+  refuse_or_read([&] { decoded_path(text); });
+  refuse_or_read([&] { query_value(text, "after"); });
+  refuse_or_read([&] {
+    const auto target = parsed_target(text);
+    if (!target.authority.empty() && target.path.empty()) __builtin_trap();
+  });
+  const auto id = request_id(text);
+  if (id.empty() || id.size() > 64) __builtin_trap();
+  if (host_name(text).size() > text.size()) __builtin_trap();
+  is_host_of(text, {"embed.example.org"});
+}
 
 }  // namespace
 
@@ -35,12 +63,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const char* kind : kKinds) made.push_back(hydramix::test::fake_context(kind));
     return made;
   }();
-  const auto& context = contexts[data[0] / std::size(kRoutes) % std::size(kKinds)];
+  const auto& context = contexts[data[0] / kHalf % std::size(kKinds)];
+  const auto route = kRoutes[data[0] % kHalf % std::size(kRoutes)];
+  const auto most_tokens = route == prepare_openai_embeddings ? context.limits.max_openai_tokens
+                                                              : context.limits.max_request_tokens;
   try {
-    const auto prepared = kRoutes[data[0] % std::size(kRoutes)](body, context);
+    const auto prepared = route(body, context);
     std::vector<WorkResult> results;
     if (prepared.work) {
-      if (prepared.work->tokens() > context.limits.max_request_tokens) __builtin_trap();
+      if (prepared.work->tokens() > most_tokens) __builtin_trap();
       results = hydramix::test::fake_results(*prepared.work);
     }
     if (!nlohmann::json::accept(prepared.answer(results))) __builtin_trap();
@@ -48,11 +79,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (error.status() < 400 || error.status() > 499) __builtin_trap();
     if (!nlohmann::json::accept(error_body(error, false))) __builtin_trap();
   }
-  try {
-    decoded_path(body);
-    query_value(body, "after");
-    request_id(body);
-  } catch (const HttpError&) {
-  }
+  read_header_parts(body);
   return 0;
 }

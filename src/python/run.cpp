@@ -89,7 +89,7 @@ std::vector<Tensor> run_backward(const Tensor& gradient, const Tensor& tape, con
                                  at::TensorList, at::IntArrayRef) {
   return with_python_errors([&] {
     const FreshDispatch fresh;
-    return held_tape(tape)->backward(gradient);
+    return held_tape(tape).backward(gradient);
   });
 }
 

@@ -1,45 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/tape.h"
 
-#include <mutex>
-#include <unordered_map>
-
 #include "hydramix/error.h"
 
 namespace hydramix {
 namespace {
 
-class Tapes {
- public:
-  // Never destroyed: tensors of Python may outlive static objects.
-  static Tapes& instance() {
-    static auto* tapes = new Tapes;
-    return *tapes;
-  }
-
-  int64_t add(std::shared_ptr<const Tape> tape) {
-    const std::lock_guard lock(mutex_);
-    tapes_.emplace(++last_, std::move(tape));
-    return last_;
-  }
-  std::shared_ptr<const Tape> find(int64_t number) {
-    const std::lock_guard lock(mutex_);
-    const auto found = tapes_.find(number);
-    return found == tapes_.end() ? nullptr : found->second;
-  }
-  void remove(int64_t number) {
-    std::shared_ptr<const Tape> removed;  // destroyed after the lock is released
-    const std::lock_guard lock(mutex_);
-    const auto found = tapes_.find(number);
-    removed = std::move(found->second);
-    tapes_.erase(found);
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<int64_t, std::shared_ptr<const Tape>> tapes_;
-  int64_t last_ = 0;
+// The memory of a tensor that owns a tape.
+struct HeldTape {
+  std::unique_ptr<const Tape> tape;
+  int64_t value = 0;  // of the tensor; nothing reads it
 };
+
+// Its address also marks such a tensor.
+void free_held_tape(void* held) { delete static_cast<HeldTape*>(held); }
 
 }  // namespace
 
@@ -68,24 +42,23 @@ std::vector<torch::Tensor> Tape::backward(const torch::Tensor& gradient) const {
   return gradients;
 }
 
-torch::Tensor hold_tape(std::unique_ptr<Tape> tape) {
-  auto number = std::make_unique<int64_t>(Tapes::instance().add(std::move(tape)));
-  const auto free = [](void* data) {
-    const std::unique_ptr<int64_t> owned(static_cast<int64_t*>(data));
-    Tapes::instance().remove(*owned);
-  };
-  return torch::from_blob(number.release(), {}, free, torch::kInt64);
+torch::Tensor hold_tape(std::unique_ptr<const Tape> tape) {
+  auto* held = new HeldTape{std::move(tape)};
+  return at::for_blob(&held->value, {})
+      .context(held, free_held_tape)
+      .options(torch::kInt64)
+      .make_tensor();
 }
 
-std::shared_ptr<const Tape> held_tape(const torch::Tensor& holder) {
-  HYDRAMIX_CHECK(holder.is_cpu() && holder.scalar_type() == torch::kInt64 && holder.numel() == 1,
-                 "run_backward: expected the tape that run_forward returned.");
-  auto tape = Tapes::instance().find(holder.item<int64_t>());
-  HYDRAMIX_CHECK(tape != nullptr,
-                 "run_backward: the tape is gone: only a copy of the tensor that owned it is left. "
-                 "Hooks that move saved tensors elsewhere cannot be used with hydramix; use "
-                 "torch.utils.checkpoint to save memory.");
-  return tape;
+const Tape& held_tape(const torch::Tensor& holder) {
+  const auto* held = holder.has_storage()
+                         ? holder.storage().data_ptr().cast_context<HeldTape>(free_held_tape)
+                         : nullptr;
+  HYDRAMIX_CHECK(held != nullptr,
+                 "run_backward: expected the tape that run_forward returned; this is another "
+                 "tensor, or a copy, which has no tape. Hooks that move saved tensors elsewhere "
+                 "cannot be used with hydramix; use torch.utils.checkpoint to save memory.");
+  return *held->tape;
 }
 
 }  // namespace hydramix

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recorded call: the autograd graph that its backward pass follows. Operators exchange tensors
-// only, so a tape travels from the forward to the backward operator as a tensor () int64, its
-// number, whose memory owns the tape. A copy of that tensor owns nothing: it is valid as long as
-// the first one lives, and an error after that.
+// only, so a tape travels from the forward to the backward operator as a tensor () int64 whose
+// memory owns the tape. A copy of that tensor has other memory, so it is an error.
 #pragma once
 
 #include <memory>
@@ -32,8 +31,8 @@ class Tape {
 };
 
 // Moves a tape into a tensor.
-torch::Tensor hold_tape(std::unique_ptr<Tape> tape);
-// Throws Error when the tape no longer exists.
-std::shared_ptr<const Tape> held_tape(const torch::Tensor& holder);
+torch::Tensor hold_tape(std::unique_ptr<const Tape> tape);
+// Valid as long as the tensor. Throws Error for one that holds no tape.
+const Tape& held_tape(const torch::Tensor& holder);
 
 }  // namespace hydramix

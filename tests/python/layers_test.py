@@ -271,19 +271,21 @@ class Layers(unittest.TestCase):
         self.assertIn("hydramix.run_forward.default", seen)
         self.assertIn("hydramix.run_backward.default", seen)
 
-    def test_a_lost_tape_is_an_error(self):
+    def test_only_the_tensor_of_a_tape_holds_it(self):
         layer = hydra()
         u = torch.randn(1, 6, 16)
         weights = layer._weights()
         with torch.no_grad():
             y, tape = torch.ops.hydramix.run_forward(layer._spec, "forward", False, u, [None] * 5,
                                                      weights, [0])
-            number = tape.clone()
             run_backward = torch.ops.hydramix.run_backward
-            self.assertEqual(run_backward(y, number, u, weights, [0])[0].shape, u.shape)
+            copy = tape.clone()
+            for other in (copy, torch.zeros((), dtype=torch.int64), torch.zeros(0), y):
+                with self.assertRaisesRegex(RuntimeError, "another tensor, or a copy"):
+                    run_backward(y, other, u, weights, [0])
+            view = tape.detach()
             del tape
-            with self.assertRaisesRegex(RuntimeError, "tape is gone"):
-                run_backward(y, number, u, weights, [0])
+            self.assertEqual(run_backward(y, view, u, weights, [0])[0].shape, u.shape)
 
     def test_pickle_deepcopy_save(self):
         layer = hydra(learnable_init_states=True, dt_limit=(0.01, 0.5))

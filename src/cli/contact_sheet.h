@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "images/image.h"
-#include "view/canvas.h"
+#include "view/matrix_plot.h"
 
 namespace hydramix {
 
@@ -27,6 +27,6 @@ struct ContactSheet {
 };
 
 // Throws where there is nothing to show.
-Canvas draw_sheet(const ContactSheet& sheet);
+Page layout_sheet(const ContactSheet& sheet);
 
 }  // namespace hydramix

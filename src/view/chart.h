@@ -13,11 +13,11 @@
 namespace hydramix {
 
 struct ChartLine {
-  std::string name;                               // the same in every panel
-  std::string note;                               // in the legend, after the name: one per panel
-  std::vector<std::pair<double, double>> points;  // (x, y), by growing x
-  std::vector<std::pair<double, double>> range = {};  // (lowest, highest) at each point, or empty
-  bool strong = false;                                // a thicker line
+  std::string name;       // the same in every panel
+  std::string note = {};  // in the legend, after the name: one per panel
+  std::vector<std::pair<double, double>> points = {};  // (x, y), by growing x
+  std::vector<std::pair<double, double>> range = {};   // (lowest, highest) at each point, or empty
+  bool strong = false;                                 // a thicker line
   bool background = false;
   bool dashed = false;  // may have the name, and so the colour, of a line that is not dashed
 };

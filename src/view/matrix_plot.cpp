@@ -30,7 +30,7 @@ constexpr int64_t kGalleryWidth = 1200, kGalleryColumns = 6;
 struct SingleBody {
   Size size;
   LabelSpace labels;
-  bool lying_bar = false;
+  bool horizontal_bar = false;
   int64_t bar_width = 0, bar_height = 0;  // of the colours alone
   int64_t width = 0, height = 0;          // of everything
 };
@@ -39,14 +39,14 @@ SingleBody measure_single(const MatrixPicture& picture, const PageOptions& optio
   SingleBody body;
   body.size = measure(picture, kSingle, options.cell_pixels);
   body.labels = label_space(picture);
-  body.lying_bar = picture.labelled();
+  body.horizontal_bar = picture.labelled();
   body.width = body.labels.left + body.size.width;
   body.height = body.labels.top + body.size.height;
-  if (body.lying_bar) {
+  if (body.horizontal_bar) {
     body.width = std::max(body.width, kSingleNarrowest);
     body.bar_width = std::min(kLyingBarWidest, body.width - body.labels.left);
     body.bar_height = kBarThickness;
-    body.height += kSingleBarGap + lying_bar_height();
+    body.height += kSingleBarGap + horizontal_bar_height();
   } else {
     std::size_t label = 0;
     for (const Tick& tick : scale_ticks(colour_scale(picture)))
@@ -65,14 +65,14 @@ void add_single(Page& page, const MatrixPicture& picture, const SingleBody& body
   const double scale = colour_scale(picture);
   const Rect area{kMargin + body.labels.left, top + body.labels.top, body.size.width,
                   body.size.height};
-  if (body.lying_bar)
-    add_lying_bar(page,
-                  {area.x, area.y + area.height + kSingleBarGap, body.bar_width, body.bar_height},
-                  scale_ticks(scale));
+  if (body.horizontal_bar)
+    add_horizontal_bar(
+        page, {area.x, area.y + area.height + kSingleBarGap, body.bar_width, body.bar_height},
+        scale_ticks(scale));
   else
-    add_upright_bar(page,
-                    {area.x + area.width + kSingleBarGap, area.y, body.bar_width, body.bar_height},
-                    scale);
+    add_vertical_bar(page,
+                     {area.x + area.width + kSingleBarGap, area.y, body.bar_width, body.bar_height},
+                     scale);
   add_image(page, area, matrix_image(picture, scale, body.size.block));
   add_labels(page, picture, body.size, area);
 }
@@ -152,9 +152,9 @@ int64_t add_gallery_header(Page& page, int64_t width) {
   const bool fits = page.title.empty() || text_width(page.title.size(), kHeading) <= beside;
   add_text(page, kMargin, kMargin, shorten(page.title, width, kHeading), kHeading, kInk);
   const int64_t y = fits ? kMargin : kMargin + text_height(kHeading) + kGalleryHeadingGap;
-  add_lying_bar(page, {kMargin + width - bar, y, bar, kBarThickness},
-                {{0.0, "-scale"}, {0.5, "0"}, {1.0, "+scale"}});
-  return y + lying_bar_height();
+  add_horizontal_bar(page, {kMargin + width - bar, y, bar, kBarThickness},
+                     {{0.0, "-scale"}, {0.5, "0"}, {1.0, "+scale"}});
+  return y + horizontal_bar_height();
 }
 
 Page layout_gallery(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {

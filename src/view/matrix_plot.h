@@ -35,6 +35,7 @@ struct PageBox {
 struct PageImage {
   Rect area;  // its sides are multiples of the image's
   Canvas image;
+  bool photo = false;  // keeps its colours on a dark background
 };
 struct PageText {
   int64_t x = 0, y = 0;  // top left corner of the area that the text takes on the page

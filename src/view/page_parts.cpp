@@ -119,7 +119,7 @@ std::vector<Tick> scale_ticks(double scale) {
   return {{0.0, fmt::format("-{:.3g}", scale)}, {0.5, "0"}, {1.0, fmt::format("+{:.3g}", scale)}};
 }
 
-void add_upright_bar(Page& page, const Rect& area, double scale) {
+void add_vertical_bar(Page& page, const Rect& area, double scale) {
   for (const Tick& tick : scale_ticks(scale)) {
     const int64_t y =
         area.y + std::llround((1.0 - tick.place) * static_cast<double>(area.height - 1));
@@ -130,12 +130,12 @@ void add_upright_bar(Page& page, const Rect& area, double scale) {
   add_image(page, area, bar_image(area.height, /*upright=*/true, scale == 0));
 }
 
-int64_t lying_bar_height() {
+int64_t horizontal_bar_height() {
   return kBarThickness + 1 + kTick + kTickToLabel + text_height(kPlain);
 }
 
 // Labels stand below the bar, the outer ones flush with its ends so that it takes no more width.
-void add_lying_bar(Page& page, const Rect& area, const std::vector<Tick>& ticks) {
+void add_horizontal_bar(Page& page, const Rect& area, const std::vector<Tick>& ticks) {
   for (const Tick& tick : ticks) {
     const int64_t x = area.x + std::llround(tick.place * static_cast<double>(area.width - 1));
     const int64_t y = area.y + area.height + 1;

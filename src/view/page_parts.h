@@ -65,10 +65,10 @@ struct Tick {
 // -scale, 0, +scale to three digits; only 0 when the scale is 0.
 std::vector<Tick> scale_ticks(double scale);
 
-// A single picture's bar stands, with its labels at the right. A gallery's and that of a picture
-// with labels lies, with its labels below.
-void add_upright_bar(Page& page, const Rect& area, double scale);
-void add_lying_bar(Page& page, const Rect& area, const std::vector<Tick>& ticks);
-int64_t lying_bar_height();  // with its labels
+// A single picture has a vertical bar with its labels on the right; a gallery, or a picture with
+// labels of its own, has a horizontal one with its labels below.
+void add_vertical_bar(Page& page, const Rect& area, double scale);
+void add_horizontal_bar(Page& page, const Rect& area, const std::vector<Tick>& ticks);
+int64_t horizontal_bar_height();  // with its labels
 
 }  // namespace hydramix::page_parts

@@ -25,9 +25,9 @@ std::string image_element(const PageImage& image) {
   Canvas magnified(image.area.width, image.area.height, {});
   magnified.draw(image.image, {0, 0, image.area.width, image.area.height});
   return fmt::format(
-      "<image {} preserveAspectRatio=\"none\" style=\"image-rendering: pixelated\" "
+      "<image {}{} preserveAspectRatio=\"none\" style=\"image-rendering: pixelated\" "
       "href=\"{}\"/>\n",
-      place(image.area), png_data_uri(magnified));
+      image.photo ? "class=\"photo\" " : "", place(image.area), png_data_uri(magnified));
 }
 
 std::string text_element(const PageText& text) {
@@ -48,8 +48,7 @@ std::string text_element(const PageText& text) {
 
 }  // namespace
 
-std::string svg_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
-  const Page page = layout_page(pictures, options);
+std::string svg_page(const Page& page) {
   std::string body = fmt::format("<rect {} rx=\"6\" fill=\"{}\"/>\n",
                                  place({0, 0, page.width, page.height}), hex(page.background));
   for (const PageBox& box : page.boxes)
@@ -65,9 +64,17 @@ std::string svg_page(const std::vector<MatrixPicture>& pictures, const PageOptio
   return head + dark_style(body) + body + "</svg>\n";
 }
 
+std::string svg_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options) {
+  return svg_page(layout_page(pictures, options));
+}
+
+void write_svg(const std::filesystem::path& path, const Page& page) {
+  write_file(path, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + svg_page(page));
+}
+
 void write_svg(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,
                const PageOptions& options) {
-  write_file(path, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + svg_page(pictures, options));
+  write_svg(path, layout_page(pictures, options));
 }
 
 }  // namespace hydramix

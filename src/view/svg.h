@@ -12,10 +12,12 @@
 
 namespace hydramix {
 
-// The page as an SVG element, to be embedded in HTML.
+// A page as an SVG element, to be embedded in HTML.
+std::string svg_page(const Page& page);
 std::string svg_page(const std::vector<MatrixPicture>& pictures, const PageOptions& options = {});
 
-// Writes the page to a file, atomically.
+// Writes a page to a file, atomically.
+void write_svg(const std::filesystem::path& path, const Page& page);
 void write_svg(const std::filesystem::path& path, const std::vector<MatrixPicture>& pictures,
                const PageOptions& options = {});
 

@@ -50,7 +50,7 @@ std::string dark_style(std::string_view elements) {
       rules += fmt::format("svg [{0}=\"#{1}\"]{{{0}:{2}}}\n", property, digits,
                            hex(dark_colour(parsed(digits))));
   }
-  if (elements.find("<image ") != std::string_view::npos)
+  if (elements.find("<image x") != std::string_view::npos)
     rules += "svg image{filter:invert(1) hue-rotate(180deg)}\n";
   return "<style>@media (prefers-color-scheme:dark){\n" + rules + "}</style>\n";
 }

@@ -21,8 +21,8 @@ inline constexpr Rgb kFaint{176, 182, 192};  // lines that are not the subject
 Rgb dark_colour(Rgb light);
 
 // A <style> element for the elements of an SVG: its colours in fill="..." and stroke="...", and its
-// images, whose lightness it inverts. The near-white zero of the colour map becomes near-black; red
-// and blue keep their meaning.
+// images of matrices, whose lightness it inverts. The near-white zero of the colour map becomes
+// near-black; red and blue keep their meaning. Photos stay as they are: an image with a class.
 std::string dark_style(std::string_view elements);
 
 }  // namespace hydramix

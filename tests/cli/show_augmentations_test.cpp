@@ -9,6 +9,7 @@
 #include "images/drawn_images.h"
 #include "support/expect.h"
 #include "support/in_process.h"
+#include "view/svg.h"
 
 namespace hydramix {
 namespace {
@@ -56,23 +57,38 @@ TEST(AugmentationSheet, LeavesOutAugmentationsThatAreOff) {
   EXPECT_EQ(titles(small_sheet(options)), (std::vector<std::string>{"Crop and flip", "Training"}));
 }
 
-// Tiles of 32 pixels are magnified five times: the corner of the first lies right below its title.
-TEST(AugmentationSheet, DrawsTheTiles) {
+// A tile of 32 pixels is magnified five times; an image whose size does not fit is resized.
+TEST(AugmentationSheet, LaysTheTilesOut) {
   ContactSheet sheet;
-  Image image(32, 32);
+  Image image(32, 32), other(30, 50);
   std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{200});
   std::fill_n(image.pixel(31, 31), 3, uint8_t{10});
-  sheet.sections.push_back({"Title", "note", {{image, "name", "note"}}});
-  const Canvas page = draw_sheet(sheet);
-  int64_t light = 0, dark = 0;
-  for (int64_t y = 0; y < page.height(); ++y)
-    for (int64_t x = 0; x < page.width(); ++x) {
-      light += page.at(x, y) == Rgb{200, 200, 200};
-      dark += page.at(x, y) == Rgb{10, 10, 10};
-    }
-  EXPECT_EQ(light, (32 * 32 - 1) * 25);
-  EXPECT_EQ(dark, 25);
-  EXPECT_THROW_WITH(draw_sheet({}), Error, "no picture to show");
+  sheet.sections.push_back({"Title", "note", {{image, "name", "note"}, {other, "other", ""}}});
+  const Page page = layout_sheet(sheet);
+  ASSERT_EQ(page.images.size(), 2u);
+  for (const auto& tile : page.images) {
+    EXPECT_TRUE(tile.photo);
+    EXPECT_EQ(tile.area.width, 160);
+    EXPECT_EQ(tile.area.height, 160);
+    EXPECT_LE(tile.area.y + tile.area.height, page.height);
+  }
+  const Canvas& first = page.images[0].image;
+  EXPECT_EQ(first.width(), 32);
+  EXPECT_EQ(first.at(0, 0), (Rgb{200, 200, 200}));
+  EXPECT_EQ(first.at(31, 31), (Rgb{10, 10, 10}));
+  EXPECT_EQ(page.images[1].image.width(), 160);
+  std::string words;
+  for (const auto& text : page.texts) words += text.text + "|";
+  EXPECT_NE(words.find("Title|note|name|note|other|"), std::string::npos) << words;
+  EXPECT_THROW_WITH(layout_sheet({}), Error, "no picture to show");
+}
+
+// A dark background inverts matrices, but not photos.
+TEST(AugmentationSheet, KeepsTheColoursOfPhotosInTheDark) {
+  const auto page = svg_page(layout_sheet(small_sheet(sheet_options())));
+  EXPECT_NE(page.find("prefers-color-scheme:dark"), std::string::npos);
+  EXPECT_NE(page.find("<image class=\"photo\""), std::string::npos);
+  EXPECT_EQ(page.find("invert("), std::string::npos);
 }
 
 TEST(ShowAugmentations, WritesThePictureThatTheSeedDetermines) {
@@ -85,10 +101,10 @@ TEST(ShowAugmentations, WritesThePictureThatTheSeedDetermines) {
     EXPECT_NE(result.out.find("wrote " + path), std::string::npos);
     return read_file(path);
   };
-  const auto first = shown("a.png", "--seed 1");
-  EXPECT_EQ(first.substr(1, 3), "PNG");
-  EXPECT_EQ(first, shown("b.png", "--seed 1"));
-  EXPECT_NE(first, shown("c.png", "--seed 2"));
+  const auto first = shown("a.svg", "--seed 1");
+  EXPECT_NE(first.find("<svg "), std::string::npos);
+  EXPECT_EQ(first, shown("b.svg", "--seed 1"));
+  EXPECT_NE(first, shown("c.svg", "--seed 2"));
 }
 
 TEST(ShowAugmentations, RefusesWrongRequests) {
@@ -97,12 +113,12 @@ TEST(ShowAugmentations, RefusesWrongRequests) {
     EXPECT_EQ(result.code, code) << arguments;
     EXPECT_NE(result.err.find(text), std::string::npos) << result.err;
   };
-  refused("--out sheet.jpg", 2, "ends in .png");
+  refused("--out sheet.png", 2, "ends in .svg");
   refused("--augment.crop padded --augment.scale 0.5,1", 2, "belong to crop: resized");
   refused("--augment.mixup -1", 2, "mixup");
-  refused("--out /no/such/folder/sheet.png", 1, "/no/such/folder");
+  refused("--out /no/such/folder/sheet.svg", 1, "/no/such/folder");
   const test::TemporaryFolder folder;
-  refused("--data " + folder.path().string() + " --out " + (folder / "a.png").string(), 1,
+  refused("--data " + folder.path().string() + " --out " + (folder / "a.svg").string(), 1,
           folder.path().string());
 }
 

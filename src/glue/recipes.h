@@ -22,6 +22,7 @@ struct TaskRecipe {
   double clip = kInfinity;
   int64_t epochs = 0, batch = 0, max_length = 0;
   std::string pooling = "auto";
+  std::vector<std::string> groups;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -34,6 +35,8 @@ struct TaskRecipe {
     v("batch", self.batch, Range{0, 1 << 20}, "examples per step");
     v("max_length", self.max_length, Range{0, 1 << 24}, "tokens of an example");
     v("pooling", self.pooling, Choices{"auto", "cls", "mean"}, "vector that is classified");
+    v("groups", self.groups,
+      "weights with a rate or decay of their own (train/parameter_groups.h)");
   }
 };
 

@@ -189,7 +189,8 @@ std::string glue_recipe_of(const std::string& row, Scale scale) {
   if (scale == Scale::kTiny) return "tiny";
   if (scale == Scale::kSmall) return "small";
   if (row.starts_with("table2/")) return "table2";
-  if (row == "table4/m2" || row == "table4/hydra_24") return "m2";
+  if (row == "table4/m2") return "m2";
+  if (row == "table4/hydra_24") return "hydra_24";
   if (row == "table4/fnet") return "fnet";
   if (row == "table4/bert" || row.starts_with("table4/mlp_mixer")) return "train_bert";
   return "hydra";

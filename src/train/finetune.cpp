@@ -181,6 +181,7 @@ FinetuneOptions completed(FinetuneOptions options) {
   if (options.decay_rule == "recipe") options.decay_rule = recipe.decay_rule;
   if (options.clip == 0) options.clip = recipe.clip;
   if (options.pooling == "auto") options.pooling = recipe.pooling;
+  if (options.groups.empty()) options.groups = recipe.groups;
   if (options.keep == "auto") options.keep = glue ? "last" : "best";
   HYDRAMIX_CHECK_USAGE(options.decay >= 0, "decay: ", options.decay,
                        " would make weights grow; expected 0 or more, or -1 for the recipe's.");

@@ -70,8 +70,8 @@ struct FinetuneOptions {
     v("dev_share", self.dev_share, Range{0.0, 0.9}, "share of the data to hold out without dev");
     v("out", self.out, "folder of the run; an existing run is continued");
     v("recipe", self.recipe, Required{},
-      "values of epochs, batch, max_length, rate, decay, decay_rule, clip and pooling unless "
-      "given: hydra, m2, train_bert, fnet, table2, small, tiny, or a file like "
+      "values of epochs, batch, max_length, rate, decay, decay_rule, clip, pooling and groups "
+      "unless given: hydra, hydra_24, m2, train_bert, fnet, table2, small, tiny, or a file like "
       "recipes/glue/hydra.yaml");
     v("epochs", self.epochs, Range{0, 1 << 20}, "passes over the examples; 0: the recipe's");
     v("batch", self.batch, Range{0, 1 << 20}, "examples per step; 0: the recipe's");
@@ -85,7 +85,8 @@ struct FinetuneOptions {
     v("clip", self.clip, Range{0.0, kInfinity},
       "largest norm of the gradient; inf: not clipped; 0: the recipe's");
     v("groups", self.groups,
-      "weights with a rate or decay of their own, as train.optimizer.groups of pretrain");
+      "weights with a rate or decay of their own, as train.optimizer.groups of pretrain; by "
+      "default the recipe's");
     v("micro_batch", self.micro_batch, Range{1, 1 << 20},
       "examples that a rank processes at once; for pairs also the candidates among which a text "
       "must find its partner");

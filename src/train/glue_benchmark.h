@@ -32,9 +32,8 @@ struct GlueOptions {
     v("data", self.data, "folder of GLUE: a folder for each task");
     v("out", self.out, "folder of the runs and of results.json; existing runs are continued");
     v("recipe", self.recipe, Required{},
-      "rates, epochs and lengths of each task: hydra, m2, train_bert, fnet, table2, small, tiny, "
-      "or a "
-      "file like recipes/glue/hydra.yaml");
+      "rates, epochs and lengths of each task: hydra, hydra_24, m2, train_bert, fnet, table2, "
+      "small, tiny, or a file like recipes/glue/hydra.yaml");
     v("tasks", self.tasks, "tasks to run; by default the eight of the paper");
     v("seeds", self.seeds, Range{0, 1000},
       "runs of each task; 0: five, as in the paper, and one of the recipe tiny");

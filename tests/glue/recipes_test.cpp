@@ -55,15 +55,16 @@ TEST(GlueRecipes, AreThoseOfThePapersTable) {
                  {"MRPC", 8e-5, 8e-6, 10},
                  {"CoLA", 1e-5, 5e-6, 10},
                  {"STS-B", 3e-5, 3e-6, 10}});
-  expect_recipe("m2", 128,
-                {{"MNLI", 5e-5, 5e-6, 3},
-                 {"QNLI", 5e-5, 1e-6, 10},
-                 {"QQP", 3e-5, 1e-2, 10},
-                 {"RTE", 1e-5, 1e-2, 6},
-                 {"SST-2", 3e-5, 3e-6, 3},
-                 {"MRPC", 5e-5, 1e-2, 10},
-                 {"CoLA", 5e-5, 5e-6, 10},
-                 {"STS-B", 7e-5, 1e-2, 10}});
+  for (const auto* recipe : {"m2", "hydra_24"})
+    expect_recipe(recipe, 128,
+                  {{"MNLI", 5e-5, 5e-6, 3},
+                   {"QNLI", 5e-5, 1e-6, 10},
+                   {"QQP", 3e-5, 1e-2, 10},
+                   {"RTE", 1e-5, 1e-2, 6},
+                   {"SST-2", 3e-5, 3e-6, 3},
+                   {"MRPC", 5e-5, 1e-2, 10},
+                   {"CoLA", 5e-5, 5e-6, 10},
+                   {"STS-B", 7e-5, 1e-2, 10}});
   expect_recipe("hydra", 256,
                 {{"MNLI", 1e-4, 5e-6, 2},
                  {"QNLI", 5e-5, 1e-6, 7},
@@ -79,12 +80,26 @@ TEST(GlueRecipes, AreThoseOfThePapersTable) {
 // adamw` where the decay is 1e-2, DecoupledAdamW elsewhere; `pool_all` on QNLI.
 TEST(GlueRecipes, M2sLargeDecaysAreThoseOfTorchsAdamW) {
   for (const auto& task : sentence_tasks()) {
-    const auto m2 = glue_recipe("m2", task.name);
-    EXPECT_EQ(m2.decay_rule, m2.decay == 1e-2 ? "times_rate" : "decoupled") << task.name;
-    EXPECT_EQ(m2.pooling, task.name == "QNLI" ? "mean" : "auto") << task.name;
+    for (const auto* recipe : {"m2", "hydra_24"}) {
+      const auto m2 = glue_recipe(recipe, task.name);
+      EXPECT_EQ(m2.decay_rule, m2.decay == 1e-2 ? "times_rate" : "decoupled") << task.name;
+      EXPECT_EQ(m2.pooling, task.name == "QNLI" ? "mean" : "auto") << task.name;
+    }
     for (const auto* recipe : {"hydra", "train_bert", "fnet", "table2", "small", "tiny"})
       EXPECT_EQ(glue_recipe(recipe, task.name).decay_rule, "decoupled") << recipe << task.name;
   }
+}
+
+// HazyResearch/m2 7d359e8: the code of table4/m2's filters (models/recipes_test) also builds the
+// optimizers of fine-tuning. Hydra has no filters.
+TEST(GlueRecipes, M2sFiltersHaveTheirOwnRateAndDecay) {
+  const std::vector<std::string> groups{"filter[.](forward_network|frequency) rate=1e-3 decay=0.1",
+                                        "filter[.]position_embeddings rate=1e-5 decay=0"};
+  for (const auto& task : sentence_tasks())
+    for (const auto& recipe : glue_recipes())
+      EXPECT_EQ(glue_recipe(recipe, task.name).groups,
+                recipe == "m2" ? groups : std::vector<std::string>())
+          << recipe << task.name;
 }
 
 // goombalab/hydra 55bef74, hydra/bert/src/glue/finetuning_jobs.py; max_seq_len of
@@ -106,7 +121,7 @@ TEST(GlueRecipes, HaveTheBatchesOfThePublishedCode) {
   const std::map<std::string, int64_t> batches{{"MNLI", 48}, {"QNLI", 16},  {"QQP", 16},
                                                {"RTE", 16},  {"SST-2", 16}, {"MRPC", 32},
                                                {"CoLA", 32}, {"STS-B", 32}};
-  for (const auto* recipe : {"hydra", "m2", "train_bert", "fnet", "table2"})
+  for (const auto* recipe : {"hydra", "hydra_24", "m2", "train_bert", "fnet", "table2"})
     for (const auto& [task, batch] : batches) EXPECT_EQ(glue_recipe(recipe, task).batch, batch);
 }
 

@@ -161,7 +161,7 @@ TEST(RowRecipes, FineTuneAtThePapersScaleByTheRecipeOfTheModel) {
            {"table4/mlp_mixer_nonlinear", "train_bert"},
            {"table4/fnet", "fnet"},
            {"table4/m2", "m2"},
-           {"table4/hydra_24", "m2"},
+           {"table4/hydra_24", "hydra_24"},
            {"table4/hydra", "hydra"}})
     EXPECT_EQ(glue_recipe_of(row, Scale::kAsPublished), recipe) << row;
 }

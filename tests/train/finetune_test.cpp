@@ -135,6 +135,10 @@ TEST_F(FinetuneTest, TheRecipeFillsUnsetOptions) {
   EXPECT_EQ(completed(o).pooling, "mean");
   o.task = "QQP";
   EXPECT_EQ(completed(o).decay_rule, "times_rate");
+  EXPECT_EQ(train_options(completed(o), 100).optimizer.groups, glue_recipe("m2", "QQP").groups);
+  EXPECT_EQ(completed(o).groups.size(), 2u);
+  o.groups = {"filter rate=1e-4"};
+  EXPECT_EQ(completed(o).groups.size(), 1u);
   o.decay_rule = "decoupled", o.clip = 2, o.pooling = "cls";
   EXPECT_EQ(completed(o).decay_rule, "decoupled");
   EXPECT_EQ(completed(o).clip, 2);
@@ -168,7 +172,7 @@ double kept_by_decay(const FinetuneOptions& options, int64_t examples) {
 // Betas and epsilon: finetuning_jobs.py of goombalab/hydra 55bef74 and HazyResearch/m2 7d359e8, for
 // every task. Schedule: t_warmup 0.06dur, alpha_f 0.0 of all their yamls for fine-tuning.
 TEST(Finetune, PublishedRecipesShareScheduleAndMoments) {
-  for (const auto* recipe : {"hydra", "m2", "train_bert", "fnet", "table2"})
+  for (const auto* recipe : {"hydra", "hydra_24", "m2", "train_bert", "fnet", "table2"})
     for (const auto& task : sentence_tasks()) {
       FinetuneOptions finetune;
       finetune.recipe = recipe;

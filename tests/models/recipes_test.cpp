@@ -109,6 +109,109 @@ TEST(Recipes, TrainAsPublished) {
   }
 }
 
+struct Sizes {
+  std::string mixer;
+  int64_t layers, d_model;
+  double expand;
+  int64_t headdim;
+  int64_t d_conv;  // 0: no convolution
+  std::string style = "mamba", mlp = "none";
+  int64_t mlp_width = 0;
+};
+
+template <class ModelOptions>
+void expect_sizes(const ModelOptions& options, const Sizes& sizes, const std::string& name) {
+  const auto& block = options.block;
+  EXPECT_EQ(block.mixer, sizes.mixer) << name;
+  EXPECT_EQ(options.layers, sizes.layers) << name;
+  EXPECT_EQ(block.d_model, sizes.d_model) << name;
+  EXPECT_EQ(block.expand, sizes.expand) << name;
+  EXPECT_EQ(block.headdim, sizes.headdim) << name;
+  const bool convolves = block.style == "mamba" || block.style == "gated";
+  EXPECT_EQ(convolves ? block.d_conv : 0, sizes.d_conv) << name;
+  EXPECT_EQ(block.style, sizes.style) << name;
+  EXPECT_EQ(options.mlp.kind, sizes.mlp) << name;
+  if (sizes.mlp != "none") {
+    EXPECT_EQ(options.mlp.width, sizes.mlp_width) << name;
+  }
+}
+
+// Appendix D of the paper and the 14 configurations: num_hidden_layers, hidden_size, headdim,
+// qk_dim, max_seq_len. expand 2 and a convolution of 7 are the defaults of goombalab/hydra 55bef74,
+// hydra/modules/matrix_mixer.py. Ours: dense, of headdim 128 there, and vandermonde_di.
+TEST(Recipes, OfTable2HaveThePublishedSizes) {
+  for (const auto& row : kPaper) {
+    if (!row.recipe.starts_with("table2/")) continue;
+    const auto name = row.recipe.substr(7);
+    const bool wide = name.starts_with("toeplitz") || name == "dft_di";
+    const bool dependent = name.ends_with("_dd") && !wide;
+    const auto options = recipe(row.recipe);
+    expect_sizes(options,
+                 {.mixer = name == "dense_di" ? "dense"
+                           : name == "dft_di" ? "vandermonde_dft"
+                                              : name,
+                  .layers = 12,
+                  .d_model = wide ? 800 : 768,
+                  .expand = 2,
+                  .headdim = dependent ? 128 : 64,
+                  .d_conv = 7},
+                 row.recipe);
+    EXPECT_EQ(options.norm, "post") << name;
+    EXPECT_EQ(options.norm_eps, 1e-5) << name;
+    EXPECT_EQ(options.block.mixer_options.max_length, 128) << name;
+    if (!wide && name != "dense_di") {
+      EXPECT_EQ(options.block.mixer_options.qk_dim, dependent ? 16 : 64) << name;
+    }
+  }
+}
+
+// Hydra: hydra/bert/yamls/pretrain/hydra.yaml, with the sizes of section 4.1. Mamba's convolution
+// is that of state-spaces/mamba. BERT: BertConfig of Hugging Face. M2: the configuration that
+// TrainAsPublished names. Ours: the channels of Concat, MLP-Mixer and FNet.
+TEST(Recipes, OfTables3And4HaveThePublishedSizes) {
+  const std::map<std::string, Sizes> expected{
+      {"table3/mamba", {"semiseparable", 12, 768, 2, 64, 4}},
+      {"table3/add", {"add", 12, 768, 2, 64, 7}},
+      {"table3/mult", {"mult", 12, 768, 2, 64, 7}},
+      {"table3/concat", {"concat", 12, 768, 1.5, 64, 7}},
+      {"table3/hydra", {"hydra", 12, 768, 2, 64, 7}},
+      {"table4/hydra", {"hydra", 23, 768, 2, 64, 7}},
+      {"table4/hydra_24", {"hydra", 24, 768, 2, 64, 7}},
+      {"table4/bert", {"attention", 12, 768, 1, 64, 0, "plain", "gelu", 3072}},
+      {"table4/m2", {"m2_conv", 12, 960, 1, 1, 3, "gated", "glu", 3840}},
+      {"table4/fnet", {"fnet", 12, 928, 1, 928, 0, "bare", "gelu", 3712}},
+      {"table4/mlp_mixer", {"mlp_mixer", 12, 924, 1, 924, 0, "bare", "gelu", 3696}},
+      {"table4/mlp_mixer_nonlinear",
+       {"mlp_mixer_nonlinear", 12, 924, 1, 924, 0, "bare", "gelu", 3696}}};
+  for (const auto& row : kPaper) {
+    if (row.recipe.starts_with("table2/")) continue;
+    const auto options = recipe(row.recipe);
+    const auto& mixer = options.block.mixer_options;
+    expect_sizes(options, expected.at(row.recipe), row.recipe);
+    EXPECT_EQ(options.norm, "post") << row.recipe;
+    const bool config_of_bert = row.recipe == "table4/bert" || row.recipe == "table4/m2";
+    EXPECT_EQ(options.norm_eps, config_of_bert ? 1e-12 : 1e-5) << row.recipe;
+    EXPECT_EQ(options.embedding_norm_eps, 1e-12) << row.recipe;
+    EXPECT_EQ(mixer.d_state, 64) << row.recipe;
+    if (row.recipe == "table4/bert") {
+      EXPECT_EQ(mixer.qk_dim, 64);
+      EXPECT_TRUE(options.block.bias);
+    }
+    if (row.recipe.starts_with("table4/mlp_mixer")) {
+      EXPECT_EQ(mixer.token_hidden, 384);  // ours
+      EXPECT_EQ(mixer.max_length, 128);
+    }
+  }
+  const auto m2 = recipe("table4/m2");
+  EXPECT_EQ(m2.block.side_mixer, "m2_conv");
+  EXPECT_TRUE(m2.block.causal_conv);
+  EXPECT_EQ(m2.mlp.blocks, 4);
+  EXPECT_EQ(m2.block.mixer_options.max_length, 128);
+  EXPECT_EQ(m2.block.mixer_options.filter_width, 128);
+  EXPECT_EQ(m2.block.mixer_options.filter_features, 5);
+  EXPECT_EQ(m2.block.mixer_options.filter_frequency, 10);
+}
+
 // `use_position_embeddings: True` with max_position_embeddings 128 stands in three of the 14
 // configurations; 128 x 768 weights more are 0.1 M, so that 70.3 M became 70.4 M.
 TEST(Recipes, ThreeMixersOfTable2LearnPositions) {
@@ -192,6 +295,7 @@ TEST(Recipes, OfBidirectionalModelsTrain) {
       {"separate", {"bidirectional", "semiseparable", "add", false, true, 112.1}},
       {"sashimi", {"s4_bidirectional", "semiseparable", "quasi", false, false, 72.5}},
       {"vim", {"bidirectional", "s6", "add", true, false, 72.1}},
+      {"caduceus", {"bidirectional", "s6", "add", true, false, 72.1}},
       {"bigs", {"bidirectional", "s4d", "mult", false, true, 113.9}},
       {"mssm", {"bidirectional", "s4d", "concat", false, true, 109.2}}};
   for (const auto& entry : std::filesystem::directory_iterator(kRecipes / "bidirectional")) {
@@ -354,8 +458,9 @@ TEST(ImageRecipes, HaveTheNumberOfParametersOfTable5) {
 }
 
 // The table of the recipe in the paper's appendix; stochastic depth of ViT and Hydra: section 4.2.
-// Hyena: HazyResearch/safari 541902a, configs/experiment/imagenet/hyena-vit.yaml. S4ND's stochastic
-// depth is that of its published configuration. None of the sources clips.
+// Hyena: HazyResearch/safari 541902a, configs/experiment/imagenet/hyena-vit.yaml. S4ND:
+// state-spaces/s4 e757cef, configs/experiment/s4nd/vit/vit_b_16_s4_imagenet_v2.yaml. None of the
+// sources clips.
 TEST(ImageRecipes, TrainAsThePaperSays) {
   const std::map<std::string, double> depth = {{"table5/vit-b", 0.3},
                                                {"table5/mamba-vit-b", 0.3},  // ours
@@ -367,7 +472,8 @@ TEST(ImageRecipes, TrainAsThePaperSays) {
     const auto& train = options.train;
     const auto& optimizer = train.steps.optimizer;
     const auto& augment = options.augment;
-    const bool hyena = row.recipe == "table5/hyena-vit-b", vit = row.recipe == "table5/vit-b";
+    const bool hyena = row.recipe == "table5/hyena-vit-b", vit = row.recipe == "table5/vit-b",
+               s4nd = row.recipe == "table5/s4nd-vit-b";
     EXPECT_EQ(options.out, "runs/" + row.recipe);
     EXPECT_EQ(options.model.size, 224);
     EXPECT_EQ(augment.size, 224);
@@ -382,7 +488,7 @@ TEST(ImageRecipes, TrainAsThePaperSays) {
     EXPECT_EQ(train.shape, "cosine");
     EXPECT_EQ(train.steps.batch, 1024);
     EXPECT_EQ(optimizer.rate, hyena ? 2e-4 : 1e-3);
-    EXPECT_EQ(optimizer.decay, hyena ? 0.01 : 0.05);
+    EXPECT_EQ(optimizer.decay, hyena ? 0.01 : s4nd ? 0.03 : 0.05) << row.recipe;
     EXPECT_EQ(optimizer.decay_rule, "times_rate");
     EXPECT_EQ(optimizer.beta1, 0.9);
     EXPECT_EQ(optimizer.beta2, 0.999);
@@ -400,6 +506,53 @@ TEST(ImageRecipes, TrainAsThePaperSays) {
     EXPECT_EQ(optimizer.ema, 0.9999);
     EXPECT_TRUE(optimizer.ema_warmup);
     EXPECT_EQ(train.final, 0.01);
+  }
+}
+
+// ViT-B, and its blocks or 24 layers in place of 12 pairs. d_state is 64 in Mamba's row; ours are
+// Hydra's and S4ND's, which keep to the paper's numbers of parameters.
+TEST(ImageRecipes, HaveThePublishedSizes) {
+  const std::map<std::string, Sizes> expected{
+      {"table5/vit-b", {"attention", 12, 768, 1, 64, 0, "plain", "gelu", 3072}},
+      {"table5/mamba-vit-b", {"semiseparable", 24, 768, 2, 64, 4}},
+      {"table5/hydra-vit-b", {"hydra", 24, 768, 2, 64, 7}},
+      {"table5/s4nd-vit-b", {"s4nd", 12, 768, 1, 1, 0, "gated", "gelu", 3072}},
+      {"table5/hyena-vit-b", {"hyena", 12, 768, 1, 1, 0, "plain", "gelu", 3072}}};
+  const std::map<std::string, int64_t> states{
+      {"table5/mamba-vit-b", 64}, {"table5/hydra-vit-b", 32}, {"table5/s4nd-vit-b", 48}};
+  for (const auto& row : kTable5) {
+    const auto options = image_recipe(row.recipe).model;
+    expect_sizes(options, expected.at(row.recipe), row.recipe);
+    if (states.contains(row.recipe)) {
+      EXPECT_EQ(options.block.mixer_options.d_state, states.at(row.recipe)) << row.recipe;
+    }
+  }
+  const auto vit = image_recipe("table5/vit-b").model;
+  EXPECT_EQ(vit.block.mixer_options.qk_dim, 64);
+  EXPECT_TRUE(vit.block.bias);
+  const auto hyena = image_recipe("table5/hyena-vit-b").model;
+  EXPECT_EQ(hyena.block.mixer_options.order, 2);
+  EXPECT_EQ(hyena.block.mixer_options.max_length, 196);
+}
+
+// ViT's norms before each half of a layer and at the end, and the appendix's truncated normal: cut
+// off at two deviations, which leaves 0.88 of the deviation.
+TEST(ImageRecipes, StartFromATruncatedNormalAndNormBefore) {
+  for (const auto& row : kTable5) {
+    auto options = image_recipe(row.recipe).model;
+    options.layers = 1;
+    const ImageModel model(options);
+    int projections = 0, last_norms = 0;
+    for (const auto& weight : model->named_parameters()) {
+      last_norms += weight.key().ends_with("encoder.norm.weight");
+      if (!weight.key().ends_with("_proj.weight")) continue;
+      ++projections;
+      EXPECT_LE(weight.value().abs().max().item<double>(), 2 * 0.02 + 1e-6) << row.recipe;
+      // Half a million numbers: the error of the deviation is 0.1 %.
+      EXPECT_NEAR(weight.value().std().item<double>(), 0.8796 * 0.02, 0.01 * 0.02) << row.recipe;
+    }
+    EXPECT_GE(projections, 2) << row.recipe;
+    EXPECT_EQ(last_norms, 1) << row.recipe;
   }
 }
 

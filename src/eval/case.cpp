@@ -192,8 +192,13 @@ Tensors compute_checked(const TensorFile& file, const CaseRun& run, const std::s
   if (module == "BertForMaskedLM")
     return run_bert(file, reference_bert(arguments, dft.get<bool>(), origin), run);
   if (module == "Mixer") return run_mixer(file, arguments, run);
+  if (module == "Block") {
+    BlockOptions options;
+    parse_yaml(options, arguments.dump(), "the constructor");
+    return run_block(file, options, run);
+  }
   HYDRAMIX_CHECK(module == "MatrixMixer", origin, ": unknown module ", in_quotes(module),
-                 "; expected Hydra, MatrixMixer, BertForMaskedLM or Mixer.");
+                 "; expected Hydra, MatrixMixer, BertForMaskedLM, Block or Mixer.");
   return run_block(file, reference_matrix_mixer(arguments, dft.get<bool>(), origin), run);
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden cases of single mixers (docs/golden.md) from the code of their authors.
+"""Writes golden cases of single mixers and of blocks (docs/golden.md) from the code of their authors.
 
     write_mixer_case(path, mixer="s4d", options={"d_state": 4}, function=f, x=x, weights={"D": d})
 
@@ -41,10 +41,10 @@ def seeded(*shape, seed, scale=1.0):
     return (scale * torch.randn(*shape, generator=generator)).float().double()
 
 
-def write_mixer_case(path, *, mixer, options, function, x, weights, source, params=None, seed=0):
-    """x (B, L, H, P), params (B, L, columns) or None, weights {name: tensor}, all as HydraMix has them.
+def write_case(path, *, module, constructor, function, x, weights, source, params=None, seed=0):
+    """x, params or None, and weights {name: tensor} in the shapes of HydraMix.
 
-    function(x, params, weights) -> y (B, L, H, P). `source` names the repository, file and commit.
+    function(x, params, weights) -> y. `source` names the repository, file and commit.
     """
     def leaf(tensor):
         return tensor.detach().float().double().requires_grad_()
@@ -66,8 +66,13 @@ def write_mixer_case(path, *, mixer, options, function, x, weights, source, para
     for name in tensors:
         if name in ("x", "dy", "params") or name.startswith("param."):
             tensors[name] = tensors[name].float()
-    save_file(tensors, path, {"module": "Mixer", "source": source, "torch": torch.__version__,
-                              "constructor": json.dumps({"mixer": mixer, **options})})
+    save_file(tensors, path, {"module": module, "source": source, "torch": torch.__version__,
+                              "constructor": json.dumps(constructor)})
+
+
+def write_mixer_case(path, *, mixer, options, **case):
+    """x and y (B, L, H, P), params (B, L, columns) or None."""
+    write_case(path, module="Mixer", constructor={"mixer": mixer, **options}, **case)
 
 
 def stand_in(name, **attributes):

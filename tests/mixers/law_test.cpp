@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The law mix(x, params) == materialize(params, L) @ x, for every registered mixer.
-#include "support/tensors.h"
-
-#include "ops/semiseparable.h"
+// The law mix(x, params) == materialize(params, L) @ x, for every registered mixer, also with
+// options that change its formula.
+#include "support/configurations.h"
 
 namespace hydramix {
 namespace {
 
-using test::CaseSizes;
+using test::Configuration;
 using test::expect_close;
 using test::random_case;
 
-class MixerLaw : public ::testing::TestWithParam<std::string> {};
+class MixerLaw : public ::testing::TestWithParam<Configuration> {
+ protected:
+  static std::string name() { return GetParam().name(); }
+};
 
 TEST_P(MixerLaw, MixEqualsDenseProduct) {
   // 1, tile +- 1, primes, and several tiles; tile is 16.
@@ -19,7 +21,7 @@ TEST_P(MixerLaw, MixEqualsDenseProduct) {
     const auto c = random_case(GetParam(), {.L = L}, torch::kFloat64, 17 + L);
     // 1e-12: the products of up to 200 terms of order one round to about 1e-14.
     expect_close(c.mixer->mix(c.x, c.params), dense_apply(c.mixer->materialize(c.params, L), c.x),
-                 1e-12, GetParam() + " at L = " + std::to_string(L));
+                 1e-12, name() + " at L = " + std::to_string(L));
   }
 }
 
@@ -28,7 +30,7 @@ TEST_P(MixerLaw, HoldsForLayoutsWithinEachSequence) {
   const auto layout = Layout::packed(torch::tensor({0, 9, 9, 26, 40}));
   const auto M = c.mixer->materialize(c.params, 40, layout);
   const auto y = layout.to_rows(c.mixer->mix(c.x, c.params, layout));
-  expect_close(y, dense_apply(M, layout.to_rows(c.x)), 1e-12, GetParam());
+  expect_close(y, dense_apply(M, layout.to_rows(c.x)), 1e-12, name());
 }
 
 TEST_P(MixerLaw, Float32IsAsGoodAsTheNaiveProduct) {
@@ -57,7 +59,7 @@ TEST_P(MixerLaw, NonContiguousInputsGiveTheSame) {
   const auto x = c.x.permute({3, 2, 1, 0}).contiguous().permute({3, 2, 1, 0});
   const auto params = torch::cat({c.params, c.params}, 2).narrow(2, 0, c.params.size(2));
   ASSERT_FALSE(x.is_contiguous());
-  expect_close(c.mixer->mix(x, params), c.mixer->mix(c.x, c.params), 1e-14, GetParam());
+  expect_close(c.mixer->mix(x, params), c.mixer->mix(c.x, c.params), 1e-14, name());
 }
 
 TEST_P(MixerLaw, IsLinearInX) {
@@ -65,7 +67,7 @@ TEST_P(MixerLaw, IsLinearInX) {
   const auto other = torch::randn_like(c.x);
   const auto sum = c.mixer->mix(2.5 * c.x - other, c.params);
   expect_close(sum, 2.5 * c.mixer->mix(c.x, c.params) - c.mixer->mix(other, c.params), 1e-12,
-               GetParam());
+               name());
 }
 
 TEST_P(MixerLaw, EqualSeedsGiveEqualBits) {
@@ -81,8 +83,8 @@ TEST_P(MixerLaw, BatchRowsAreIndependent) {
   params[1].fill_(std::nan(""));
   const auto y = c.mixer->mix(x, params);
   const auto clean = c.mixer->mix(c.x, c.params);
-  expect_close(y[0], clean[0], 1e-13, GetParam());
-  expect_close(y[2], clean[2], 1e-13, GetParam());
+  expect_close(y[0], clean[0], 1e-13, name());
+  expect_close(y[2], clean[2], 1e-13, name());
 }
 
 TEST_P(MixerLaw, StaysFiniteForExtremeParameters) {
@@ -91,8 +93,8 @@ TEST_P(MixerLaw, StaysFiniteForExtremeParameters) {
     const auto params = c.params * scale;
     const auto y = c.mixer->mix(c.x, params);
     ASSERT_TRUE(torch::isfinite(y).all().item<bool>())
-        << GetParam() << " with parameters times " << scale;
-    expect_close(y, dense_apply(c.mixer->materialize(params, 37), c.x), 1e-10, GetParam());
+        << name() << " with parameters times " << scale;
+    expect_close(y, dense_apply(c.mixer->materialize(params, 37), c.x), 1e-10, name());
   }
 }
 
@@ -105,12 +107,13 @@ TEST_P(MixerLaw, TakesCudaTensorsWhereThereIsACudaDevice) {
   const auto padded = c.mixer->mix(c.x, c.params, layout);
   c.mixer->to(torch::kCUDA);
   const auto x = c.x.to(torch::kCUDA), params = c.params.to(torch::kCUDA);
-  expect_close(c.mixer->mix(x, params).cpu(), y, 1e-12, GetParam());
-  expect_close(c.mixer->mix(x, params, layout).cpu(), padded, 1e-12, GetParam());
+  expect_close(c.mixer->mix(x, params).cpu(), y, 1e-12, name());
+  expect_close(c.mixer->mix(x, params, layout).cpu(), padded, 1e-12, name());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MixerLaw, ::testing::ValuesIn(matrix_mixer_names()),
-                         test::parameter_name);
+INSTANTIATE_TEST_SUITE_P(All, MixerLaw,
+                         ::testing::ValuesIn(test::configurations(matrix_mixer_names())),
+                         test::configuration_name);
 
 }  // namespace
 }  // namespace hydramix

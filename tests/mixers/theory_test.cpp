@@ -4,47 +4,28 @@
 #include <set>
 
 #include "hydramix/error.h"
+#include "support/configurations.h"
 #include "support/expect.h"
-#include "support/tensors.h"
 
 namespace hydramix {
 namespace {
 
 using test::CaseSizes;
+using test::Configuration;
 using test::expect_close;
 using test::random_case;
 
-// A mixer with options on which its flags may depend.
-struct Configuration {
-  std::string mixer;
-  std::string suffix;  // what differs from the options of the other tests
-  MixerOptions options;
-};
-
-// Every mixer, and those whose flags depend on the options with several of these.
+// Flags may depend on the options. Of `bidirectional` they do so on core and way of combining.
 std::vector<Configuration> configurations() {
-  std::vector<Configuration> all;
-  const auto usual = CaseSizes().options;
-  for (const auto& name : matrix_mixer_names()) all.push_back({name, "", usual});
-  const auto add = [&](const std::string& name, const std::string& suffix, auto&& change) {
-    all.push_back({name, suffix, usual});
-    change(all.back().options);
-  };
-  for (const std::string name : {"hyena", "hyena_bidirectional"})
-    add(name, "_of_order_3", [](MixerOptions& o) { o.order = 3; });
+  auto all = test::configurations(matrix_mixer_names());
   for (const std::string combine : {"quasi", "add", "mult", "concat"}) {
-    const auto over = [&](const std::string& core, int64_t order) {
-      add("bidirectional", concat("_", core, order == 2 ? "_" : "_of_order_3_", combine),
-          [&](MixerOptions& o) { o.core = core, o.combine = combine, o.order = order; });
-    };
-    for (const auto& core : causal_mixer_names()) over(core, 2);
-    over("hyena", 3);
+    for (const auto& core : causal_mixer_names())
+      if (combine != "quasi" || core == MixerOptions().core)
+        all.push_back(test::over_core(core, combine));
+    all.push_back(test::over_core("hyena", combine));
+    all.back().changes.push_back("order=3");
   }
   return all;
-}
-
-std::string configuration_name(const ::testing::TestParamInfo<Configuration>& test) {
-  return test.param.mixer + test.param.suffix;
 }
 
 torch::Tensor without_diagonal(const torch::Tensor& M) {
@@ -139,18 +120,18 @@ struct Unchecked : Mixer {
 
 class Alignment : public ::testing::TestWithParam<Configuration> {
  protected:
-  static MixerInfo info() { return mixer_info(GetParam().mixer, GetParam().options); }
-  static test::MixerCase make(CaseSizes sizes, uint64_t seed) {
-    return random_case(GetParam().mixer, sizes, torch::kFloat64, seed);
+  static MixerInfo info() { return mixer_info(GetParam().mixer, GetParam().options()); }
+  static test::MixerCase make(const CaseSizes& sizes, uint64_t seed) {
+    return random_case(GetParam(), sizes, torch::kFloat64, seed);
   }
 };
 
 TEST_P(Alignment, HoldsExactlyForMixersRegisteredAsAligned) {
-  expect_the_registered_alignment(GetParam().mixer, GetParam().options);
+  expect_the_registered_alignment(GetParam().mixer, GetParam().options());
 }
 
 TEST_P(Alignment, ExtendableMixersGoBeyondTheirTrainedLengthAndOthersSaySo) {
-  CaseSizes sizes{.B = 1, .L = 40, .options = GetParam().options};
+  CaseSizes sizes{.B = 1, .L = 40};
   sizes.options.max_length = 16;
   const auto c = make(sizes, 11);
   if (!info().extendable) {
@@ -173,7 +154,7 @@ const std::set<std::string> kRepeating{"kaleidoscope", "vandermonde_dft"};
 
 // A mixer that refuses long sequences has no matrix for them, or only a repetition.
 TEST_P(Alignment, OnlyExtendableMixersHaveEntriesBeyondTheirTrainedLength) {
-  CaseSizes sizes{.B = 1, .L = 16, .options = GetParam().options};
+  CaseSizes sizes{.B = 1, .L = 16};
   sizes.options.max_length = 16;
   const auto c = make(sizes, 14);
   EXPECT_TRUE(Unchecked::has_matrix(*c.mixer, 16));
@@ -205,16 +186,16 @@ TEST(Theory, TheNonlinearMlpMixerHasNoWeightsBeyondItsTrainedLength) {
 }
 
 TEST_P(Alignment, CausalMixersHaveNothingAboveTheDiagonal) {
-  const auto c = make({.B = 1, .L = 20, .options = GetParam().options}, 12);
+  const auto c = make({.B = 1, .L = 20}, 12);
   const bool causal =
       c.mixer->materialize(c.params, 20).triu(1).count_nonzero().item<int64_t>() == 0;
   EXPECT_EQ(causal, info().causal);
 }
 
 TEST_P(Alignment, TheTileDoesNotMatter) {
-  const auto reference = make({.L = 61, .options = GetParam().options}, 13);
+  const auto reference = make({.L = 61}, 13);
   for (const int64_t tile : {1, 2, 60, 61, 62, 1000}) {
-    CaseSizes sizes{.L = 61, .options = GetParam().options};
+    CaseSizes sizes{.L = 61};
     sizes.options.tile = tile;
     const auto c = make(sizes, 13);
     expect_close(c.mixer->mix(c.x, c.params), reference.mixer->mix(c.x, c.params), 1e-12,
@@ -222,7 +203,8 @@ TEST_P(Alignment, TheTileDoesNotMatter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Alignment, ::testing::ValuesIn(configurations()), configuration_name);
+INSTANTIATE_TEST_SUITE_P(All, Alignment, ::testing::ValuesIn(configurations()),
+                         test::configuration_name);
 
 }  // namespace
 }  // namespace hydramix

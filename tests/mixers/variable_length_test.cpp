@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sequence gives the same output and the same gradients alone, padded left or right, or packed
-// among others, for every mixer and for the block around it.
+// among others, for every mixer and for the block around it, also with options that change its
+// formula.
 #include "hydramix/block.h"
-#include "support/tensors.h"
+#include "support/configurations.h"
 
 namespace hydramix {
 namespace {
 
+using test::Configuration;
 using test::expect_close;
 using test::random_case;
 
@@ -48,7 +50,10 @@ Arranged packed(const std::vector<torch::Tensor>& sequences) {
   return a;
 }
 
-class VariableLength : public ::testing::TestWithParam<std::string> {};
+class VariableLength : public ::testing::TestWithParam<Configuration> {
+ protected:
+  static std::string name() { return GetParam().name(); }
+};
 
 TEST_P(VariableLength, MixerGivesTheSameAloneAndInABatch) {
   auto c = random_case(GetParam(), {.B = 1, .L = 1}, torch::kFloat64, 21);
@@ -74,7 +79,7 @@ TEST_P(VariableLength, MixerGivesTheSameAloneAndInABatch) {
       if (length == 0) continue;
       auto alone = sequences[s].clone().unsqueeze(0).requires_grad_();
       const auto expected = run(alone, {});
-      const auto what = GetParam() + ", sequence of length " + std::to_string(length);
+      const auto what = name() + ", sequence of length " + std::to_string(length);
       expect_close(y[row].narrow(0, begin, length), expected[0], kLayoutTolerance, what);
       const auto upstream = dy[row].narrow(0, begin, length).unsqueeze(0);
       expect_close(du[row].narrow(0, begin, length),
@@ -96,17 +101,17 @@ TEST_P(VariableLength, BlockGivesTheSameAloneAndInABatch) {
   for (const int64_t d_conv : {7, 4}) {
     torch::manual_seed(22);
     BlockOptions options;
-    options.mixer = GetParam();
+    options.mixer = GetParam().mixer;
     options.d_model = 6;
     options.headdim = 3;
     options.d_conv = d_conv;
     options.bias = true;  // a bias of in_proj makes padding nonzero, which must not reach a token
-    options.mixer_options = {.qk_dim = 2,
-                             .d_state = 3,
-                             .groups = 2,
-                             .max_length = kLongest,
-                             .learn_initial_states = true,
-                             .tile = 4};
+    options.mixer_options = GetParam().options({.qk_dim = 2,
+                                                .d_state = 3,
+                                                .groups = 2,
+                                                .max_length = kLongest,
+                                                .learn_initial_states = true,
+                                                .tile = 4});
     Block block(options);
     block->to(torch::kFloat64);
     {
@@ -150,7 +155,7 @@ TEST_P(VariableLength, BlockGivesTheSameAloneAndInABatch) {
       for (std::size_t s = 0; s < sequences.size(); ++s) {
         const auto [row, begin] = arranged.at[s];
         const int64_t length = sequences[s].size(0);
-        expect_close(y[row].narrow(0, begin, length), outputs[s], kLayoutTolerance, GetParam());
+        expect_close(y[row].narrow(0, begin, length), outputs[s], kLayoutTolerance, name());
         dy[row].narrow(0, begin, length).copy_(upstream(length));
       }
       std::vector<torch::Tensor> inputs{u};
@@ -159,11 +164,11 @@ TEST_P(VariableLength, BlockGivesTheSameAloneAndInABatch) {
       for (std::size_t s = 0; s < sequences.size(); ++s)
         expect_close(
             g[0][arranged.at[s].first].narrow(0, arranged.at[s].second, sequences[s].size(0)),
-            input_gradients[s], kLayoutTolerance, GetParam() + ", gradient");
+            input_gradients[s], kLayoutTolerance, name() + ", gradient");
       for (std::size_t i = 0; i < weights.size(); ++i)
         if (g[i + 1].defined())
           expect_close(g[i + 1], weight_gradients[i], kLayoutTolerance,
-                       GetParam() + ", gradient of weight " + std::to_string(i));
+                       name() + ", gradient of weight " + std::to_string(i));
     }
   }
 }
@@ -175,8 +180,9 @@ TEST_P(VariableLength, SequencesWithoutTokensGiveZeros) {
   EXPECT_EQ(y.count_nonzero().item<int64_t>(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, VariableLength, ::testing::ValuesIn(mixer_names()),
-                         test::parameter_name);
+INSTANTIATE_TEST_SUITE_P(All, VariableLength,
+                         ::testing::ValuesIn(test::configurations(mixer_names())),
+                         test::configuration_name);
 
 }  // namespace
 }  // namespace hydramix

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole runs on a GPU: pretraining with captured steps, then fine-tuning of that model. They learn,
-// and an interrupted run continues to the same bits.
+// and an interrupted run continues to the same bits. Every mixer trains, named in the options.
 #include <csignal>
 
 #include "base/read_file.h"
+#include "hydramix/registry.h"
+#include "hydramix/tensor_file.h"
+#include "support/configurations.h"
 #include "support/glue.h"
 #include "support/gpu.h"
 #include "train/finetune.h"
@@ -84,6 +87,50 @@ TEST_F(GpuTraining, LearnsAndContinuesToTheSameBits) {
   EXPECT_EQ(finetune(finetuning("again")).result.at("metrics"), metrics);
   EXPECT_EQ(weights("again"), weights("task"));
 }
+
+// Two steps of every mixer, and of `bidirectional` over every core.
+class GpuTrainingOf : public GpuTraining,
+                      public ::testing::WithParamInterface<test::Configuration> {
+ protected:
+  // The losses of a run, and the weights that it leaves.
+  std::pair<std::vector<double>, std::map<std::string, torch::Tensor>> trained(
+      int64_t steps) const {
+    auto options = pretraining(std::to_string(steps));
+    auto& block = options.model.block;
+    block.mixer = GetParam().mixer;
+    block.mixer_options = GetParam().options({.qk_dim = 16, .d_state = 16, .max_length = 32});
+    options.train.steps = steps;
+    options.train.schedule.warmup = 0;
+    std::vector<double> losses;
+    PretrainEvents events;
+    events.step = [&](const StepReport& report) { losses.push_back(report.loss); };
+    EXPECT_EQ(pretrain(options, events).end, Trainer::End::kDone);
+    return {losses, load_tensors(options.out + "/model/model.safetensors").tensors};
+  }
+};
+
+TEST_P(GpuTrainingOf, ChangesItsWeightsInEveryStep) {
+  const auto [first_losses, first] = trained(1);
+  const auto [losses, second] = trained(2);
+  ASSERT_EQ(losses.size(), 2u);
+  EXPECT_EQ(losses[0], first_losses[0]);
+  for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss));
+  ASSERT_EQ(first.size(), second.size());
+  for (const auto& [name, weight] : second) {
+    EXPECT_TRUE(torch::isfinite(weight).all().item<bool>()) << name;
+    EXPECT_FALSE(torch::equal(weight, first.at(name))) << name << " was not trained";
+  }
+}
+
+std::vector<test::Configuration> trained_configurations() {
+  std::vector<test::Configuration> all;
+  for (const auto& name : mixer_names()) all.push_back({name});
+  for (const auto& core : causal_mixer_names()) all.push_back(test::over_core(core, "quasi"));
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryMixer, GpuTrainingOf, ::testing::ValuesIn(trained_configurations()),
+                         test::configuration_name);
 
 }  // namespace
 }  // namespace hydramix

@@ -11,6 +11,7 @@
 #include "bench/mixer_function.h"
 #include "bench/scaling_chart.h"
 #include "hydramix/error.h"
+#include "mixers/paper_cost.h"
 
 namespace hydramix::bench {
 namespace {
@@ -117,15 +118,6 @@ Series run_mixer(Bench& bench, const std::string& name, const BlockOptions& bloc
   return series;
 }
 
-// The cost of the class of matrices in table 1 of the paper.
-std::string paper_cost(const std::string& matrix_class) {
-  const auto is = [&](const char* name) { return matrix_class.starts_with(name); };
-  if (is("Dense")) return "O(L^2)";
-  if (is("Toeplitz") || is("Butterfly") || is("Monarch")) return "O(L log L)";
-  if (is("DFT") || is("Vandermonde") || is("Cauchy")) return "O(L log^2 L)";
-  return is("Low-rank") || is("Semiseparable") || is("Quasiseparable") ? "O(L)" : "-";
-}
-
 std::string slope_text(const Series& series, const std::string& pass) {
   const auto found = series.points.find(pass);
   const auto slope = found == series.points.end() ? std::nullopt : log_log_slope(found->second);
@@ -139,7 +131,8 @@ void print_slopes(const Report& report, const Scaling& scaling) {
                           "fwd+bwd", "skipped"));
   for (const auto& [name, series] : scaling) {
     const MixerInfo& info = mixer_info(name);
-    report.remark(formatted("%-29s %-12s %-10s %6s %8s  %s", name, paper_cost(info.matrix_class),
+    const auto paper = paper_cost(info);
+    report.remark(formatted("%-29s %-12s %-10s %6s %8s  %s", name, paper.empty() ? "-" : paper,
                             info.cost, slope_text(series, "forward"),
                             slope_text(series, "forward_backward"),
                             series.skipped.empty() ? "-" : series.skipped));

@@ -19,6 +19,22 @@
 namespace hydramix {
 namespace {
 
+// Leaves max_length out of the fields that it passes on to `to`: here the length sets it.
+template <class Visitor>
+struct AllButMaxLength {
+  Visitor& to;
+
+  template <class T, class... Notes>
+  void operator()(std::string_view name, T& value, const Notes&... notes) {
+    if (name != "max_length") to(name, value, notes...);
+  }
+};
+
+// Small, and with steps at which a state fades over about the length of the picture.
+MixerOptions options_for_pictures() {
+  return {.qk_dim = 4, .d_state = 4, .dt_min = 0.03, .dt_max = 0.06};
+}
+
 struct MatrixOptions {
   std::string mixer;
   bool all = false, ranks = false;
@@ -30,12 +46,8 @@ struct MatrixOptions {
   int64_t headdim = 8;
   int64_t seed = 1;
   double scale = 0;
-  int64_t qk_dim = 4;
-  int64_t d_state = 4;
-  int64_t groups = 1;
   int64_t max_length = 0;
-  // With these steps a state fades over about the length of the picture.
-  double dt_min = 0.03, dt_max = 0.06;
+  MixerOptions mixer_options = options_for_pictures();
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -64,26 +76,18 @@ struct MatrixOptions {
     v("seed", self.seed, Range{0, 1LL << 53}, "seed of the random weights and parameters");
     v("scale", self.scale, Range{0.0, 1e300},
       "magnitude of the end colours; 0: the 99th percentile of the entries off the diagonal");
-    v("qk_dim", self.qk_dim, Range{1, 4096}, "width of a head's queries and keys");
-    v("d_state", self.d_state, Range{1, 4096}, "state size N of a scan");
-    v("groups", self.groups, Range{1, 256}, "groups of heads that share B and C");
     v("max_length", self.max_length, Range{0, 4096},
       "longest sequence of a data-independent mixer, which sets its scale; 0: the length");
-    v("dt_min", self.dt_min, Range{1e-12, 1e12}, "smallest step dt of a scan at initialisation");
-    v("dt_max", self.dt_max, Range{1e-12, 1e12}, "largest step dt of a scan at initialisation");
+    AllButMaxLength<Visitor> others{v};
+    MixerOptions::fields(self.mixer_options, others);
   }
 };
 
 // (branches H, L, L) in float64. Weights as initialised, parameters standard normal.
 torch::Tensor random_matrix(const std::string& name, const MatrixOptions& o) {
   torch::manual_seed(static_cast<uint64_t>(o.seed));
-  MixerOptions mixer_options;
-  mixer_options.qk_dim = o.qk_dim;
-  mixer_options.d_state = o.d_state;
-  mixer_options.groups = o.groups;
+  MixerOptions mixer_options = o.mixer_options;
   mixer_options.max_length = o.max_length == 0 ? o.length : o.max_length;
-  mixer_options.dt_min = o.dt_min;
-  mixer_options.dt_max = o.dt_max;
   const auto mixer = make_mixer(name, {o.heads, o.headdim}, mixer_options);
   mixer->to(torch::kFloat64);
   torch::NoGradGuard no_grad;
@@ -202,6 +206,7 @@ Command matrix_command() {
       "Examples:\n"
       "  hydramix matrix hydra --out hydra.svg\n"
       "  hydramix matrix --ranks --all --out ranks.svg\n"
+      "  hydramix matrix --ranks bidirectional --core s6 --combine add\n"
       "  hydramix matrix --model runs/tiny --text \"the map is green .\" --out map.svg\n"
       "  hydramix matrix --model runs/images/tiny --image photo.jpg --out photo.svg\n"
       "Of a mixer alone the weights are as initialised and the parameters standard normal, both "

@@ -206,6 +206,12 @@ TEST(Matrix, PrintsAndDrawsRanks) {
   EXPECT_TRUE(contains(read_file(file), "above: M[:i, i:] (at most 3)"));
   const auto causal = run_here("matrix semiseparable --ranks --length 9");
   EXPECT_TRUE(std::regex_search(causal.out, std::regex("M\\[:i, i:\\]( +0)+ +1\n"))) << causal.out;
+  for (const std::string core : {"s6", "gla"}) {  // of state size N, and of qk_dim
+    const auto any = run_here("matrix bidirectional --ranks --length 12 --d-state 2 --qk-dim 2 " +
+                              ("--set combine=quasi --set core=" + core));
+    EXPECT_TRUE(std::regex_search(any.out, std::regex("M\\[i:, :i\\] +1 +2( +2)+ +1 +2 +3\n")))
+        << any.out;
+  }
   EXPECT_EQ(run_here("matrix hydra --ranks --out r.png").code, 2);
   EXPECT_EQ(run_here("matrix hydra --ranks --length 1").code, 2);
 }

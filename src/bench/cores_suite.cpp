@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Causal cores alone on the CPU, in one direction, at the sizes of suite gpu: the recurrences, with
 // keys, queries, gates and steps given. They are compared with SSD, the scan of Mamba-2, with as
-// many states and, as theirs, keys and queries for every head; the usual SSD, where all heads share
-// them, is the first row. S6, whose decays differ for all states, is compared with the exponentials
-// and multiply-adds that it cannot avoid.
+// many states, whose heads share keys and queries. The first row compares it with an SSD that, as
+// RetNet and GLA, has keys and queries for every head. S6, whose decays differ for all states, is
+// compared with the exponentials and multiply-adds that it cannot avoid.
 #include <algorithm>
 #include <cmath>
 
@@ -146,19 +146,20 @@ struct Core {
 
 std::vector<Core> all_cores() {
   const auto head = torch::arange(kCoreHeads, torch::kFloat64);
-  const auto wide = [](const Subject& s) { return ssd(s, kCoreStates, kCoreHeads); };
-  return {{"semiseparable", [](const Subject& s) { return ssd(s, kCoreStates, 1); }, wide},
-          {"retnet",
-           [decay = torch::log1p(-torch::exp2(-5 - head))](const Subject& s) {
-             return retention(s, decay);
-           },
-           wide},
-          {"transnormer",
-           [decay = head * (-8.0 / kCoreHeads)](const Subject& s) { return retention(s, decay); },
-           wide},
-          {"gla", gated, wide},
-          {"lru", recurrent_unit, [](const Subject& s) { return ssd(s, /*N=*/2, kCoreHeads); }},
-          {"s6", selective, nullptr}};
+  const auto usual = [](const Subject& s) { return ssd(s, kCoreStates, 1); };
+  return {
+      {"semiseparable", usual, [](const Subject& s) { return ssd(s, kCoreStates, kCoreHeads); }},
+      {"retnet",
+       [decay = torch::log1p(-torch::exp2(-5 - head))](const Subject& s) {
+         return retention(s, decay);
+       },
+       usual},
+      {"transnormer",
+       [decay = head * (-8.0 / kCoreHeads)](const Subject& s) { return retention(s, decay); },
+       usual},
+      {"gla", gated, usual},
+      {"lru", recurrent_unit, [](const Subject& s) { return ssd(s, /*N=*/2, 1); }},
+      {"s6", selective, nullptr}};
 }
 
 // The core against its definition: mix() of the mixer that calls it against the materialised

@@ -7,7 +7,8 @@
 #     there is also in src/ops/no_cuda.cpp.
 #   - Nothing asks the preprocessor whether there are GPU kernels.
 #   - Thread-locals are scratch memory within one function; none carries data from one place to another.
-#   - Layers above ops do not choose by the device, but for those that read --device.
+#   - No static container does so either. Exceptions are named.
+#   - Layers above ops do not ask for the device, but for those that the document lists.
 #   - An op with kernels on both devices has at most 8 source files, besides those that the document lists.
 #   - An op has one autograd function, and none lives in ops/cpu or ops/cuda. Exceptions are named.
 #   - No parameter struct is declared for both devices separately.
@@ -72,6 +73,13 @@ while IFS= read -r line; do fail "the backend is chosen by backend_of(): $line";
   < <(grep -rnE 'kBuilt|HYDRAMIX_GPU|__CUDACC__|USE_CUDA' src include --include='*.h' --include='*.cpp' || true)
 while IFS= read -r line; do fail "pass data as an argument, not in a thread_local: $line"; done \
   < <(grep -rnE '\bthread_local\b' src include | grep -vE '^src/(data/(joined_documents|masked_batch)|ops/product)\.cpp:' || true)
+# The registry of mixers; modules for Python to use again; folders that were cleared of temporary files.
+keepers='^src/(mixers/registry|python/module_pool|base/atomic_file)\.cpp:'
+statics='\bstatic (std::(unordered_)?(map|set|multimap|vector|list|deque)<|auto ?[*&]|[A-Z][A-Za-z]*[*&]? [a-z_]+( =|;|\{))'
+found=$(grep -rnE "$statics" src include --include='*.h' --include='*.cpp' || true)
+[ "$(grep -cE "$keepers" <<< "$found")" -ge 3 ] || fail "cannot find static objects: the check is broken"
+while IFS= read -r line; do fail "let an object that both places know own the data: $line"; done \
+  < <(grep -vE "$keepers|^$|^[^:]*:[0-9]+:.*\(.*[{,]$" <<< "$found" || true)
 while IFS= read -r line; do fail "an autograd function belongs to src/ops: $line"; done \
   < <(grep -rnE 'autograd::Function<' src/ops/cpu src/ops/cuda src/kernels src/mixers src/models src/train || true)
 # Each of these files has a second function: cauchy, fourier and norm hold two ops; LibTorch's fused attention keeps an
@@ -87,13 +95,16 @@ for file in src/ops/*.cpp src/ops/*.h; do
 done
 [ "$functions" -gt 15 ] || fail "found only $functions autograd functions: the check is broken"
 
-# The device: mixer.cpp decides for all mixers whether they get tokens end to end or rows; device.cpp, serve and view
-# read --device.
-devices='^src/(mixers/mixer|models/device|cli/serve|cli/view)\.cpp:'
-found=$(grep -rnE 'has_cuda_kernels|backend_of|is_cuda\(' src/mixers src/models src/train src/cli --include='*.h' --include='*.cpp' || true)
-[ "$(grep -cE "$devices" <<< "$found")" -ge 4 ] || fail "cannot find what asks for the device: the check is broken"
+# The device. docs/architecture.md says what each of these does with it; bench measures devices.
+devices='mixers/mixer mixers/vandermonde models/device models/graphed_encoder train/checkpoint reproduce/reproduce'
+devices+=' dist/c10d_communicator python/module_pool cli/info cli/serve cli/view'
+found=$(grep -rnE 'has_cuda_kernels|backend_of|is_cuda\(|is_cpu\(|kCUDA|torch::cuda' \
+  src/{mixers,models,hub,onnx,eval,dist,train,serve,reproduce,python,cli} --include='*.h' --include='*.cpp' || true)
+for file in $devices; do
+  grep -q "^src/$file\.cpp:" <<< "$found" || fail "src/$file.cpp no longer asks for the device: take it off the list"
+done
 while IFS= read -r line; do fail "ops choose by the device (kernel_input_type, can_capture, host_copy): $line"; done \
-  < <(grep -vE "$devices|^$" <<< "$found" || true)
+  < <(grep -vE "^src/(${devices// /|})\.cpp:|^$" <<< "$found" || true)
 
 # Parameter structs, in the headers of kernels.
 structs() { grep -hoE '^(struct|class) [A-Za-z]+ ' "$@" | awk '{ print $2 }' | sort -u; }
@@ -115,12 +126,16 @@ done < <(awk '/^namespace on_cuda \{/ { inside = 1; next } /^}/ { inside = 0 } i
 # Source files of an op: its header and source, two backends, and all files of its kernels, except those that
 # docs/architecture.md lists as additional.
 mapfile -t additional < <(awk -F'|' '/^\| op \| additional files/ { inside = 1 } inside' docs/architecture.md |
-  grep -oE '`(cpu|cuda)/[^`]+`' | tr -d '`')
+  grep -oE '`(ops/)?(cpu|cuda)/[^`]+`' | tr -d '`')
 [ "${#additional[@]}" -gt 0 ] || fail "docs/architecture.md lists no additional files: the check is broken"
 declare -A listed owner
 for file in "${additional[@]}"; do
-  listed[src/kernels/$file]=1
-  [ -f "src/kernels/$file" ] || fail "docs/architecture.md lists src/kernels/$file, which does not exist"
+  case $file in
+    ops/*) file=src/$file ;;
+    *) file=src/kernels/$file ;;
+  esac
+  listed[$file]=1
+  [ -f "$file" ] || fail "docs/architecture.md lists $file, which does not exist"
 done
 ops=0
 for backend in src/ops/cuda/*.cpp; do
@@ -135,12 +150,12 @@ for backend in src/ops/cuda/*.cpp; do
     scan) kernels=(scan plain_scan head_scan) ;;
     *) kernels=("$op") ;;
   esac
-  for kernel in "${kernels[@]}"; do
-    for file in src/kernels/{cpu,cuda}/"$kernel"*; do
-      [ -f "$file" ] || continue
-      owner[$file]=$op
-      [ -n "${listed[$file]:-}" ] || files+=("$file")
-    done
+  parts=(src/ops/{cpu,cuda}/"$op"_*)
+  for kernel in "${kernels[@]}"; do parts+=(src/kernels/{cpu,cuda}/"$kernel"*); done
+  for file in "${parts[@]}"; do
+    [ -f "$file" ] || continue
+    owner[$file]=$op
+    [ -n "${listed[$file]:-}" ] || files+=("$file")
   done
   [ "${#files[@]}" -le 8 ] || fail "op $op has ${#files[@]} source files; 8 are enough: ${files[*]}"
 done

@@ -94,9 +94,11 @@ void BlockImpl::check_separate() const {
                        "direction of mixer 'bidirectional'; got mixer '",
                        options_.mixer,
                        "'. Set mixer to bidirectional and mixer_options.core to a causal mixer.");
-  HYDRAMIX_CHECK_USAGE(options_.mixer_options.combine != "quasi",
-                       "block: combine = quasi gives both directions one diagonal, which separate "
-                       "blocks do not have. Choose combine add, mult or concat.");
+  HYDRAMIX_CHECK_USAGE(
+      options_.mixer_options.combine != "quasi",
+      "block: combine = quasi gives both directions one diagonal, which separate "
+      "blocks do not have. Choose combine add, mult or concat, or separate = false "
+      "with own_weights = true.");
 }
 
 void BlockImpl::check_style() const {

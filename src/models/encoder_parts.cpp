@@ -6,6 +6,7 @@
 
 #include "hydramix/error.h"
 #include "hydramix/mlp.h"
+#include "ops/host_copy.h"
 #include "ops/norm.h"
 
 namespace hydramix {
@@ -70,7 +71,7 @@ void initialize_as_bert(const torch::nn::Module& model, const InitialWeights& in
 }
 
 void check_numbers(const char* name, const torch::Tensor& ids, int64_t bound) {
-  if (!ids.is_cpu() || ids.numel() == 0) return;
+  if (runs_beside_host(ids.device()) || ids.numel() == 0) return;
   const int64_t low = ids.min().item<int64_t>(), high = ids.max().item<int64_t>();
   HYDRAMIX_CHECK(low >= 0 && high < bound, "bert: ", name, " must be in [0, ", bound - 1, "]; got ",
                  low < 0 ? low : high, ". Is the text tokenized with this model's vocabulary?");

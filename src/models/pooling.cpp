@@ -2,6 +2,7 @@
 #include "models/pooling.h"
 
 #include "hydramix/error.h"
+#include "ops/sequence_means.h"
 
 namespace hydramix {
 
@@ -9,27 +10,12 @@ torch::Tensor pooled(const torch::Tensor& hidden, const Layout& layout,
                      const std::string& pooling) {
   HYDRAMIX_CHECK_USAGE(pooling == "cls" || pooling == "mean", "pooling is '", pooling,
                        "'; expected 'cls' or 'mean'.");
+  if (pooling == "mean") return sequence_means(hidden, layout);
   const auto sequences = layout.sequences(hidden.size(0), hidden.size(1));
-  const int64_t count = sequences.count();
-  const auto& offsets = sequences.offsets();
-  const auto bounds = torch::tensor(offsets, torch::kInt64);
-  const auto first = bounds.narrow(0, 0, count);
-  if (pooling == "cls")
-    return layout.to_tokens(hidden).flatten(0, 1).index_select(
-        0, first.to(hidden.device(), /*non_blocking=*/true));
-  if (hidden.is_cpu()) {
-    // Sequence by sequence: the order of a sum over padded rows depends on the longest of them.
-    const auto tokens = layout.to_tokens(hidden).flatten(0, 1);
-    std::vector<torch::Tensor> rows;
-    for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
-      rows.push_back(tokens.narrow(0, offsets[s], offsets[s + 1] - offsets[s])
-                         .mean(0, false, torch::kFloat64));
-    return torch::stack(rows).to(hidden.scalar_type());
-  }
-  // Sums over padded rows: two kernels, not one per sequence. Atomic additions would not be
-  // deterministic, and differences of prefix sums would be inexact.
-  const auto lengths = (bounds.narrow(0, 1, count) - first).to(hidden.options());
-  return layout.to_rows(hidden).narrow(0, 0, count).sum(1) / lengths.unsqueeze(1);
+  const auto first =
+      torch::tensor(sequences.offsets(), torch::kInt64).narrow(0, 0, sequences.count());
+  return layout.to_tokens(hidden).flatten(0, 1).index_select(
+      0, first.to(hidden.device(), /*non_blocking=*/true));
 }
 
 }  // namespace hydramix

@@ -12,6 +12,7 @@
 // The thread sanitizer does not see how OpenMP synchronizes its threads with the caller, so these
 // annotations tell it. Threads read the call's arguments before their annotation runs, so this file
 // is compiled without the sanitizer.
+// NOLINTBEGIN(bugprone-reserved-identifier): the sanitizer's names.
 #if defined(HYDRAMIX_TELL_THREAD_SANITIZER)
 extern "C" void __tsan_acquire(void*);
 extern "C" void __tsan_release(void*);
@@ -19,6 +20,7 @@ extern "C" void __tsan_release(void*);
 static void __tsan_acquire(void*) {}
 static void __tsan_release(void*) {}
 #endif
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace hydramix {
 

@@ -180,7 +180,7 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
   const auto device = choose_device(options.device, launch_environment().local_rank);
   std::string model = options.model;
   GlueResult outcome;
-  const auto told = [&](const std::string& name, int64_t number, int64_t of) {
+  const auto events_of = [&](const std::string& name, int64_t number, int64_t of) {
     return events.run ? events.run(name, number, of) : TrainEvents{};
   };
   if (model.empty()) {
@@ -192,7 +192,7 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
     tiny.device = options.device;
     tiny.precision = options.precision;
     PretrainEvents pretraining;
-    static_cast<TrainEvents&>(pretraining) = told("pretrain", 1, 1);
+    static_cast<TrainEvents&>(pretraining) = events_of("pretrain", 1, 1);
     outcome.end = pretrain(tiny, pretraining).end;
     if (Interrupt::signal() != 0) outcome.end = Trainer::End::kInterrupted;
     if (outcome.end == Trainer::End::kInterrupted) return outcome;
@@ -205,11 +205,11 @@ GlueResult run_glue(const GlueOptions& options, const GlueEvents& events) {
     for (const auto* task : plan.tasks) {
       std::vector<Json> runs;
       for (std::size_t i = 0; i < plan.seeds.size(); ++i) {
-        const auto one =
-            finetune(run_options(options, plan, *task, plan.seeds[i], model), communicator, device,
-                     communicator.rank() == 0
-                         ? told(task->name, static_cast<int64_t>(i) + 1, std::ssize(plan.seeds))
-                         : TrainEvents{});
+        const auto one = finetune(
+            run_options(options, plan, *task, plan.seeds[i], model), communicator, device,
+            communicator.rank() == 0
+                ? events_of(task->name, static_cast<int64_t>(i) + 1, std::ssize(plan.seeds))
+                : TrainEvents{});
         if (one.end == Trainer::End::kInterrupted || any_signal(communicator, device)) {
           outcome.end = Trainer::End::kInterrupted;
           return outcome;

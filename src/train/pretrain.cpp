@@ -12,8 +12,8 @@
 #include "language/language_documents.h"
 #include "models/device.h"
 #include "models/model_config.h"
+#include "ops/gemm_rate.h"
 #include "ops/graph.h"
-#include "train/gemm_rate.h"
 #include "train/masked_lm.h"
 #include "train/run_folder.h"
 

@@ -15,9 +15,9 @@
 #include "images/image_loader.h"
 #include "models/device.h"
 #include "models/model_config.h"
+#include "ops/gemm_rate.h"
 #include "ops/graph.h"
 #include "train/finetune_start.h"
-#include "train/gemm_rate.h"
 #include "train/image_report.h"
 #include "train/run_folder.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/gemm_rate.h"
+#include "ops/gemm_rate.h"
 
 #include <algorithm>
 #include <chrono>

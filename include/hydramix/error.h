@@ -26,7 +26,7 @@ class UsageError : public Error {
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
-  // Without this a stream drops what it has no memory for, and the rest of the text goes on.
+  // Without this a stream silently leaves out text that it cannot allocate.
   out.exceptions(std::ios::badbit | std::ios::failbit);
   (out << ... << parts);
   return out.str();

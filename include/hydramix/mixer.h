@@ -145,7 +145,7 @@ struct MixerInfo {
 // The shape of the rows that matrix() and product() work on (see layout.h), and their arithmetic.
 struct Rows {
   int64_t S, L;
-  torch::Tensor valid;           // (S, L) bool; undefined when every place holds a token
+  torch::Tensor valid;           // (S, L) bool; undefined when every position holds a token
   torch::TensorOptions options;  // float32 or float64, and the device
   torch::ScalarType given;       // the dtype of x and params before they were widened
   // The key of these S sequences, if product() must drop entries; without sequences otherwise.

@@ -163,13 +163,13 @@ BertOptions chosen(const ConvertOptions& o, const BertOptions& from) {
 
 // Throws if the command line contradicts the weights.
 void check_choices(const ConvertOptions& o, const BertOptions& fitted) {
-  const auto asked = to_json(chosen(o, fitted)).flatten(), told = to_json(fitted).flatten();
-  for (const auto& [key, value] : told.items()) {
-    if (asked.contains(key) && asked[key] == value) continue;
+  const auto requested = to_json(chosen(o, fitted)).flatten(), found = to_json(fitted).flatten();
+  for (const auto& [key, value] : found.items()) {
+    if (requested.contains(key) && requested[key] == value) continue;
     std::string name = "model" + key;
     std::replace(name.begin(), name.end(), '/', '.');
     throw UsageError(concat("convert: ", name, " was given as ",
-                            asked.contains(key) ? asked[key].dump() : "another value",
+                            requested.contains(key) ? requested[key].dump() : "another value",
                             ", but the weights make it ", value.dump(), ". Leave it out."));
   }
 }

@@ -20,9 +20,9 @@ void print_results(const Json& results) {
   const bool several = results.at("seeds").size() > 1;
   for (const auto& task : sentence_tasks()) {
     if (!results.at("tasks").contains(task.name)) continue;
-    const auto& its = results.at("tasks").at(task.name);
-    const double mean = 100 * its.at("mean").get<double>();
-    const double deviation = 100 * its.at("deviation").get<double>();
+    const auto& result = results.at("tasks").at(task.name);
+    const double mean = 100 * result.at("mean").get<double>();
+    const double deviation = 100 * result.at("deviation").get<double>();
     if (!task.of_the_paper) {
       aside += formatted("%s: %.1f +- %.1f, not in the average\n", task.name, mean, deviation);
       continue;
@@ -30,13 +30,13 @@ void print_results(const Json& results) {
     head += formatted(" %6s", task.heading);
     means += formatted(" %6.1f", mean);
     deviations += formatted(" %6.1f", deviation);
-    if (!its.at("runs").at(0).contains("parts")) continue;
+    if (!result.at("runs").at(0).contains("parts")) continue;
     std::string parts;
-    for (const auto& [part, metrics] : its.at("runs").at(0).at("parts").items()) {
+    for (const auto& [part, metrics] : result.at("runs").at(0).at("parts").items()) {
       double of_part = 0;
-      for (const auto& run : its.at("runs"))
+      for (const auto& run : result.at("runs"))
         of_part += run.at("parts").at(part).at("score").get<double>() /
-                   static_cast<double>(its.at("runs").size());
+                   static_cast<double>(result.at("runs").size());
       parts += formatted("%s%.1f", parts.empty() ? "" : "/", 100 * of_part);
     }
     matched = formatted("%s m/mm: %s\n", task.name, parts);

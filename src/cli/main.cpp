@@ -67,14 +67,14 @@ int main(int argc, char** argv) {
   // LibTorch uses half of the hardware threads, whether or not they share cores.
   if (std::getenv("OMP_NUM_THREADS") == nullptr) torch::set_num_threads(hydramix::core_count());
   hydramix::use_large_pages();
-  // LibTorch examines the CPU when it first computes. Short of memory at that moment it would go on
-  // with its plainest kernels, whose results differ in their last bits.
+  // LibTorch examines the CPU when it first computes. Short of memory at that moment it would
+  // choose its plainest kernels, whose results differ in their last bits.
   torch::zeros({1}).add_(1);
   try {
     const int status =
         hydramix::run_command_line(hydramix::all_commands(), argc, argv, std::cout, std::cerr);
     std::cout.flush();
-    // An earlier write may have failed, and this one not.
+    // An earlier write may have failed even if this one succeeds.
     if ((std::cout && std::ferror(stdout) == 0) || reader_has_left()) return status;
     std::cerr << "error: the output could not be written. Is the disk full?" << std::endl;
   } catch (const std::exception& error) {  // before the command ran

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax attention; queries and keys are learned per place (di) or projected:
+// Softmax attention; queries and keys are learned per position (di) or projected:
 //
 //   attention                    M_ij = softmax_j(q_i . k_j / sqrt(d))             Transformers
 //   attention_causal             M_ij = softmax_{j <= i}(q_i . k_j / sqrt(d))      their decoders
@@ -129,7 +129,7 @@ HYDRAMIX_REGISTER_MIXER("attention_di", AttentionDi, .matrix_class = "Dense (sof
                         .row_normalized = true, .dropout = true,
                         .choose =
                             "To reproduce table 2 of the Hydra paper: softmax attention whose "
-                            "queries and keys are learned per place.");
+                            "queries and keys are learned per position.");
 
 HYDRAMIX_REGISTER_MIXER(
     "attention_dd", AttentionDd, .matrix_class = "Dense (softmax attention)",

@@ -178,7 +178,7 @@ torch::Tensor BidirectionalCore::matrix(const torch::Tensor& params, const Rows&
     M_f = shift(M_f, 2);
     M_b = shift(M_b, 2);
   }
-  // A core without columns has one matrix for all sequences, but they end at different places.
+  // A core without columns has one matrix for all sequences, but they end at different positions.
   if (rows.valid.defined()) {
     M_f = M_f.expand({rows.S, -1, -1, -1});
     M_b = M_b.expand({rows.S, -1, -1, -1});

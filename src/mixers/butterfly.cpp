@@ -2,7 +2,8 @@
 // Butterfly matrices: products of K = log2 n sparse factors, n >= 2 the power of two that holds
 // max_length. A shorter sequence uses the leading block.
 //
-//   B = F_{K-1} ... F_1 F_0     F_k mixes the places i and i + 2^k (bit k of i is 0), each pair by
+//   B = F_{K-1} ... F_1 F_0     F_k mixes the positions i and i + 2^k (bit k of i is 0), each pair
+//   by
 //                               a 2 x 2 block of its own
 //   butterfly     M = B
 //   kaleidoscope  M = the leading block of M_1 M_2 ... M_w, M_p = B_p1 B_p2^T of size e n: the
@@ -34,7 +35,7 @@ int64_t log2_ceil(int64_t length) {
   return K;
 }
 
-// The weights of one B: (H, K, n / 2, 2, 2). Pair q 2^k + r of factor k are the places
+// The weights of one B: (H, K, n / 2, 2, 2). Pair q 2^k + r of factor k are the positions
 // i = q 2^{k+1} + r and i + 2^k, and its block is [out][in].
 torch::Tensor random_rotations(int64_t H, int64_t K, double variance) {
   const auto angle = std::sqrt(variance) * torch::randn({H, K, int64_t{1} << (K - 1)});
@@ -42,7 +43,7 @@ torch::Tensor random_rotations(int64_t H, int64_t K, double variance) {
   return torch::stack({torch::stack({c, -s}, -1), torch::stack({s, c}, -1)}, -2);
 }
 
-// (S, L, H, P) -> (H, n, S P), padded with zeros to n places.
+// (S, L, H, P) -> (H, n, S P), padded with zeros to n positions.
 torch::Tensor by_heads(const torch::Tensor& x, int64_t n) {
   return torch::constant_pad_nd(x.permute({2, 1, 0, 3}).flatten(2), {0, 0, 0, n - x.size(1)});
 }
@@ -67,8 +68,8 @@ class Butterfly : public Mixer {
     return butterfly_matrix(weight(factors, rows), rows.L, rows.L).unsqueeze(0);
   }
 
-  // If all places after the first m = 2^k >= L are zero, factors below k stay within these m
-  // places, and the other factors multiply each place by the first entry of its block.
+  // If all positions after the first m = 2^k >= L are zero, factors below k stay within these m
+  // positions, and the other factors multiply each position by the first entry of its block.
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
                         const Rows& rows) const override {
     const auto w = weight(factors, rows);
@@ -117,7 +118,7 @@ class Kaleidoscope : public Mixer {
     return M.unsqueeze(0);
   }
 
-  // B_2^T spreads even a short sequence over all n places.
+  // B_2^T spreads even a short sequence over all n positions.
   torch::Tensor product(const torch::Tensor& x, const torch::Tensor&,
                         const Rows& rows) const override {
     auto v = by_heads(x, 2 * pairs[0].left.size(2));

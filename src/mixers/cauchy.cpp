@@ -20,8 +20,8 @@ namespace hydramix {
 namespace {
 
 constexpr double kTolerance = 1e-8;
-// The product of rank R is faster than the matrix from kPlacesPerRank R places on.
-constexpr int64_t kPlacesPerRank = 5;
+// The product of rank R is faster than the matrix from kPositionsPerRank R positions on.
+constexpr int64_t kPositionsPerRank = 5;
 
 struct Nodes {
   torch::Tensor a, b;  // (S or 1, H, L, d) each: entries are 1 / (a_id + b_jd)
@@ -58,7 +58,7 @@ struct Interval {
   double low, high;
 };
 
-// The ranges of a and b, ignoring NaN and the places that `skip` (S or 1, 1, L, 1) marks. A NaN
+// The ranges of a and b, ignoring NaN and the positions that `skip` (S or 1, 1, L, 1) marks. A NaN
 // then affects only its own sequence.
 std::array<Interval, 2> ends(const Nodes& n, const torch::Tensor& skip) {
   torch::NoGradGuard no_grad;
@@ -80,14 +80,14 @@ torch::Tensor apply_cauchy(Nodes n, const torch::Tensor& x, const Rows& rows,
     return dense_apply(with_identity(cauchy_matrix(n.a, n.b) * cauchy_scale(options)), x);
   };
   const auto& rule = reciprocal_rule(x);
-  if (rows.L < kPlacesPerRank * rule.rank(1, 1)) return dense();
+  if (rows.L < kPositionsPerRank * rule.rank(1, 1)) return dense();
   torch::Tensor padding;  // (S, 1, L, 1)
   if (rows.valid.defined() && n.a.size(0) == rows.S)
     padding = ~rows.valid.unsqueeze(1).unsqueeze(3);
   const auto [a, b] = ends(n, padding);
   const double low = a.low + b.low, high = a.high + b.high;
   const bool positive = a.low >= 0 && b.low >= 0 && low > 0 && std::isfinite(high);
-  if (!positive || rows.L < kPlacesPerRank * rule.rank(low, high)) return dense();
+  if (!positive || rows.L < kPositionsPerRank * rule.rank(low, high)) return dense();
   if (padding.defined()) {
     // Nodes of padding may be outside the interval, even negative. Their exponentials could
     // overflow to infinity, and infinity times x = 0 is NaN.
@@ -139,7 +139,7 @@ class CauchyDd : public ProjectedQueryKey {
 HYDRAMIX_REGISTER_MIXER(
     "cauchy_di", CauchyDi, .matrix_class = "Cauchy", .formula = "sum_d 1 / (exp(q_id) + exp(k_jd))",
     .cost = "O(L)", .source = "Hydra, Hwang et al. 2024", .extendable = false,
-    .choose = "To reproduce table 2 of the Hydra paper: a Cauchy matrix learned per place.");
+    .choose = "To reproduce table 2 of the Hydra paper: a Cauchy matrix learned per position.");
 
 HYDRAMIX_REGISTER_MIXER("cauchy_dd", CauchyDd, .matrix_class = "Cauchy",
                         .formula = "sum_d 1 / (exp(q_id) + exp(k_jd) + c)", .cost = "O(L)",

@@ -64,8 +64,8 @@ HYDRAMIX_REGISTER_MIXER("ckconv", CkConv, .matrix_class = "Toeplitz",
                         .cost = "O(L log L)", .source = "CKConv, Romero et al. 2021",
                         .causal = true, .paper_aligned = false,
                         .choose =
-                            "To compare with continuous kernels, which reach as far as the data "
-                            "without a table of lags.",
+                            "To compare with continuous kernels, whose reach is not limited by a "
+                            "learned table of lags.",
                         .published = "style=plain expand=1 headdim=1");
 
 }  // namespace

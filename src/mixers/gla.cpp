@@ -9,7 +9,7 @@
 //
 // Yang et al. 2024, "Gated linear attention transformers with hardware-efficient training". The
 // norm of each head that follows there is not part of the matrix; the block's gated norm takes its
-// place. Cost O(L). With alpha = exp(dt A), k = dt b, one group per head and no scale it is the
+// position. Cost O(L). With alpha = exp(dt A), k = dt b, one group per head and no scale it is the
 // scan of Mamba-2.
 #include <cmath>
 

@@ -118,7 +118,8 @@ HYDRAMIX_REGISTER_MIXER(
     .formula = "phi(q_i) . phi(k_j), phi = elu + 1", .cost = "O(L)",
     .source = "Linear attention, Katharopoulos et al. 2020", .sequence_aligned = true,
     .paper_aligned = true,
-    .choose = "As linear_attention, where a norm after the mixer makes the normaliser needless.");
+    .choose =
+        "As linear_attention, where a norm after the mixer makes the normaliser unnecessary.");
 
 }  // namespace
 }  // namespace hydramix

@@ -43,8 +43,8 @@ class LinearRecurrentUnit : public Mixer {
 
  protected:
   torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
-    const auto place = torch::arange(rows.L, rows.options.dtype(torch::kFloat64));
-    const auto distance = (place.unsqueeze(1) - place).clamp_min(0);  // (L, L)
+    const auto position = torch::arange(rows.L, rows.options.dtype(torch::kFloat64));
+    const auto distance = (position.unsqueeze(1) - position).clamp_min(0);  // (L, L)
     const auto per_head = [](const torch::Tensor& t) { return t.view({-1, 1, 1}); };
     const auto size = torch::exp(per_head(log_gamma(rows)) + per_head(log_decay(rows)) * distance);
     const auto angle = per_head(theta(rows)) * distance;  // (H, L, L)

@@ -153,7 +153,7 @@ torch::Tensor Mixer::mix(const torch::Tensor& x, const torch::Tensor& params, co
   for (const Layout& part : layout.parts()) {
     Rows rows = rows_of(params, part);
     const auto v = part.to_rows(x).to(rows.options.dtype().toScalarType());
-    // The first place of every row holds a token.
+    // The first position of every row holds a token.
     if (numbers.defined() && v.numel() > 0)
       rows.dropout = {dropout.seed, part.to_rows(numbers).select(1, 0), dropout.layer};
     // An empty batch must still be part of the autograd graph: its gradients are zero, not

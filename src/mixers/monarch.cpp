@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Monarch matrices: two block-diagonal factors and the transposition of an a x b grid of places
+// Monarch matrices: two block-diagonal factors and the transposition of an a x b grid of positions
 // between them, i = i_1 b + i_2.
 //
 //   M = P^T L P R        M_ij = L[i_2][i_1, j_1] R[j_1][i_2, j_2]
 //
-// R mixes within each of the a runs of b neighbours; L mixes across runs, among places with the
+// R mixes within each of the a runs of b neighbours; L mixes across runs, among positions with the
 // same i_2. b is sqrt(max_length) rounded up, and a is the smallest with a b >= max_length; a = b
 // if max_length is a square.
 //
 // Paper: table 1. Cost O(L^1.5): two batched GEMMs. The leading block of M depends only on the
-// leading blocks of the factors, so a sequence of L places costs at most L b.
+// leading blocks of the factors, so a sequence of L positions costs at most L b.
 //
 // Each block starts as (I + G / 2) / sqrt(1.25), where the rows of G have energy one. M then
 // preserves the energy of its input, keeps most of it in place, and is far from singular, so the
@@ -40,9 +40,9 @@ class Monarch : public Mixer {
 
  protected:
   torch::Tensor matrix(const torch::Tensor&, const Rows& rows) const override {
-    const auto place = torch::arange(rows.L, rows.options.dtype(torch::kInt64));
+    const auto position = torch::arange(rows.L, rows.options.dtype(torch::kInt64));
     const int64_t b = right.size(2);
-    const auto run = place.div(b, "floor"), within = place.remainder(b);
+    const auto run = position.div(b, "floor"), within = position.remainder(b);
     const auto i_1 = run.unsqueeze(1), i_2 = within.unsqueeze(1), j_1 = run, j_2 = within;
     const torch::indexing::Slice every_head;
     return (weight(left, rows).index({every_head, i_2, i_1, j_1}) *

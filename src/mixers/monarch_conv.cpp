@@ -9,7 +9,7 @@
 // has the same family of matrices and costs O(L log L).
 //
 // Kernels start as noise that decays with the lag as exp(-|k| / reach), with a quarter of the
-// identity's energy. As in M2, the reach grows over the heads from a few places to max_length.
+// identity's energy. As in M2, the reach grows over the heads from a few positions to max_length.
 #include <cmath>
 
 #include "hydramix/registry.h"

@@ -115,7 +115,7 @@ class QuasiseparableDd : public QuasiseparableMixer {
   }
 };
 
-// b and c are learned per place and dt is softplus(dt_bias), so only the diagonal depends on the
+// b and c are learned per position and dt is softplus(dt_bias), so only the diagonal depends on the
 // input.
 class QuasiseparableDi : public QuasiseparableMixer {
  public:
@@ -128,7 +128,7 @@ class QuasiseparableDi : public QuasiseparableMixer {
   Directions directions(const torch::Tensor&, const Rows& rows) const override {
     const int64_t N = heads_.H * options_.qk_dim;
     auto bc = weight(BC, rows).narrow(0, 0, rows.L).expand({rows.S, rows.L, 2 * N});
-    // Learned b and c at places after the end of a shorter sequence must not contribute.
+    // Learned b and c at positions after the end of a shorter sequence must not contribute.
     if (rows.valid.defined()) bc = bc.masked_fill(~rows.valid.unsqueeze(-1), 0);
     const auto dt = step(torch::zeros({rows.S, rows.L, heads_.H}, rows.options), rows);
     const ScanParams forward{dt, decay_rate(rows), columns(bc, 0, 1, N), columns(bc, N, 1, N)};
@@ -178,10 +178,10 @@ HYDRAMIX_REGISTER_MIXER(
 
 HYDRAMIX_REGISTER_MIXER(
     "quasiseparable_di", QuasiseparableDi, .matrix_class = "Quasiseparable",
-    .formula = "as quasiseparable_dd, b, c and dt learned per place", .cost = "O(L)",
+    .formula = "as quasiseparable_dd, b, c and dt learned per position", .cost = "O(L)",
     .source = "Hydra, Hwang et al. 2024, table 2", .extendable = false, .packed = true,
     .choose =
-        "To reproduce table 2 of the Hydra paper: a quasiseparable matrix learned per place.");
+        "To reproduce table 2 of the Hydra paper: a quasiseparable matrix learned per position.");
 
 }  // namespace
 }  // namespace hydramix

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Families with a query per row and a key per column of the matrix: q_i, k_j in R^d per head. They
 // differ in the formula of an entry. They share the sources of queries and keys: columns of the
-// input projection (sequence aligned), or learned tables indexed by place (data independent).
+// input projection (sequence aligned), or learned tables indexed by position (data independent).
 #pragma once
 
 #include "hydramix/mixer.h"
@@ -27,7 +27,7 @@ class ProjectedQueryKey : public Mixer {
   bool silu_;
 };
 
-// Queries and keys learned for every place up to max_length.
+// Queries and keys learned for every position up to max_length.
 class LearnedQueryKey : public Mixer {
  public:
   LearnedQueryKey(Heads heads, const MixerOptions& options);

@@ -13,21 +13,22 @@
 // of the first. Both models normalise the product afterwards. That norm is not part of the matrix:
 // the block's gated norm takes its place.
 //
-// Rotating q by its own place and k by its own place makes the sum a plain inner product of N
+// Rotating q and k each by its own position makes the sum a plain inner product of N
 // numbers, N = d or 2 d. So both are scans with constant decay. Cost O(L).
 #include <cmath>
 
 #include "hydramix/registry.h"
 #include "ops/arithmetic.h"
+#include "ops/host_copy.h"
 #include "ops/product.h"
 #include "ops/scan.h"
 
 namespace hydramix {
 namespace {
 
-// cos and sin of the angles by which places turn q and k: (L, H or 1, channels or pairs). Angles
-// are computed in float64: in float32 an angle of 10^5 has an error of 1e-2.
-struct Turns {
+// cos and sin of the angles by which q and k are rotated at each position: (L, H or 1, channels or
+// pairs). Angles are computed in float64: in float32 an angle of 10^5 has an error of 1e-2.
+struct Rotation {
   torch::Tensor cos, sin;
 };
 
@@ -42,18 +43,18 @@ class DecayedAttention : public Mixer {
   }
 
  protected:
-  // place (L) float64 -> (L, H or 1, channels or pairs) float64.
-  virtual torch::Tensor angles(const torch::Tensor& place, const Rows& rows) const = 0;
-  // t (S, L, H, d) -> (S, L, H, N): t turned by its place.
-  virtual torch::Tensor turned(const torch::Tensor& t, const Turns& turns) const = 0;
+  // position (L) float64 -> (L, H or 1, channels or pairs) float64.
+  virtual torch::Tensor angles(const torch::Tensor& position, const Rows& rows) const = 0;
+  // t (S, L, H, d) -> (S, L, H, N): t rotated by its position.
+  virtual torch::Tensor rotated(const torch::Tensor& t, const Rotation& rotation) const = 0;
   virtual torch::Tensor log_decay() const = 0;  // (H) float64
   virtual double scale() const = 0;
 
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
-    const auto place = torch::arange(rows.L, rows.options.dtype(torch::kFloat64));
-    const auto [q, k] = factors(params, turns_of(place, rows));
-    const auto distance = place.unsqueeze(1) - place;
-    const auto decay = (log_decay().to(place.device()).view({-1, 1, 1}) * distance.clamp_min(0))
+    const auto position = torch::arange(rows.L, rows.options.dtype(torch::kFloat64));
+    const auto [q, k] = factors(params, rotation_of(position, rows));
+    const auto distance = position.unsqueeze(1) - position;
+    const auto decay = (log_decay().to(position.device()).view({-1, 1, 1}) * distance.clamp_min(0))
                            .exp()
                            .tril()
                            .to(rows.options);  // (H, L, L)
@@ -64,7 +65,7 @@ class DecayedAttention : public Mixer {
                                const Sequences& sequences) const override {
     const Rows rows = arithmetic_of(x.unsqueeze(0));
     const auto type = kernel_input_type(info().name, "x", x);
-    const auto [q, k] = factors(params.unsqueeze(0).to(rows.options), turns_of(sequences, rows));
+    const auto [q, k] = factors(params.unsqueeze(0).to(rows.options), rotation_of(sequences, rows));
     const int64_t n = x.size(0), H = heads_.H;
     const auto zero = torch::zeros({H}, rows.options);
     // The limits of dt make every step 1.
@@ -80,24 +81,25 @@ class DecayedAttention : public Mixer {
   struct Factors {
     torch::Tensor q, k;  // (S, L, H, N)
   };
-  Factors factors(const torch::Tensor& params, const Turns& turns) const {
+  Factors factors(const torch::Tensor& params, const Rotation& rotation) const {
     const int64_t H = heads_.H, d = options_.qk_dim;
-    return {turned(columns(params, 0, H, d), turns) * scale(),
-            turned(columns(params, H * d, H, d), turns)};
+    return {rotated(columns(params, 0, H, d), rotation) * scale(),
+            rotated(columns(params, H * d, H, d), rotation)};
   }
-  Turns turns_of(const torch::Tensor& place, const Rows& rows) const {
-    const auto angle = angles(place, rows);
+  Rotation rotation_of(const torch::Tensor& position, const Rows& rows) const {
+    const auto angle = angles(position, rows);
     return {angle.cos().to(rows.options), angle.sin().to(rows.options)};
   }
-  // The turns of packed tokens. On the CPU angles are computed for the longest sequence and then
-  // looked up. A CUDA graph is replayed with other sequences, so that only its table on the GPU
-  // knows places.
-  Turns turns_of(const Sequences& sequences, const Rows& rows) const {
-    const auto place = sequences.place_of_tokens(rows.options.device());
-    if (!place.is_cpu() || sequences.count() == 1) return turns_of(place.to(torch::kFloat64), rows);
-    const auto longest = place.numel() == 0 ? 0 : place.max().item<int64_t>() + 1;
-    const auto table = turns_of(torch::arange(longest, torch::kFloat64), rows);
-    return {table.cos.index_select(0, place), table.sin.index_select(0, place)};
+  // The rotation of packed tokens. On the CPU angles are computed for the longest sequence and then
+  // looked up. A CUDA graph is replayed with other sequences, whose positions only the table on the
+  // GPU has.
+  Rotation rotation_of(const Sequences& sequences, const Rows& rows) const {
+    const auto position = sequences.place_of_tokens(rows.options.device());
+    if (runs_beside_host(position.device()) || sequences.count() == 1)
+      return rotation_of(position.to(torch::kFloat64), rows);
+    const auto longest = position.numel() == 0 ? 0 : position.max().item<int64_t>() + 1;
+    const auto table = rotation_of(torch::arange(longest, torch::kFloat64), rows);
+    return {table.cos.index_select(0, position), table.sin.index_select(0, position)};
   }
 
   bool silu_;
@@ -109,16 +111,16 @@ class RetNet : public DecayedAttention {
       : DecayedAttention(heads, options, /*silu=*/false) {}
 
  protected:
-  torch::Tensor angles(const torch::Tensor& place, const Rows&) const override {
+  torch::Tensor angles(const torch::Tensor& position, const Rows&) const override {
     const int64_t d = options_.qk_dim;
-    const auto pair = torch::arange(d / 2, place.options());
-    return place.view({-1, 1, 1}) * torch::pow(10000.0, pair * (-2.0 / static_cast<double>(d)));
+    const auto pair = torch::arange(d / 2, position.options());
+    return position.view({-1, 1, 1}) * torch::pow(10000.0, pair * (-2.0 / static_cast<double>(d)));
   }
   // Real parts, then imaginary parts: an inner product does not depend on the order.
-  torch::Tensor turned(const torch::Tensor& t, const Turns& turns) const override {
+  torch::Tensor rotated(const torch::Tensor& t, const Rotation& rotation) const override {
     const int64_t d = options_.qk_dim, even = d / 2 * 2;
     const auto re = t.slice(3, 0, even, 2), im = t.slice(3, 1, even, 2);
-    return torch::cat({re * turns.cos - im * turns.sin, re * turns.sin + im * turns.cos,
+    return torch::cat({re * rotation.cos - im * rotation.sin, re * rotation.sin + im * rotation.cos,
                        t.narrow(3, even, d - even)},
                       3);
   }
@@ -138,11 +140,11 @@ class TransNormer : public DecayedAttention {
   }
 
  protected:
-  torch::Tensor angles(const torch::Tensor& place, const Rows& rows) const override {
-    return place.view({-1, 1, 1}) * weight(theta, rows).to(torch::kFloat64);
+  torch::Tensor angles(const torch::Tensor& position, const Rows& rows) const override {
+    return position.view({-1, 1, 1}) * weight(theta, rows).to(torch::kFloat64);
   }
-  torch::Tensor turned(const torch::Tensor& t, const Turns& turns) const override {
-    return torch::cat({t * turns.cos, t * turns.sin}, 3);
+  torch::Tensor rotated(const torch::Tensor& t, const Rotation& rotation) const override {
+    return torch::cat({t * rotation.cos, t * rotation.sin}, 3);
   }
   torch::Tensor log_decay() const override {
     return torch::arange(heads_.H, torch::kFloat64) * (-8.0 / static_cast<double>(heads_.H));

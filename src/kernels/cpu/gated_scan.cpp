@@ -263,7 +263,7 @@ void GatedBackward(const GatedScanBackward<T>& p, const GatedScanRange& range, i
            &ahead);
     }
 
-    // What the gradient of every gate of the chunk has from terms that reach beyond its end.
+    // The part of every gate's gradient that comes from positions after the chunk.
     std::memset(sum, 0, sizeof(T) * static_cast<size_t>(Np));
     if (left) {
       const T* next = p.states + ((number + 1) * s.H + h) * state;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,13 @@ double median_ms(const std::function<void()>& f, int warm, int times);
 std::vector<std::pair<std::string, double>> median_parts_ms(
     const std::function<void(const std::function<void(const char*)>& mark)>& f, int warm,
     int times);
+
+// A point in the work of the current stream.
+std::shared_ptr<void> record_event();
+void wait_for_event(const std::shared_ptr<void>& event);
+bool has_passed(const std::shared_ptr<void>& event);
+// Between two that have passed.
+double ms_between(const std::shared_ptr<void>& from, const std::shared_ptr<void>& to);
 
 // Peak bytes held by tensors since the last reset. The reset also releases the allocator's unused
 // memory.

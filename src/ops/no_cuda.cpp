@@ -129,6 +129,10 @@ std::vector<std::pair<std::string, double>> median_parts_ms(
     const std::function<void(const std::function<void(const char*)>& mark)>&, int, int) {
   missing();
 }
+std::shared_ptr<void> record_event() { missing(); }
+void wait_for_event(const std::shared_ptr<void>&) { missing(); }
+bool has_passed(const std::shared_ptr<void>&) { missing(); }
+double ms_between(const std::shared_ptr<void>&, const std::shared_ptr<void>&) { missing(); }
 void reset_peak_memory() { missing(); }
 double peak_memory_bytes() { missing(); }
 

@@ -45,7 +45,7 @@ std::string pretrain_digest(const ReproducePlan& plan, const RowRecipe& recipe) 
     for (const char* key : {"train", "validation", "vocab"}) options["data"].erase(key);
     options["data"]["fingerprint"] = plan.data.text_fingerprint;
   }
-  for (const char* key : {"out", "device"}) options.erase(key);
+  for (const char* key : {"out", "device", "profile"}) options.erase(key);
   for (const char* key : {"micro_batch", "log_every", "checkpoint_every", "keep", "tensorboard"})
     options["train"].erase(key);
   return digest(options.dump());

@@ -30,7 +30,7 @@ RecallRecipe placed_cell(const ReproducePlan& plan, const RecallCell& cell) {
 // A digest of the options that determine the result.
 std::string recall_digest(const RecallRecipe& recipe) {
   auto options = to_json(recipe.options);
-  for (const char* key : {"out", "device"}) options.erase(key);
+  for (const char* key : {"out", "device", "profile"}) options.erase(key);
   for (const char* key : {"micro_batch", "log_every", "checkpoint_every", "keep", "tensorboard"})
     options["train"].erase(key);
   return formatted("%016llx", fnv1a(options.dump()));

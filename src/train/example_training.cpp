@@ -7,6 +7,7 @@
 #include "data/shuffle.h"
 #include "hydramix/error.h"
 #include "ops/host_copy.h"
+#include "train/profile.h"
 
 namespace hydramix {
 
@@ -70,8 +71,12 @@ Totals ExampleTraining::accumulate(Slice slice, std::optional<Slice>) {
   const auto examples = examples_of(slice);
   Totals totals;
   if (examples.empty()) return totals;
-  const auto batch = upload(examples);
+  const auto batch = [&] {
+    const Profile::Span span(profile, "upload");
+    return upload(examples);
+  }();
   model_->train();
+  const Profile::Span span(profile, "forward, backward");
   const auto z = output(batch, dropout_key(slice, examples.size()));
   const auto sum = objective_->loss(z, batch);
   sum.backward();

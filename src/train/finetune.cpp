@@ -105,7 +105,7 @@ constexpr int64_t kCheckpointSteps = 500;
 
 const RunRules& finetune_rules() {
   static const RunRules rules{
-      {"out", "data", "dev", "model", "device", "micro_batch", "timeout", "unfinished"},
+      {"out", "data", "dev", "model", "device", "profile", "micro_batch", "timeout", "unfinished"},
       Json::parse(R"({"decay_rule": "decoupled", "clip": 1.0, "groups": [],
                       "schedule": {"shape": "linear"}, "text": "", "pair": "", "label": "",
                       "separator": ",", "format": "auto", "dev_share": 0.1, "keep": "last",
@@ -208,6 +208,7 @@ TrainOptions train_options(const FinetuneOptions& options, int64_t steps) {
   train.keep = 1;
   train.patience = options.patience;
   train.timeout = options.timeout;
+  train.profile = options.profile;
   return train;
 }
 

@@ -42,6 +42,7 @@ struct FinetuneOptions {
   ScheduleOptions schedule{.warmup = 0.06, .final = 0.0};
   std::string device = "auto";
   std::string precision = "auto";
+  std::string profile;
   double timeout = 120;
 
   template <class Self, class Visitor>
@@ -106,6 +107,7 @@ struct FinetuneOptions {
       "seed of the new weights, the order, dropout and the examples held out");
     v("schedule", self.schedule, "schedule of the learning rate");
     fields_of_device(self, v);
+    fields_of_profile(self, v);
     v("timeout", self.timeout, Range{1.0, 1e6}, "seconds to wait for another rank");
   }
 };

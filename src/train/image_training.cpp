@@ -7,6 +7,7 @@
 
 #include "hydramix/error.h"
 #include "ops/host_copy.h"
+#include "train/profile.h"
 
 namespace hydramix {
 namespace {
@@ -117,7 +118,10 @@ std::vector<torch::Tensor> ImageTraining::gradients(const std::vector<torch::Ten
 }
 
 Totals ImageTraining::accumulate(Slice slice, std::optional<Slice> next) {
-  const auto prepared = batch(slice);
+  const auto prepared = [&] {
+    const Profile::Span span(profile, "batch");
+    return batch(slice);
+  }();
   if (next) {
     coming_ = *next;
     coming_batch_ = std::make_shared<std::future<Prepared>>(
@@ -129,6 +133,7 @@ Totals ImageTraining::accumulate(Slice slice, std::optional<Slice> next) {
   step.inputs[0] = mixed(step.inputs[0], prepared.mix);
   step.shape = {slice.count};
   step.run = [this](const std::vector<torch::Tensor>& inputs) { return gradients(inputs); };
+  const Profile::Span span(profile, "forward, backward");
   const auto results = captured_.run(step);
   Totals totals;
   totals.terms = static_cast<double>(slice.count);

@@ -10,6 +10,7 @@
 #include "models/encoder_parts.h"
 #include "ops/host_copy.h"
 #include "ops/sequences.h"
+#include "train/profile.h"
 
 namespace hydramix {
 namespace {
@@ -105,7 +106,10 @@ MaskedBatch MaskedLm::batch(Slice slice) {
 }
 
 Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
-  const auto masked = batch(slice);
+  const auto masked = [&] {
+    const Profile::Span span(profile, "batch");
+    return batch(slice);
+  }();
   if (next) {
     coming_ = *next;
     coming_batch_ = std::async(std::launch::async, [this, what = *next] {
@@ -117,8 +121,12 @@ Totals MaskedLm::accumulate(Slice slice, std::optional<Slice> next) {
   totals.terms = static_cast<double>(masked.positions.size());
   totals.flops = totals.tokens * flops_per_token_ + totals.terms * flops_per_place_;
   if (masked.positions.empty()) return totals;  // in few and short sequences no token may be chosen
-  const auto t = upload(masked, settings_.graphs);
+  const auto t = [&] {
+    const Profile::Span span(profile, "upload");
+    return upload(masked, settings_.graphs);
+  }();
   model_->train();
+  const Profile::Span span(profile, "forward, backward");
   const auto loss = captured_gradients(t);
   totals.set_sums(loss.sum, loss.correct);
   return totals;

@@ -141,7 +141,9 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
       result.evaluation = evaluation;
       if (events.evaluation) events.evaluation(step, evaluation);
     };
-    Trainer trainer(task, options.train, communicator, folder, forwarded);
+    auto train = options.train;
+    train.profile = options.profile;
+    Trainer trainer(task, train, communicator, folder, forwarded);
     if (communicator.rank() == 0 && events.ready)
       events.ready(result.parameters,
                    gemm_rate(device, precision) * static_cast<double>(communicator.size()));

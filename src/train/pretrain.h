@@ -50,6 +50,7 @@ struct PretrainOptions {
   std::string out = "runs/pretrain";
   std::string device = "auto";
   std::string precision = "auto";
+  std::string profile;
   BertOptions model;
   DataOptions data;
   TrainOptions train;

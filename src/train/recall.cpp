@@ -94,7 +94,9 @@ RecallResult train_recall(const RecallTrainOptions& options, const TrainEvents& 
       evaluation = summary;
       if (events.evaluation) events.evaluation(step, summary);
     };
-    Trainer trainer(task, options.train, communicator, folder, forwarded);
+    auto train = options.train;
+    train.profile = options.profile;
+    Trainer trainer(task, train, communicator, folder, forwarded);
     outcome.end = trainer.run();
     if (outcome.end == Trainer::End::kInterrupted || communicator.rank() != 0) return outcome;
 

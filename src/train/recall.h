@@ -20,6 +20,7 @@ struct RecallTrainOptions {
   std::string out = "runs/recall";
   std::string device = "auto";
   std::string precision = "float32";
+  std::string profile;
   BertOptions model;
   RecallOptions recall;
   TrainOptions train;

@@ -15,9 +15,17 @@ void fields_of_device(Self& self, Visitor& v) {
 }
 
 template <class Self, class Visitor>
+void fields_of_profile(Self& self, Visitor& v) {
+  v("profile", self.profile,
+    "file for a timeline of the host's work and the GPU's, as a Chrome trace (Perfetto shows it), "
+    "written when training ends or is interrupted; of rank 0");
+}
+
+template <class Self, class Visitor>
 void fields_of_run(Self& self, Visitor& v) {
   v("out", self.out, Required{}, "folder of the run; an existing run is continued");
   fields_of_device(self, v);
+  fields_of_profile(self, v);
 }
 
 // The options of a trainer's run that do not change its results, so that a run may be continued
@@ -25,6 +33,7 @@ void fields_of_run(Self& self, Visitor& v) {
 inline std::vector<std::string> free_run_keys(const std::vector<std::string>& more = {}) {
   std::vector<std::string> keys{"out",
                                 "device",
+                                "profile",
                                 "train.micro_batch",
                                 "train.log_every",
                                 "train.checkpoint_every",

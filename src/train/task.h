@@ -14,6 +14,8 @@
 
 namespace hydramix {
 
+class Profile;
+
 // Sequences first .. first + count - 1.
 struct Slice {
   int64_t first = 0, count = 0;
@@ -64,6 +66,8 @@ class Task {
   virtual void take_sums(const std::vector<double>& /*sums*/, bool /*average*/) {}
   // For a message: the place in the model where values first cease to be finite, and the sequences.
   virtual std::string find_fault(Slice slice) = 0;
+  // Where the parts of accumulate() are noted; null: nowhere.
+  Profile* profile = nullptr;
   // The advice that ends that message.
   virtual std::string advice() const {
     return "Lower train.optimizer.rate, or look at these documents.";

@@ -240,7 +240,9 @@ ImageTrainResult train_images(const ImageTrainOptions& given, const ImageTrainEv
       result.evaluation = evaluation;
       if (events.evaluation) events.evaluation(step, evaluation);
     };
-    Trainer trainer(task, options.train.steps, communicator, folder, forwarded);
+    auto train = options.train.steps;
+    train.profile = options.profile;
+    Trainer trainer(task, train, communicator, folder, forwarded);
     if (first && events.ready)
       events.ready(gemm_rate(device, precision) * static_cast<double>(communicator.size()));
     result.end = trainer.run();

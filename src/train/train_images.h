@@ -54,6 +54,7 @@ struct ImageTrainOptions {
   std::string out = "runs/images";
   std::string device = "auto";
   std::string precision = "auto";
+  std::string profile;
   std::string from;
   ImageModelOptions model;
   ImageDataOptions data;

@@ -73,7 +73,10 @@ Trainer::Trainer(Task& task, const TrainOptions& options, Communicator& communic
   if (is_first()) {
     checkpoints_ = std::make_unique<CheckpointFolder>(folder_ / "checkpoints", options.keep);
     checkpoints_->prepare();
+    if (!options.profile.empty())
+      profile_ = std::make_unique<Profile>(options.profile, parameters_.values().device());
   }
+  task_.profile = profile_.get();
 }
 
 void Trainer::say(const std::string& message) const {
@@ -151,6 +154,7 @@ enum Sums { kLoss, kCorrect, kTerms, kTokens, kFlops, kSignal, kNorm };
 // The gradients of a step over all ranks, and its numbers without the norm; nullopt if a signal
 // interrupted the step.
 std::optional<torch::Tensor> Trainer::accumulate(int64_t step) {
+  Profile::mark(profile_.get(), "");
   parameters_.zero_gradients();
   const int64_t share = options_.batch / communicator_.size();
   const int64_t first = step * options_.batch + communicator_.rank() * share;
@@ -170,8 +174,12 @@ std::optional<torch::Tensor> Trainer::accumulate(int64_t step) {
     else if (step + 1 < options_.steps)
       next = Slice{following, std::min(options_.micro_batch, share)};
     if (last) reducer_.arm();
+    const Profile::Span span(profile_.get(), "micro-batch", step);
     totals.add(task_.accumulate(slice, next));
+    Profile::mark(profile_.get(), "forward, backward");
   }
+  const Profile::Span span(communicator_.alone() ? nullptr : profile_.get(), "sum over ranks",
+                           step);
   reducer_.finish();
   const auto device = parameters_.values().device();
   const auto known = upload(std::vector<double>{totals.terms, totals.tokens, totals.flops,
@@ -179,15 +187,19 @@ std::optional<torch::Tensor> Trainer::accumulate(int64_t step) {
                             device);
   auto sums =
       torch::cat({totals.sums.defined() ? totals.sums : torch::zeros({2}, known.options()), known});
-  if (!communicator_.alone()) communicator_.sum(sums);
+  if (communicator_.alone()) return sums;
+  communicator_.sum(sums);
+  Profile::mark(profile_.get(), "sum over ranks");
   return sums;
 }
 
 // Launches the update of the weights. A step whose loss or gradient is not finite changes nothing.
 void Trainer::update(const torch::Tensor& sums) {
+  const Profile::Span span(profile_.get(), "update", step_);
   const double share = rate_share(options_.schedule, step_, options_.steps);
   const auto norm = optimizer_.step(share, sums[kLoss], sums[kTerms].clamp_min(1));
   launched_ = {step_, share, LateNumbers(torch::cat({sums, norm.unsqueeze(0)}))};
+  Profile::mark(profile_.get(), "update");
   ++step_;
 }
 
@@ -195,7 +207,11 @@ void Trainer::update(const torch::Tensor& sums) {
 bool Trainer::finish_step() {
   if (!launched_) return false;
   const auto done = *std::exchange(launched_, std::nullopt);
-  const auto sums = done.sums.wait();
+  const auto sums = [&] {
+    const Profile::Span span(profile_.get(), "wait for the numbers", done.step);
+    return done.sums.wait();
+  }();
+  if (profile_) profile_->read_device();
   interrupted_ = interrupted_ || sums[kSignal] > 0;
   const bool finite = std::isfinite(sums[kLoss]) && std::isfinite(sums[kNorm]);
   if (finite) {
@@ -337,6 +353,7 @@ void Trainer::evaluate_and_save(bool leaving) {
   const bool end = step_ == options_.steps;
   bool best = false;
   if (end || (step_ % options_.evaluate_every == 0 && !leaving)) {
+    const Profile::Span span(profile_.get(), "evaluation", step_);
     const auto summary = evaluate(/*tell=*/true);
     evaluated_ = step_;
     const double criterion = task_.criterion(summary);
@@ -353,6 +370,7 @@ void Trainer::evaluate_and_save(bool leaving) {
   }
   const bool due = is_over() || best || leaving || step_ % options_.checkpoint_every == 0;
   if (is_first() && due && (step_ != saved_step_ || best)) {
+    const Profile::Span span(profile_.get(), "checkpoint", step_);
     checkpoints_->save(snapshot(), best);
     saved_step_ = step_;
   }
@@ -406,6 +424,7 @@ Trainer::End Trainer::run() {
   }
   if (interrupted_ && !is_over()) evaluate_and_save(/*leaving=*/true);
   if (is_first()) checkpoints_->wait();
+  if (profile_) profile_->write();
   communicator_.barrier("the end of training");
   return is_over() ? End::kDone : End::kInterrupted;
 }

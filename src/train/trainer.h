@@ -24,6 +24,7 @@
 #include "train/adamw.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
+#include "train/profile.h"
 #include "train/schedule.h"
 #include "train/task.h"
 
@@ -46,6 +47,7 @@ struct TrainOptions {
   int64_t bucket_megabytes = 25;
   double timeout = 120;
   bool tensorboard = false;
+  std::string profile;  // a file, or empty; from the options of the run
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -169,6 +171,7 @@ class Trainer {
   std::unique_ptr<CheckpointFolder> checkpoints_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
+  std::unique_ptr<Profile> profile_;
 
   int64_t step_ = 0;         // steps done
   int64_t saved_step_ = -1;  // of the newest checkpoint

@@ -2,7 +2,9 @@
 // Whole runs on a GPU: pretraining with captured steps, then fine-tuning of that model. They learn,
 // and an interrupted run continues to the same bits. Every mixer trains, named in the options.
 #include <csignal>
+#include <map>
 
+#include "base/json_reader.h"
 #include "base/read_file.h"
 #include "hydramix/registry.h"
 #include "hydramix/tensor_file.h"
@@ -86,6 +88,18 @@ TEST_F(GpuTraining, LearnsAndContinuesToTheSameBits) {
   ASSERT_EQ(finetune(finetuning("again"), stopping(7)).end, Trainer::End::kInterrupted);
   EXPECT_EQ(finetune(finetuning("again")).result.at("metrics"), metrics);
   EXPECT_EQ(weights("again"), weights("task"));
+}
+
+TEST_F(GpuTraining, ProfilesTheDevicesWork) {
+  auto options = pretraining("profiled");
+  options.profile = (folder / "trace.json").string();
+  options.train.steps = 4;
+  ASSERT_EQ(pretrain(options).end, Trainer::End::kDone);
+  std::map<std::string, int> counts;  // of spans that the GPU worked
+  for (const auto& event : read_json(options.profile, kResultFile).at("traceEvents"))
+    if (event.at("ph") == "X" && event.at("tid") == 1 && event.at("dur") > 0)
+      ++counts[event.at("name")];
+  EXPECT_EQ(counts, (std::map<std::string, int>{{"forward, backward", 8}, {"update", 4}}));
 }
 
 // Two steps of every mixer, and of `bidirectional` over every core.

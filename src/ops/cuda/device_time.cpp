@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 #include "ops/cuda/launch.h"
 
@@ -15,6 +16,10 @@ namespace {
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+at::cuda::CUDAEvent& event_of(const std::shared_ptr<void>& event) {
+  return *static_cast<at::cuda::CUDAEvent*>(event.get());
 }
 
 }  // namespace
@@ -61,6 +66,18 @@ std::vector<std::pair<std::string, double>> median_parts_ms(
   std::vector<std::pair<std::string, double>> medians;
   for (const auto& name : names) medians.emplace_back(name, median(spent[name]));
   return medians;
+}
+
+std::shared_ptr<void> record_event() {
+  auto event = std::make_shared<at::cuda::CUDAEvent>(cudaEventDefault);
+  event->record();
+  return event;
+}
+
+void wait_for_event(const std::shared_ptr<void>& event) { event_of(event).synchronize(); }
+bool has_passed(const std::shared_ptr<void>& event) { return event_of(event).query(); }
+double ms_between(const std::shared_ptr<void>& from, const std::shared_ptr<void>& to) {
+  return event_of(from).elapsed_time(event_of(to));
 }
 
 void reset_peak_memory() {

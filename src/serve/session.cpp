@@ -329,7 +329,7 @@ void Session::watch_for_reset() {
 // The request is not computed if it still waits.
 void Session::on_client_left() {
   left_ = true;
-  accepted_.reset();  // nobody waits for its answer
+  accepted_.reset();  // its client has left
   service_.metrics().count_abandoned();
   running_->abandon();
 }

@@ -20,7 +20,7 @@ struct ComplexCase {
   std::vector<torch::Tensor> gradients(const torch::Tensor& y) const {
     return torch::autograd::grad({y}, {x, re, im}, {dy});
   }
-  // The recurrence in real and imaginary parts, place by place.
+  // The recurrence in real and imaginary parts, position by position.
   torch::Tensor reference() const {
     std::vector<torch::Tensor> y{dy.narrow(0, 0, 0)};
     const auto& offsets = sequences.offsets();

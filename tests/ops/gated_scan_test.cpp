@@ -57,7 +57,7 @@ std::vector<torch::Tensor> gradients_of(const GatedCase& c, const torch::Tensor&
 void expect_equals_gated_recurrence(GatedCase c, int64_t tile, const std::string& what) {
   for (auto& t : c.inputs()) t.requires_grad_();
   const auto fast = c.run(tile), slow = c.reference();
-  // 1e-12: a chain of gates rounds once per place, of which only some hundred have weight.
+  // 1e-12: a chain of gates rounds once per position, of which only some hundred have weight.
   expect_close(fast, slow, 1e-12, what);
   const auto a = gradients_of(c, fast), b = gradients_of(c, slow);
   for (std::size_t i = 0; i < a.size(); ++i)

@@ -258,7 +258,7 @@ TEST_P(ScanRetention, ABadGradientStaysInItsSequence) {
   }
 }
 
-// The general kernel where nobody wants the gradients of the decays, for a diagonal of heads that
+// The general kernel where the decays need no gradients, for a diagonal of heads that
 // share keys.
 TEST_P(ScanRetention, LeavesGroupsOfHeadsToTheGeneralKernel) {
   auto c = random_scan({130, 0, 7},

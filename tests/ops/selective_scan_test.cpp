@@ -26,7 +26,7 @@ struct SelectiveCase {
   std::vector<torch::Tensor> gradients(const torch::Tensor& y) const {
     return torch::autograd::grad({y}, inputs(), {dy});
   }
-  // The recurrence, place by place.
+  // The recurrence, position by position.
   torch::Tensor reference() const {
     std::vector<torch::Tensor> y{x.narrow(0, 0, 0)};
     const auto& offsets = sequences.offsets();

@@ -256,7 +256,7 @@ class Torture {
 
   Attempt hostile_lines() {
     const auto grammar = std::make_shared<HostileGrammar>(workers_[0]->server, root_);
-    return [this, grammar](Worker& worker, std::mt19937& random, double, std::string& why) {
+    return [grammar](Worker& worker, std::mt19937& random, double, std::string& why) {
       fs::remove_all(worker.folder);
       fs::create_directories(worker.folder);
       Request request{worker.folder, grammar->line(random)};

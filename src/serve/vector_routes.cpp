@@ -94,7 +94,9 @@ Encoding encoding_of_ids(const ModelFacts& model, const nlohmann::json& ids, int
 
 Work work_of(const std::shared_ptr<const ModelFacts>& model, WorkKind kind,
              std::span<const nlohmann::json* const> inputs, const VectorOptions& options) {
-  const auto& [prompt, lengths] = options;
+  // Not as structured bindings, which clang 14 cannot capture.
+  const auto& prompt = options.prompt;
+  const auto& lengths = options.lengths;
   Work work{model, kind, {}};
   work.texts = encode_within(inputs.size(), lengths, [&](std::size_t i, int64_t max_length) {
     const auto& input = *inputs[i];

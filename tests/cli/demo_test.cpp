@@ -44,14 +44,15 @@ constexpr bool kTrained = true;
 // Of the seeds 1, 2 and 3, the last in brackets where it differs: words nearby, 92 to 96 %, but
 // Mamba's on the right 41 to 43 %; facts of an earlier sentence, 96 to 98 %; facts of a later one,
 // 95 to 98 %, but Mamba's 5 (14) %. With seed 3 Hydra has not learned to look facts up, earlier or
-// later, after 800 steps, nor after 1200, and its loss is 0.28 below Mamba's instead of 0.36. So
-// its facts are not compared here. The bounds leave room for machines that round differently.
+// later, after 800 steps, nor after 1200, and its loss is 0.28 below Mamba's instead of 0.36. With
+// the seed of this test it has, on Intel and AMD, with AVX-512 and with AVX2. The bounds leave room
+// for machines that round differently.
 void expect_differences(const Row& hydra, const Row& mamba, const Row& attention,
                         const std::string& out) {
   for (const Row& row : {hydra, mamba, attention}) EXPECT_GT(row.left, 85) << out;
   for (const Row& row : {hydra, attention}) EXPECT_GT(row.right, 85) << out;
-  for (const Row& row : {mamba, attention}) EXPECT_GT(row.recall_left, 80) << out;
-  EXPECT_GT(attention.recall_right, 80) << out;
+  for (const Row& row : {hydra, mamba, attention}) EXPECT_GT(row.recall_left, 80) << out;
+  for (const Row& row : {hydra, attention}) EXPECT_GT(row.recall_right, 80) << out;
   EXPECT_LT(mamba.right, 60) << "a causal model cannot see what determines the word\n" << out;
   EXPECT_LT(mamba.recall_right, 35) << "nor a fact that follows\n" << out;
   EXPECT_LT(hydra.loss, mamba.loss - 0.15) << out;

@@ -107,7 +107,7 @@ struct FinetuneOptions {
       "seed of the new weights, the order, dropout and the examples held out");
     v("schedule", self.schedule, "schedule of the learning rate");
     fields_of_device(self, v);
-    fields_of_profile(self, v);
+    fields_of_profile(self.profile, v);
     v("timeout", self.timeout, Range{1.0, 1e6}, "seconds to wait for another rank");
   }
 };

@@ -141,9 +141,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
       result.evaluation = evaluation;
       if (events.evaluation) events.evaluation(step, evaluation);
     };
-    auto train = options.train;
-    train.profile = options.profile;
-    Trainer trainer(task, train, communicator, folder, forwarded);
+    Trainer trainer(task, options.train, communicator, folder, forwarded);
     if (communicator.rank() == 0 && events.ready)
       events.ready(result.parameters,
                    gemm_rate(device, precision) * static_cast<double>(communicator.size()));

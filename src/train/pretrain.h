@@ -50,7 +50,6 @@ struct PretrainOptions {
   std::string out = "runs/pretrain";
   std::string device = "auto";
   std::string precision = "auto";
-  std::string profile;
   BertOptions model;
   DataOptions data;
   TrainOptions train;
@@ -58,6 +57,7 @@ struct PretrainOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     fields_of_run(self, v);
+    fields_of_profile(self.train.profile, v);
     v("model", self.model, "the encoder");
     v("data", self.data, "the training data");
     v("train", self.train, "the training");

@@ -94,9 +94,7 @@ RecallResult train_recall(const RecallTrainOptions& options, const TrainEvents& 
       evaluation = summary;
       if (events.evaluation) events.evaluation(step, summary);
     };
-    auto train = options.train;
-    train.profile = options.profile;
-    Trainer trainer(task, train, communicator, folder, forwarded);
+    Trainer trainer(task, options.train, communicator, folder, forwarded);
     outcome.end = trainer.run();
     if (outcome.end == Trainer::End::kInterrupted || communicator.rank() != 0) return outcome;
 

@@ -20,7 +20,6 @@ struct RecallTrainOptions {
   std::string out = "runs/recall";
   std::string device = "auto";
   std::string precision = "float32";
-  std::string profile;
   BertOptions model;
   RecallOptions recall;
   TrainOptions train;
@@ -28,6 +27,7 @@ struct RecallTrainOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     fields_of_run(self, v);
+    fields_of_profile(self.train.profile, v);
     v("model", self.model, "the encoder; its vocabulary is that of the task");
     v("recall", self.recall, "the task");
     v("train", self.train, "the training");

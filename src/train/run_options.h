@@ -14,9 +14,9 @@ void fields_of_device(Self& self, Visitor& v) {
     "type of matrix products; weights are float32; auto: bfloat16 on a GPU");
 }
 
-template <class Self, class Visitor>
-void fields_of_profile(Self& self, Visitor& v) {
-  v("profile", self.profile,
+template <class Text, class Visitor>
+void fields_of_profile(Text& profile, Visitor& v) {
+  v("profile", profile,
     "file for a timeline of the host's work and the GPU's, as a Chrome trace (Perfetto shows it), "
     "written when training ends or is interrupted; of rank 0");
 }
@@ -25,7 +25,6 @@ template <class Self, class Visitor>
 void fields_of_run(Self& self, Visitor& v) {
   v("out", self.out, Required{}, "folder of the run; an existing run is continued");
   fields_of_device(self, v);
-  fields_of_profile(self, v);
 }
 
 // The options of a trainer's run that do not change its results, so that a run may be continued

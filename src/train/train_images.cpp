@@ -240,9 +240,7 @@ ImageTrainResult train_images(const ImageTrainOptions& given, const ImageTrainEv
       result.evaluation = evaluation;
       if (events.evaluation) events.evaluation(step, evaluation);
     };
-    auto train = options.train.steps;
-    train.profile = options.profile;
-    Trainer trainer(task, train, communicator, folder, forwarded);
+    Trainer trainer(task, options.train.steps, communicator, folder, forwarded);
     if (first && events.ready)
       events.ready(gemm_rate(device, precision) * static_cast<double>(communicator.size()));
     result.end = trainer.run();

@@ -54,7 +54,6 @@ struct ImageTrainOptions {
   std::string out = "runs/images";
   std::string device = "auto";
   std::string precision = "auto";
-  std::string profile;
   std::string from;
   ImageModelOptions model;
   ImageDataOptions data;
@@ -64,6 +63,7 @@ struct ImageTrainOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     fields_of_run(self, v);
+    fields_of_profile(self.train.steps.profile, v);
     v("from", self.from,
       "folder of an image model or run to start from: its model is used, except for size, "
       "classes and stochastic_depth; positions are interpolated, other classes get a new "

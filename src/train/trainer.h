@@ -47,7 +47,7 @@ struct TrainOptions {
   int64_t bucket_megabytes = 25;
   double timeout = 120;
   bool tensorboard = false;
-  std::string profile;  // a file, or empty; from the options of the run
+  std::string profile;  // a file, or empty; an option of the run
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -117,6 +117,8 @@ class Trainer {
   // `folder` gets checkpoints/ and metrics.jsonl. The batch must be a multiple of the ranks.
   Trainer(Task& task, const TrainOptions& options, Communicator& communicator,
           std::filesystem::path folder, TrainEvents events);
+
+  ~Trainer() { task_.profile = nullptr; }
 
   // Reads the numbers of a step during the next one, so that the host prepares work while the
   // device computes. The default on a GPU; the results are the same.

@@ -92,11 +92,11 @@ TEST_F(GpuTraining, LearnsAndContinuesToTheSameBits) {
 
 TEST_F(GpuTraining, ProfilesTheDevicesWork) {
   auto options = pretraining("profiled");
-  options.profile = (folder / "trace.json").string();
+  options.train.profile = (folder / "trace.json").string();
   options.train.steps = 4;
   ASSERT_EQ(pretrain(options).end, Trainer::End::kDone);
   std::map<std::string, int> counts;  // of spans that the GPU worked
-  for (const auto& event : read_json(options.profile, kResultFile).at("traceEvents"))
+  for (const auto& event : read_json(options.train.profile, kResultFile).at("traceEvents"))
     if (event.at("ph") == "X" && event.at("tid") == 1 && event.at("dur") > 0)
       ++counts[event.at("name")];
   EXPECT_EQ(counts, (std::map<std::string, int>{{"forward, backward", 8}, {"update", 4}}));

@@ -6,10 +6,9 @@
 
 #include "base/json_reader.h"
 #include "hydramix/error.h"
-#include "language/language_documents.h"
 #include "support/expect.h"
 #include "support/tensors.h"
-#include "train/pretrain.h"
+#include "train/tiny_model.h"
 
 namespace hydramix {
 namespace {
@@ -69,25 +68,18 @@ TEST(Profile, RefusesAFileThatCannotBeWrittenBeforeTraining) {
 
 TEST(Profile, ShowsThePartsOfEveryStepOfARun) {
   const test::TemporaryFolder folder;
-  PretrainOptions o;
+  PretrainOptions o = tiny_pretraining();
   o.out = (folder / "run").string();
-  o.profile = (folder / "trace.json").string();
+  o.train.profile = (folder / "trace.json").string();
   o.device = "cpu";
-  o.model.vocab = language_tokenizer().size();
-  o.model.layers = 1;
-  o.model.block.d_model = 16;
-  o.model.block.headdim = 8;
-  o.model.block.mixer_options.d_state = 4;
   o.data.evaluation_documents = 4;
-  o.data.language_documents = 50;
-  o.data.sequences.max_length = 16;
   o.train.steps = 3;
   o.train.batch = 8;
   o.train.micro_batch = 4;
   ASSERT_EQ(pretrain(o).end, Trainer::End::kDone);
   std::map<std::string, int> counts;
   std::set<int64_t> steps;
-  for (const auto& span : spans_of(o.profile)) {
+  for (const auto& span : spans_of(o.train.profile)) {
     ++counts[span.name];
     if (span.name == "update") steps.insert(span.step);
   }
@@ -102,7 +94,7 @@ TEST(Profile, ShowsThePartsOfEveryStepOfARun) {
   EXPECT_EQ(steps, (std::set<int64_t>{0, 1, 2}));
 
   // A run may be continued with another profile, or none.
-  o.profile.clear();
+  o.train.profile.clear();
   EXPECT_EQ(pretrain(o).end, Trainer::End::kDone);
 }
 

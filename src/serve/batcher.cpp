@@ -5,10 +5,12 @@
 #include <cmath>
 #include <cstdio>
 
+#include "serve/patience.h"
+
 namespace hydramix::serve {
 namespace {
 
-// After so many failures in a row it is tried whether the model can compute at all.
+// After this many failures in a row the batcher tries whether the model can compute at all.
 constexpr int64_t kFailuresInARow = 8;
 // A server that gets no requests because it is unhealthy would never see that its model recovers.
 constexpr auto kUnhealthyTime = std::chrono::seconds(30);
@@ -20,21 +22,22 @@ bool share_a_batch(const Work& a, const Work& b) {
   return a.model == b.model && a.kind == b.kind && a.top == b.top && a.kind != WorkKind::kMatrices;
 }
 
-HttpError stopped_error() { return {503, "unavailable", "the server is stopping."}; }
+Outcome stopped_error() { return HttpError(503, "unavailable", "the server is stopping."); }
 
-HttpError late_error() {
-  return {503, "unavailable",
-          "the request waited longer than --deadline-seconds allows. Try again, or with fewer "
-          "texts."};
+Outcome late_error() {
+  return HttpError(503, "unavailable",
+                   "the request waited longer than --deadline-seconds allows. Try again, or with "
+                   "fewer texts.");
 }
 
-// Calls `done` exactly once and catches its exceptions: one would end a thread of the batcher, and
-// a second answer would go to the connection's next request.
-void finish(Job& job, Outcome outcome) {
+// Calls `done` exactly once, with what `make` returns, and catches exceptions: one would end a
+// thread of the batcher, and a second answer would go to the connection's next request.
+template <class Make>
+void finish(Job& job, const Make& make) {
   const auto done = std::exchange(job.done, {});
   if (!done) return;
   try {
-    done(std::move(outcome));
+    done(make());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "an answer was lost: %s\n", error.what());
   }
@@ -67,7 +70,7 @@ void Batcher::stop() {
   for (auto& thread : threads_)
     if (thread.joinable()) thread.join();
   if (watcher_.joinable()) watcher_.join();
-  for (const auto& job : left) finish(*job, stopped_error());
+  for (const auto& job : left) finish(*job, stopped_error);
 }
 
 void Batcher::submit(std::shared_ptr<Job> job) {
@@ -83,7 +86,7 @@ void Batcher::submit(std::shared_ptr<Job> job) {
       metrics_.set_queue(std::ssize(queue_), queued_tokens_);
     }
   }
-  if (job) return finish(*job, stopped_error());
+  if (job) return finish(*job, stopped_error);
   changed_.notify_one();
   if (is_next) deadline_changed_.notify_one();
 }
@@ -139,12 +142,12 @@ void Batcher::run() {
       batch = take_batch();
       metrics_.set_queue(std::ssize(queue_), queued_tokens_);
     }
-    for (const auto& job : late) finish(*job, late_error());
+    for (const auto& job : late) finish(*job, late_error);
     if (batch.empty()) continue;
     try {
       compute_batch(batch);
     } catch (const std::exception& error) {  // no memory, for example
-      for (const auto& job : batch) finish(*job, backend_error(error));
+      for (const auto& job : batch) finish(*job, [&]() -> Outcome { return backend_error(error); });
     }
   }
 }
@@ -164,17 +167,24 @@ void Batcher::watch_deadlines() {
     if (late.empty()) continue;
     metrics_.set_queue(std::ssize(queue_), queued_tokens_);
     lock.unlock();
-    for (const auto& job : late) finish(*job, late_error());
+    for (const auto& job : late) finish(*job, late_error);
     lock.lock();
   }
+}
+
+// The queue is a list of pointers: once there is memory for a copy of it, nothing throws while it
+// has gaps.
+Batcher::Jobs Batcher::room_for_queue() const {
+  Jobs jobs;
+  start_with_patience([&] { jobs.reserve(queue_.size()); });
+  return jobs;
 }
 
 // Removes from the queue the jobs whose client has left or whose deadline has passed. The caller
 // holds the mutex.
 Batcher::Jobs Batcher::take_late() {
   const auto now = std::chrono::steady_clock::now();
-  Jobs late;
-  late.reserve(queue_.size());  // so that nothing throws while the queue has gaps
+  Jobs late = room_for_queue();
   std::erase_if(queue_, [&](const auto& job) {
     if (!job->abandoned && job->deadline > now) return false;
     queued_tokens_ -= job->work.tokens();
@@ -186,8 +196,7 @@ Batcher::Jobs Batcher::take_late() {
 
 // Takes the next batch from the queue. The caller holds the mutex.
 Batcher::Jobs Batcher::take_batch() {
-  Jobs batch;
-  batch.reserve(queue_.size());
+  Jobs batch = room_for_queue();
   int64_t tokens = 0;
   bool full = false;
   std::erase_if(queue_, [&](const auto& job) {
@@ -214,7 +223,8 @@ void Batcher::compute_batch(const Jobs& batch) {
   // One bad text must not fail the requests that happened to be computed with it.
   if (outcomes.empty())
     for (const auto& job : batch) compute_batch({job});
-  for (std::size_t i = 0; i < outcomes.size(); ++i) finish(*batch[i], std::move(outcomes[i]));
+  for (std::size_t i = 0; i < outcomes.size(); ++i)
+    finish(*batch[i], [&] { return std::move(outcomes[i]); });
 }
 
 // One outcome for each work. Empty if several works fail together: the caller then computes them

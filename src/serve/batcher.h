@@ -58,7 +58,7 @@ class Batcher {
   int64_t retry_after() const;
   // The error where the last computations have all failed, and then also that of the smallest
   // input, as on a GPU that is gone; else empty. A success clears it, and so does some time without
-  // requests.
+  // a further failure.
   std::string failure() const;
   void forget_failures();  // after the models were opened again
 
@@ -67,6 +67,7 @@ class Batcher {
   static constexpr auto kNever = std::chrono::steady_clock::time_point::max();
   void run();
   void watch_deadlines();
+  Jobs room_for_queue() const;
   Jobs take_late();
   Jobs take_batch();
   void compute_batch(const Jobs& batch);

@@ -206,7 +206,7 @@ PreparedRequest prepare_similarity(std::string_view text, const RouteContext& co
   RequestBody parameters(more == nullptr ? nlohmann::json::object() : *more, "parameters.");
   for (const char* key : {"prompt_name", "truncate"})
     if (more != nullptr && body.find(key) != nullptr)
-      throw bad_request("'", key, "' stands beside 'parameters'; put it into them.");
+      throw bad_request("'", key, "' belongs inside 'parameters'.");
   const auto options = vector_options(*model, more == nullptr ? body : parameters, context);
   std::vector<std::string> texts;
   const bool from_one = inputs.is_object();

@@ -2,9 +2,8 @@
 // Butterfly matrices: products of K = log2 n sparse factors, n >= 2 the power of two that holds
 // max_length. A shorter sequence uses the leading block.
 //
-//   B = F_{K-1} ... F_1 F_0     F_k mixes the positions i and i + 2^k (bit k of i is 0), each pair
-//   by
-//                               a 2 x 2 block of its own
+//   B = F_{K-1} ... F_1 F_0     F_k mixes the positions i and i + 2^k (bit k of i is 0), each
+//                               pair by a 2 x 2 block of its own
 //   butterfly     M = B
 //   kaleidoscope  M = the leading block of M_1 M_2 ... M_w, M_p = B_p1 B_p2^T of size e n: the
 //                 class (BB*)^w_e, of width w and expansion e (1 and 1 by default). It holds every

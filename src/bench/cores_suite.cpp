@@ -31,9 +31,10 @@ Sequences sequences_of(const Subject& subject) {
   return Sequences(offsets);
 }
 
-Function core_function(std::vector<Tensor> leaves, std::function<Tensor()> run, int64_t outputs) {
+Function core_function(const std::vector<Tensor>& leaves, std::function<Tensor()> run,
+                       int64_t outputs) {
   Function f;
-  for (auto& t : leaves) f.inputs.emplace_back("input", t.requires_grad_());
+  for (const auto& t : leaves) f.inputs.emplace_back("input", t.requires_grad_());
   f.forward = [run = std::move(run)] { return std::vector<Tensor>{run()}; };
   f.output_entries = outputs;
   return f;

@@ -14,7 +14,7 @@ using torch::Tensor;
 constexpr int64_t kChannels = 1536, kStates = 16;  // of s6
 constexpr int64_t kHeads = 24, kWidth = 64;        // of gla and retnet
 
-Tensor random_float(std::vector<int64_t> shape) {
+Tensor random_float(const std::vector<int64_t>& shape) {
   return torch::randn(shape, on_gpu(torch::kFloat32));
 }
 

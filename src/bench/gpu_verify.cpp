@@ -49,7 +49,7 @@ double factor_of(const Tensor& gradient) { return gradient.numel() < 100 ? 10 : 
 // The results of f. Throws unless a CUDA graph of f, as it is timed, computes the same bits.
 std::vector<Tensor> replayable(const std::string& what,
                                const std::function<std::vector<Tensor>()>& f) {
-  const auto direct = f();
+  auto direct = f();
   std::vector<Tensor> replayed;
   Graph graph([&] { replayed = f(); });
   graph.replay();
@@ -109,7 +109,7 @@ torch::TensorOptions on_gpu(torch::ScalarType type) {
   return torch::TensorOptions().dtype(type).device(kGpu);
 }
 
-Tensor random_bf16(std::vector<int64_t> shape) {
+Tensor random_bf16(const std::vector<int64_t>& shape) {
   return torch::randn(shape, on_gpu(torch::kFloat32)).to(torch::kBFloat16);
 }
 

@@ -16,7 +16,7 @@ inline const torch::Device kGpu(torch::kCUDA);
 
 torch::TensorOptions on_gpu(torch::ScalarType type);
 // Standard normal, on the GPU.
-torch::Tensor random_bf16(std::vector<int64_t> shape);
+torch::Tensor random_bf16(const std::vector<int64_t>& shape);
 
 // Both directions of the scan of a block on packed sequences, with random inputs.
 struct ScanCase {

@@ -102,7 +102,7 @@ void images_step(Bench& bench, int threads) {
   const auto seed = static_cast<uint64_t>(bench.options.seed);
   const auto photographs = std::make_shared<const Photographs>(seed);
   ImageLoaderOptions options;
-  options.values = 3 * 224 * 224;
+  options.values = int64_t{3} * 224 * 224;
   options.seed = seed;
   options.workers = threads;
   const int64_t count = kImagesPerThread * threads;

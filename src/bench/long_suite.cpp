@@ -36,8 +36,8 @@ BlockOptions fitting_block(Bench& bench, const std::vector<int64_t>& lengths) {
                    formatted(" needs about %.1f GiB with a single head, and %.1f may be taken",
                              needed / kGiB, available / kGiB),
                    ". Use shorter --lengths or a smaller --headdim.");
-    options.d_model =
-        std::llround(static_cast<double>(heads / 2 * options.headdim) / options.expand);
+    const int64_t inner = heads / 2 * options.headdim;
+    options.d_model = std::llround(static_cast<double>(inner) / options.expand);
   }
   bench.report.remark(
       formatted("long: d_model %lld (%lld of %lld heads), the widest that fits in memory",

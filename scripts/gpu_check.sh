@@ -54,6 +54,9 @@ run() {
 # Cache of compiled kernels.
 export TORCHINDUCTOR_CACHE_DIR=$PWD/build/inductor
 if wanted build; then
+  # The compiler's own shared libstdc++ comes first. Where another folder on the linker's path has only the static one, the
+  # library would get a second libstdc++ beside PyTorch's, and crash where Python calls it.
+  export LDFLAGS="-L$(dirname "$(c++ -print-file-name=libstdc++.so)") ${LDFLAGS:-}"
   if wanted peers; then
     # Runs during the build. The GPU is otherwise idle, so PyTorch's autotuning stays valid.
     : > "$output/prepare.log"

@@ -139,7 +139,8 @@ int evaluate(const EvaluateOptions& given) {
   check_own_data(given, *documents);
   const MaskedBatches batches(*documents, trained.tokenizer, options.data.sequences, 0);
   MaskedLm task(trained.model, batches, *documents, batches,
-                {.micro_batch = options.train.micro_batch,
+                {.micro_batch = examples_at_once(options.train, torch::kCPU,
+                                                 options.data.sequences.max_length),
                  .evaluation_documents = options.data.evaluation_documents});
   const auto result = task.summary(task.evaluate(0, 1));
   HYDRAMIX_CHECK(std::isfinite(result.at("loss").get<double>()), trained.origin.string(),

@@ -103,6 +103,8 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
   const auto training = open_documents(options.data.train, options.data, Split::kTrain, tokenizer);
   const auto validation = open_validation(options.data, tokenizer);
   const auto seed = static_cast<uint64_t>(options.train.seed);
+  TrainOptions train = options.train;
+  train.micro_batch = examples_at_once(train, device, options.data.sequences.max_length);
   const MaskedBatches training_batches(*training, tokenizer, options.data.sequences, seed);
   const MaskedBatches validation_batches(*validation, tokenizer, options.data.sequences, seed);
 
@@ -127,12 +129,11 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
                  {"tokenizer", tokenizer.fingerprint()}});
       tokenizer.save(folder / "tokenizer.json");
     }
-    MaskedLm task(
-        model, training_batches, *validation, validation_batches,
-        {options.train.micro_batch, options.data.evaluation_documents, options.train.seed, device,
-         /*graphs=*/precision == torch::kBFloat16 && communicator.alone() &&
-             can_be_captured(options.model.block, device),
-         communicator.rank() == 0 ? events.message : nullptr});
+    MaskedLm task(model, training_batches, *validation, validation_batches,
+                  {train.micro_batch, options.data.evaluation_documents, options.train.seed, device,
+                   /*graphs=*/precision == torch::kBFloat16 && communicator.alone() &&
+                       can_be_captured(options.model.block, device),
+                   communicator.rank() == 0 ? events.message : nullptr});
 
     PretrainResult result;
     for (const auto& parameter : model->parameters()) result.parameters += parameter.numel();
@@ -141,7 +142,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
       result.evaluation = evaluation;
       if (events.evaluation) events.evaluation(step, evaluation);
     };
-    Trainer trainer(task, options.train, communicator, folder, forwarded);
+    Trainer trainer(task, train, communicator, folder, forwarded);
     if (communicator.rank() == 0 && events.ready)
       events.ready(result.parameters,
                    gemm_rate(device, precision) * static_cast<double>(communicator.size()));

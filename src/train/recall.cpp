@@ -87,14 +87,16 @@ RecallResult train_recall(const RecallTrainOptions& options, const TrainEvents& 
 
     model->to(device);
     model->set_precision(precision);
-    RecallTraining task(model, data, {options.train.micro_batch, options.train.seed, device});
+    TrainOptions train = options.train;
+    train.micro_batch = examples_at_once(train, device, options.recall.length);
+    RecallTraining task(model, data, {train.micro_batch, train.seed, device});
     Json evaluation;
     TrainEvents forwarded = events;
     forwarded.evaluation = [&](int64_t step, const Json& summary) {
       evaluation = summary;
       if (events.evaluation) events.evaluation(step, summary);
     };
-    Trainer trainer(task, options.train, communicator, folder, forwarded);
+    Trainer trainer(task, train, communicator, folder, forwarded);
     outcome.end = trainer.run();
     if (outcome.end == Trainer::End::kInterrupted || communicator.rank() != 0) return outcome;
 

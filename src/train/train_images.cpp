@@ -154,7 +154,11 @@ ImageTrainResult train_images(const ImageTrainOptions& given, const ImageTrainEv
   auto splits = open_image_splits(given.data);
   const std::shared_ptr<const ImageCollection> training = std::move(splits.train);
   const std::shared_ptr<const ImageCollection> validation = std::move(splits.validation);
-  const auto options = completed(given, *training);
+  auto options = completed(given, *training);
+  auto& micro_batch = options.train.steps.micro_batch;
+  if (micro_batch == 0)  // at least a pair, which mixing needs
+    micro_batch =
+        std::max<int64_t>(2, examples_at_once(options.train.steps, device, options.model.length()));
   const auto seed = static_cast<uint64_t>(options.train.steps.seed);
   // Captured steps need a separate stream, from the first tensor on.
   const OwnStream stream(device);

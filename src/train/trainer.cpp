@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.h"
 
+#include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -56,6 +58,14 @@ std::string not_finite(const nlohmann::ordered_json& metrics) {
 
 }  // namespace
 
+int64_t examples_at_once(const TrainOptions& options, torch::Device device, int64_t tokens) {
+  if (options.micro_batch > 0) return options.micro_batch;
+  if (!runs_beside_host(device)) return 32;
+  constexpr int64_t kTokens = 32768;
+  return static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, kTokens / tokens))));
+}
+
 Trainer::Trainer(Task& task, const TrainOptions& options, Communicator& communicator,
                  std::filesystem::path folder, TrainEvents events)
     : task_(task),
@@ -68,6 +78,7 @@ Trainer::Trainer(Task& task, const TrainOptions& options, Communicator& communic
       reducer_(communicator, parameters_.parameters(), parameters_.gradients(),
                options.bucket_megabytes << 20),
       late_(runs_beside_host(parameters_.values().device())) {
+  HYDRAMIX_CHECK(options.micro_batch > 0, "train: micro_batch must be chosen.");
   HYDRAMIX_CHECK(options.batch % communicator.size() == 0, "train: a batch of ", options.batch,
                  " cannot be divided among ", communicator.size(), " ranks.");
   if (is_first()) {

@@ -33,7 +33,7 @@ namespace hydramix {
 struct TrainOptions {
   int64_t steps = 70000;
   int64_t batch = 4096;
-  int64_t micro_batch = 32;
+  int64_t micro_batch = 0;
   int64_t seed = 17;
   AdamWOptions optimizer;
   ScheduleOptions schedule;
@@ -64,7 +64,8 @@ struct TrainOptions {
   static void fields_of_step(Self& self, Visitor& v) {
     v("batch", self.batch, Range{1, 1 << 24},
       "examples per step, over all ranks and accumulations");
-    v("micro_batch", self.micro_batch, Range{1, 1 << 24}, "examples that a rank processes at once");
+    v("micro_batch", self.micro_batch, Range{0, 1 << 24},
+      "examples that a rank processes at once; 0: 32, on a GPU as many as have 32768 tokens");
     v("seed", self.seed, Range{0, 1LL << 53},
       "seed of the weights, the order of the data and all random choices of a step");
     v("optimizer", self.optimizer, "AdamW");
@@ -83,6 +84,10 @@ struct TrainOptions {
     v("tensorboard", self.tensorboard, "write TensorBoard event files too");
   }
 };
+
+// options.micro_batch; where that is 0, as many examples of `tokens` tokens as keep the device
+// busy.
+int64_t examples_at_once(const TrainOptions& options, torch::Device device, int64_t tokens);
 
 // Reported after a step.
 struct StepReport {

@@ -312,6 +312,18 @@ TEST_P(TrainerTest, ACheckpointOfAnotherModelIsAnError) {
                     "the checkpoint lacks 'average.weight'");
 }
 
+TEST(ExamplesAtOnce, KeepAGpuBusyUnlessTheyAreGiven) {
+  TrainOptions options;
+  EXPECT_EQ(examples_at_once(options, torch::kCPU, 128), 32);
+  EXPECT_EQ(examples_at_once(options, torch::kCUDA, 128), 256);
+  EXPECT_EQ(examples_at_once(options, torch::kCUDA, 196), 128);
+  EXPECT_EQ(examples_at_once(options, torch::kCUDA, 2048), 16);
+  EXPECT_EQ(examples_at_once(options, torch::kCUDA, 100'000), 1);
+  options.micro_batch = 6;
+  EXPECT_EQ(examples_at_once(options, torch::kCPU, 128), 6);
+  EXPECT_EQ(examples_at_once(options, torch::kCUDA, 128), 6);
+}
+
 TEST(LateNumbersOfAStep, ChangeNoBitOfTheResults) {
   std::vector<torch::Tensor> weights;
   std::vector<std::string> metrics;

@@ -83,6 +83,8 @@ class Layout {
 
   Kind kind_ = Kind::kFull;
   bool any_shape_ = true;  // the default layout fits tensors of any shape
+  // Packed sequences of one length: their rows are a view of the tokens.
+  bool equal_lengths_ = false;
   int64_t B_ = 0, L_ = 0, longest_ = 0;
   torch::Tensor begins_, lengths_;      // (S) int64: first position and length of each sequence
   std::optional<Sequences> sequences_;  // empty if any_shape_

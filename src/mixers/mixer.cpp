@@ -108,9 +108,9 @@ void Mixer::check_params(const std::string& who, const torch::Tensor& params, in
 Rows Mixer::rows_of(const torch::Tensor& params, const Layout& layout) const {
   Rows rows = arithmetic_of(params);
   if (layout.is_full()) return rows;
-  rows.valid = layout.valid().to(params.device());
-  rows.S = rows.valid.size(0);
-  rows.L = rows.valid.size(1);
+  rows.S = layout.sequences(params.size(0), params.size(1)).count();
+  rows.L = layout.longest(params.size(1));
+  if (const auto valid = layout.valid(); valid.defined()) rows.valid = valid.to(params.device());
   return rows;
 }
 
@@ -199,7 +199,7 @@ torch::Tensor Mixer::materialize(const torch::Tensor& params, int64_t L,
   HYDRAMIX_CHECK(torch::isfinite(p).all().item<bool>(), who,
                  ": params hold a NaN or an infinity; a matrix built from them would mean nothing. "
                  "Look where they were computed.");
-  const auto M = matrix(p, rows);
+  auto M = matrix(p, rows);
   if (!rows.valid.defined()) return M;
   return M.masked_fill(
       ~(rows.valid.unsqueeze(1).unsqueeze(3) & rows.valid.unsqueeze(1).unsqueeze(2)), 0);

@@ -306,7 +306,8 @@ torch::Tensor BlockImpl::materialize_separate(const torch::Tensor& v, const Layo
   const auto reversed = flip_tokens(v.flatten(0, 1), sequences).view(v.sizes());
   const auto M_f = directions_[0]->materialize(v, tokens);
   const auto M_b = directions_[1]->materialize(reversed, tokens);  // (S, branches H, L, L)
-  const auto valid = tokens.is_full() ? torch::Tensor() : tokens.valid().to(v.device());
+  auto valid = tokens.valid();
+  if (valid.defined()) valid = valid.to(v.device());
   auto back = flip_rows(M_b.transpose(1, 2), valid).transpose(1, 2);
   back = flip_rows(back.transpose(1, 3), valid).transpose(1, 3);
   return torch::cat({M_f, back}, 1);

@@ -112,6 +112,9 @@ Layout Layout::gathered(int64_t B, int64_t L, const torch::Tensor& begins,
   layout.lengths_ = lengths;
   layout.longest_ = lengths.numel() == 0 ? 0 : lengths.max().item<int64_t>();
   layout.place_tokens();
+  layout.equal_lengths_ = layout.is_dense() && layout.longest_ > 0 &&
+                          layout.longest_ * lengths.numel() == layout.sequences_->tokens();
+  if (layout.equal_lengths_) return layout;
 
   // Sequences are grouped by the number of binary digits of their length, so the longest of a group
   // is less than twice as long as the shortest.
@@ -158,7 +161,9 @@ std::shared_ptr<const Layout::Index> Layout::index() const {
   return index_ ? index_ : make_index(begins_, lengths_);
 }
 
-torch::Tensor Layout::valid() const { return is_full() ? torch::Tensor() : index()->valid; }
+torch::Tensor Layout::valid() const {
+  return is_full() || equal_lengths_ ? torch::Tensor() : index()->valid;
+}
 
 std::vector<Layout> Layout::parts() const { return parts_ ? *parts_ : std::vector<Layout>{*this}; }
 
@@ -216,6 +221,8 @@ torch::Tensor Layout::to_rows(const torch::Tensor& t) const {
   check_places("to_rows", t);
   check("layout: to_rows", t.size(0), t.size(1));
   if (kind_ == Kind::kFull) return t;
+  if (equal_lengths_)
+    return t.flatten(0, 1).view(with_leading({sequences_->count(), longest_}, t, 2));
   const auto at = index();
   if (kind_ == Kind::kRows) return t.masked_fill(~mask_like(at->valid, t), 0);
   const auto rows = t.flatten(0, 1)
@@ -230,10 +237,12 @@ torch::Tensor Layout::from_rows(const torch::Tensor& rows) const {
     check("layout: from_rows", rows.size(0), rows.size(1));
     return rows;
   }
-  const auto at = index();
-  HYDRAMIX_CHECK(rows.size(0) == at->valid.size(0) && rows.size(1) == at->valid.size(1),
-                 "layout: from_rows: the rows of this layout are ", at->valid.sizes(),
+  const std::vector<int64_t> expected{sequences_->count(), longest_};
+  HYDRAMIX_CHECK(rows.sizes().slice(0, 2) == expected,
+                 "layout: from_rows: the rows of this layout are ", at::IntArrayRef(expected),
                  "; got a tensor of shape ", rows.sizes(), ". Give what to_rows() made.");
+  if (equal_lengths_) return rows.reshape(with_leading({B_, L_}, rows, 2));
+  const auto at = index();
   if (kind_ == Kind::kRows) return rows.masked_fill(~mask_like(at->valid, rows), 0);
   const auto tokens = rows.flatten(0, 1).index_select(0, at->token_row.to(rows.device()));
   return torch::zeros(with_leading({B_ * L_}, rows, 2), rows.options())
@@ -242,7 +251,7 @@ torch::Tensor Layout::from_rows(const torch::Tensor& rows) const {
 }
 
 Layout Layout::row_layout() const {
-  if (kind_ == Kind::kFull) return {};
+  if (kind_ == Kind::kFull || equal_lengths_) return {};
   Layout rows;
   rows.kind_ = Kind::kRows;
   rows.any_shape_ = false;

@@ -35,6 +35,21 @@ TEST(Layout, PackedSequencesBecomeRows) {
   EXPECT_TRUE(torch::equal(layout.from_rows(layout.to_rows(t)), t));
 }
 
+TEST(Layout, RowsOfPackedSequencesOfOneLengthAreAView) {
+  const auto layout = Layout::packed(torch::tensor({0, 3, 6}));
+  const auto t = torch::arange(12, torch::kFloat64).view({1, 6, 2});
+  const auto rows = layout.to_rows(t);
+  EXPECT_EQ(rows.sizes(), (std::vector<int64_t>{2, 3, 2}));
+  EXPECT_EQ(rows.data_ptr(), t.data_ptr());
+  EXPECT_FALSE(layout.valid().defined());
+  EXPECT_TRUE(layout.row_layout().is_full());
+  EXPECT_EQ(layout.parts().size(), 1u);
+  // Also of rows in another order in memory, as products return them.
+  const auto transposed = rows.transpose(1, 2).contiguous().transpose(1, 2);
+  EXPECT_TRUE(torch::equal(layout.from_rows(transposed), t));
+  EXPECT_THROW_WITH(layout.from_rows(rows.narrow(1, 0, 2)), Error, "the rows of this layout");
+}
+
 TEST(Layout, AMaskWithoutPaddingIsFull) {
   EXPECT_TRUE(Layout::padded(torch::ones({2, 3}, torch::kBool)).is_full());
   EXPECT_TRUE(Layout().is_full());

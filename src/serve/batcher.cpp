@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
+#include <utility>
 
 #include "serve/patience.h"
 
@@ -44,6 +46,32 @@ void finish(Job& job, const Make& make) {
 }
 
 }  // namespace
+
+// Counts the tokens of a batch that was taken from the queue, until it is computed.
+class Batcher::Computing {
+ public:
+  // The caller holds the mutex.
+  Computing(Batcher& batcher, const Jobs& batch) : batcher_(batcher) {
+    for (const auto& job : batch) tokens_ += job->work.tokens();
+    batcher_.computed_tokens_ += tokens_;
+  }
+  ~Computing() { end(); }
+  Computing(const Computing&) = delete;
+  Computing& operator=(const Computing&) = delete;
+
+  // Lets another thread begin.
+  void end() {
+    {
+      const std::lock_guard lock(batcher_.mutex_);
+      batcher_.computed_tokens_ -= std::exchange(tokens_, 0);
+    }
+    batcher_.changed_.notify_all();
+  }
+
+ private:
+  Batcher& batcher_;
+  int64_t tokens_ = 0;
+};
 
 Batcher::Batcher(int64_t max_batch_tokens, Compute compute, Metrics& metrics, int64_t threads)
     : max_batch_tokens_(max_batch_tokens), compute_(std::move(compute)), metrics_(metrics) {
@@ -134,22 +162,29 @@ void Batcher::count_failure(const Work& failed, const std::string& error) {
 void Batcher::run() {
   while (true) {
     Jobs late, batch;
+    std::optional<Computing> computing;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      changed_.wait(lock, [&] { return stopping_ || should_begin(); });
       if (stopping_) return;
       late = take_late();
       batch = take_batch();
+      computing.emplace(*this, batch);
       metrics_.set_queue(std::ssize(queue_), queued_tokens_);
     }
     for (const auto& job : late) finish(*job, late_error);
     if (batch.empty()) continue;
     try {
-      compute_batch(batch);
+      compute_batch(batch, *computing);
     } catch (const std::exception& error) {  // no memory, for example
       for (const auto& job : batch) finish(*job, [&]() -> Outcome { return backend_error(error); });
     }
   }
+}
+
+// The caller holds the mutex.
+bool Batcher::should_begin() const {
+  return !queue_.empty() && 2 * queued_tokens_ >= std::min(computed_tokens_, max_batch_tokens_);
 }
 
 // Answers jobs whose deadline has passed, even while every other thread is computing.
@@ -216,13 +251,14 @@ Batcher::Jobs Batcher::take_batch() {
   return batch;
 }
 
-void Batcher::compute_batch(const Jobs& batch) {
+void Batcher::compute_batch(const Jobs& batch, Computing& computing) {
   std::vector<const Work*> works;
   for (const auto& job : batch) works.push_back(&job->work);
   auto outcomes = outcomes_of(works);
   // One bad text must not fail the requests that happened to be computed with it.
   if (outcomes.empty())
-    for (const auto& job : batch) compute_batch({job});
+    for (const auto& work : works) outcomes.push_back(std::move(outcomes_of({&work, 1}).front()));
+  computing.end();
   for (std::size_t i = 0; i < outcomes.size(); ++i)
     finish(*batch[i], [&] { return std::move(outcomes[i]); });
 }

@@ -8,7 +8,8 @@
 // latter when their time comes, however long the present batch takes.
 //
 // On a CPU one thread computes, with all cores. On a GPU a second one prepares its batch and
-// answers while the GPU computes that of the first.
+// answers while the GPU computes that of the first. It begins when half as many tokens wait as are
+// being computed: small batches beside a large one would take as long as a large one.
 #pragma once
 
 #include <atomic>
@@ -64,13 +65,15 @@ class Batcher {
 
  private:
   using Jobs = std::vector<std::shared_ptr<Job>>;
+  class Computing;
   static constexpr auto kNever = std::chrono::steady_clock::time_point::max();
   void run();
   void watch_deadlines();
   Jobs room_for_queue() const;
   Jobs take_late();
   Jobs take_batch();
-  void compute_batch(const Jobs& batch);
+  bool should_begin() const;
+  void compute_batch(const Jobs& batch, Computing& computing);
   std::vector<Outcome> outcomes_of(std::span<const Work* const> works);
   void count_failure(const Work& failed, const std::string& error);
 
@@ -80,8 +83,8 @@ class Batcher {
   mutable std::mutex mutex_;
   std::condition_variable changed_, deadline_changed_;
   std::deque<std::shared_ptr<Job>> queue_;
-  int64_t queued_tokens_ = 0;
-  double tokens_per_second_ = 0;  // of a thread
+  int64_t queued_tokens_ = 0, computed_tokens_ = 0;  // that wait, that are being computed
+  double tokens_per_second_ = 0;                     // of a thread
   // The earliest deadline in the queue, until which the watcher sleeps.
   std::chrono::steady_clock::time_point next_deadline_ = kNever;
   int64_t failures_ = 0;  // since the last success

@@ -120,6 +120,23 @@ TEST_F(Batches, AreComputedByAllThreadsAtOnce) {
   EXPECT_EQ(running(), R"({"requests":0,"tokens":0})");
 }
 
+TEST_F(Batches, OfASecondThreadAreAtLeastHalfAsLarge) {
+  Batcher two(
+      20, [this](auto works) { return compute(works); }, metrics, /*threads=*/2);
+  const auto wait_for_batches = [&](std::ptrdiff_t count) {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, 30s, [&] { return std::ssize(batches) == count; }));
+  };
+  two.submit(job(16, model));
+  wait_for_batches(1);
+  for (const int64_t tokens : {3, 4, 2}) two.submit(job(tokens, model));
+  wait_for_batches(2);
+  two.submit(job(1, model));
+  let_go.set_value();
+  wait_for(5);
+  EXPECT_EQ(batches, (Sizes{{16}, {3, 4, 2}, {1}}));
+}
+
 TEST_F(Batches, LeaveOutWhatIsLateOrAbandoned) {
   batcher.submit(job(2, model));
   wait_for_start();

@@ -47,14 +47,15 @@ class DecayedAttention : public Mixer {
   virtual torch::Tensor angles(const torch::Tensor& position, const Rows& rows) const = 0;
   // t (S, L, H, d) -> (S, L, H, N): t rotated by its position.
   virtual torch::Tensor rotated(const torch::Tensor& t, const Rotation& rotation) const = 0;
-  virtual torch::Tensor log_decay() const = 0;  // (H) float64
+  // (H); options are of float64.
+  virtual torch::Tensor log_decay(const torch::TensorOptions& options) const = 0;
   virtual double scale() const = 0;
 
   torch::Tensor matrix(const torch::Tensor& params, const Rows& rows) const override {
     const auto position = torch::arange(rows.L, rows.options.dtype(torch::kFloat64));
     const auto [q, k] = factors(params, rotation_of(position, rows));
     const auto distance = position.unsqueeze(1) - position;
-    const auto decay = (log_decay().to(position.device()).view({-1, 1, 1}) * distance.clamp_min(0))
+    const auto decay = (log_decay(position.options()).view({-1, 1, 1}) * distance.clamp_min(0))
                            .exp()
                            .tril()
                            .to(rows.options);  // (H, L, L)
@@ -71,7 +72,7 @@ class DecayedAttention : public Mixer {
     // The limits of dt make every step 1.
     const ScanDirection forward{zero.expand({n, H}), k.squeeze(0).to(type), q.squeeze(0).to(type)};
     return packed_scan(x.to(type), forward, {}, /*dt_bias=*/zero,
-                       /*A=*/log_decay().to(rows.options),
+                       /*A=*/log_decay(rows.options.dtype(torch::kFloat64)).to(rows.options),
                        /*delta=*/zero, sequences,
                        {.shift = 0, .tile = options_.tile, .dt_low = 1, .dt_high = 1})
         .to(x.scalar_type());
@@ -124,8 +125,8 @@ class RetNet : public DecayedAttention {
                        t.narrow(3, even, d - even)},
                       3);
   }
-  torch::Tensor log_decay() const override {
-    return torch::log1p(-torch::exp2(-5 - torch::arange(heads_.H, torch::kFloat64)));
+  torch::Tensor log_decay(const torch::TensorOptions& options) const override {
+    return torch::log1p(-torch::exp2(-5 - torch::arange(heads_.H, options)));
   }
   double scale() const override { return 1 / std::sqrt(static_cast<double>(options_.qk_dim)); }
 };
@@ -146,8 +147,8 @@ class TransNormer : public DecayedAttention {
   torch::Tensor rotated(const torch::Tensor& t, const Rotation& rotation) const override {
     return torch::cat({t * rotation.cos, t * rotation.sin}, 3);
   }
-  torch::Tensor log_decay() const override {
-    return torch::arange(heads_.H, torch::kFloat64) * (-8.0 / static_cast<double>(heads_.H));
+  torch::Tensor log_decay(const torch::TensorOptions& options) const override {
+    return torch::arange(heads_.H, options) * (-8.0 / static_cast<double>(heads_.H));
   }
   double scale() const override { return 1; }
 

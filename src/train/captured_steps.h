@@ -13,8 +13,8 @@
 
 namespace hydramix {
 
-// Whether steps with equal sequence lengths can be captured on this device. Mixers that work on
-// rows copy row indices from the host, so theirs cannot.
+// Whether steps with equal sequence lengths can be captured on this device: those of mixers with
+// kernels for packed sequences. Others may copy numbers from the host.
 bool can_be_captured(const BlockOptions& block, torch::Device device);
 
 class CapturedSteps {

@@ -13,7 +13,7 @@ namespace {
 
 class GpuImageTraining : public test::OnGpu {
  protected:
-  static ImageModel make_model() {
+  static ImageModel make_model(const std::string& mixer = "hydra") {
     torch::manual_seed(1);
     ImageModelOptions options;
     options.size = 16;
@@ -21,6 +21,7 @@ class GpuImageTraining : public test::OnGpu {
     options.classes = 5;
     options.layers = 2;
     options.stochastic_depth = 0.4;
+    options.block.mixer = mixer;
     options.block.d_model = 64;
     options.block.headdim = 32;
     options.block.mixer_options.d_state = 16;
@@ -46,10 +47,16 @@ class GpuImageTraining : public test::OnGpu {
 
 // The first step runs directly, the second is captured, the others are replayed, with other images,
 // mixing and stochastic depth in each.
-TEST_F(GpuImageTraining, ACapturedStepEqualsADirectOne) {
+class GpuImageTrainingOf : public GpuImageTraining,
+                           public ::testing::WithParamInterface<std::string> {};
+INSTANTIATE_TEST_SUITE_P(EveryModelOfTable5, GpuImageTrainingOf,
+                         ::testing::Values("hydra", "attention", "s4nd", "hyena", "semiseparable"),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(GpuImageTrainingOf, ACapturedStepEqualsADirectOne) {
   const OwnStream stream(test::kGpu);
   const auto gradients = [&](bool graphs) {
-    auto model = make_model();
+    auto model = make_model(GetParam());
     FlatParameters parameters(*model);
     ImageTraining task(model, settings(graphs));
     std::vector<std::pair<torch::Tensor, double>> all;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked-language modelling on a GPU: steps captured into graphs.
+#include "hydramix/registry.h"
 #include "language/language_documents.h"
 #include "ops/graph.h"
+#include "support/configurations.h"
 #include "support/gpu.h"
 #include "support/optimizer.h"
 #include "support/tensors.h"
@@ -17,7 +19,7 @@ class GpuMaskedLm : public test::OnGpu {
   const LanguageDocuments documents{{}, Split::kTrain, 100};
   const MaskedBatches batches{documents, tokenizer, {}, 1};
 
-  BertForMaskedLM make_model() const {
+  BertForMaskedLM make_model(const test::Configuration& c = {"hydra"}) const {
     torch::manual_seed(1);
     BertOptions options;
     options.vocab = tokenizer.size();
@@ -26,7 +28,8 @@ class GpuMaskedLm : public test::OnGpu {
     options.output_dropout = 0.1;
     options.block.d_model = 64;
     options.block.headdim = 32;
-    options.block.mixer_options.d_state = 16;
+    options.block.mixer = c.mixer;
+    options.block.mixer_options = c.options({.qk_dim = 16, .d_state = 16, .max_length = 128});
     BertForMaskedLM model(options);
     model->to(test::kGpu);
     model->set_precision(torch::kBFloat16);
@@ -83,6 +86,52 @@ TEST_F(GpuMaskedLm, CapturedStepsFollowTheWeights) {
   };
   EXPECT_LE(test::norm_error(weights(true), weights(false)), 1e-3);
 }
+
+// Sequences of one length, as a text cut into pieces gives them: the first step runs directly, the
+// second is captured, the others are replayed, with other tokens and weights in each.
+class GpuMaskedLmOf : public GpuMaskedLm,
+                      public ::testing::WithParamInterface<test::Configuration> {};
+
+TEST_P(GpuMaskedLmOf, ReplaysStepsOfEqualLengths) {
+  const auto model_options = make_model(GetParam())->options();
+  if (!can_be_captured(model_options.block, test::kGpu)) return;
+  const OwnStream stream(test::kGpu);
+  const MaskedBatches joined(documents, tokenizer, {.max_length = 32, .long_documents = "join"}, 1);
+  const auto gradients = [&](bool graphs) {
+    auto model = make_model(GetParam());
+    FlatParameters parameters(*model);
+    AdamWOptions options;
+    options.rate = 1e-2;
+    AdamW optimizer(parameters, options);
+    auto how = settings(graphs);
+    how.message = [](const std::string& message) { ADD_FAILURE() << message; };
+    MaskedLm task(model, joined, documents, joined, how);
+    std::vector<std::pair<torch::Tensor, double>> all;
+    for (int64_t step = 0; step < 4; ++step) {
+      parameters.zero_gradients();
+      const auto totals = task.accumulate({16 * step, 16}, std::nullopt);
+      all.emplace_back(parameters.gradients().clone(), totals.loss());
+      test::take_step(optimizer, 1, totals.terms);
+    }
+    return all;
+  };
+  const auto direct = gradients(false), captured = gradients(true);
+  EXPECT_GT(test::norm_error(direct[3].first, direct[2].first), 0.1);
+  for (std::size_t i = 0; i < direct.size(); ++i) {
+    EXPECT_NEAR(captured[i].second, direct[i].second, 1e-3 * direct[i].second) << i;
+    EXPECT_LE(test::norm_error(captured[i].first, direct[i].first), 2e-2) << i;
+  }
+}
+
+std::vector<test::Configuration> all_mixers() {
+  std::vector<test::Configuration> all;
+  for (const auto& name : mixer_names()) all.push_back({name});
+  for (const auto& core : causal_mixer_names()) all.push_back(test::over_core(core, "quasi"));
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryMixer, GpuMaskedLmOf, ::testing::ValuesIn(all_mixers()),
+                         test::configuration_name);
 
 }  // namespace
 }  // namespace hydramix

@@ -6,7 +6,7 @@
 namespace hydramix::bench {
 namespace {
 
-void scan(Bench& bench, const std::string& name, Subject subject) {
+void scan(Bench& bench, const std::string& name, const Subject& subject) {
   const Options& o = bench.options;
   torch::manual_seed(static_cast<uint64_t>(o.seed));
   const BlockOptions options = block_options(o, name);

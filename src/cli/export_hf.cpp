@@ -52,7 +52,8 @@ TrainingFacts::Rows rows_of(const Json& config,
   for (const auto& [name, key] : keys) {
     std::string place = "/" + std::string(key);
     std::replace(place.begin(), place.end(), '.', '/');
-    if (flat.contains(place) && flat[place] != "") rows.emplace_back(name, shown(flat[place]));
+    const auto text = flat.contains(place) ? shown(flat[place]) : std::string();
+    if (!text.empty()) rows.emplace_back(name, text);
   }
   return rows;
 }

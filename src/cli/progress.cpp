@@ -137,13 +137,13 @@ ByteUnit byte_unit(int64_t total) {
   return {"B", 1};
 }
 
-Progress::Progress(std::string label, int64_t total, std::string unit, double unit_steps,
+Progress::Progress(const std::string& label, int64_t total, std::string unit, double unit_steps,
                    int64_t done)
     : state_{escaped(label), std::move(unit), unit_steps, done, done, total, 0, {}},
       terminal_(isatty(STDERR_FILENO) != 0) {}
 
-Progress::Progress(std::string label, int64_t total, const ByteUnit& unit, int64_t done)
-    : Progress(std::move(label), total, unit.name, unit.bytes, done) {}
+Progress::Progress(const std::string& label, int64_t total, const ByteUnit& unit, int64_t done)
+    : Progress(label, total, unit.name, unit.bytes, done) {}
 
 Progress::~Progress() {
   if (bar_shown_) std::fputc('\n', stderr);

@@ -42,10 +42,10 @@ class Progress {
  public:
   // `label` may be the name of a file. Steps are counted one by one, or shown in a larger unit:
   // ("unpack", bytes, "MB", 1e6). Resumed work begins at `done`, which does not count for the rate.
-  Progress(std::string label, int64_t total, std::string unit, double unit_steps = 1,
+  Progress(const std::string& label, int64_t total, std::string unit, double unit_steps = 1,
            int64_t done = 0);
   // Steps are bytes.
-  Progress(std::string label, int64_t total, const ByteUnit& unit, int64_t done = 0);
+  Progress(const std::string& label, int64_t total, const ByteUnit& unit, int64_t done = 0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -199,7 +199,7 @@ std::string architecture_of(const BertConfig& config, const Weights& weights) {
   HYDRAMIX_CHECK(list.is_array() && list.size() == 1 && list[0].is_string(), config.path(),
                  ": 'architectures' is ", clipped(list.dump(), 80),
                  "; expected a list of one name.");
-  const auto name = list[0].get<std::string>();
+  auto name = list[0].get<std::string>();
   HYDRAMIX_CHECK(std::find(known.begin(), known.end(), name) != known.end(), config.path(),
                  ": architectures has ", in_quotes(name), "; import-hf reads ", join(known), ".");
   return name;

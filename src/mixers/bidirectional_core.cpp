@@ -186,7 +186,7 @@ torch::Tensor BidirectionalCore::matrix(const torch::Tensor& params, const Rows&
   // The reversed sequence's matrix, with rows and columns back in order.
   M_b = flip_rows(M_b.transpose(1, 2), rows.valid).transpose(1, 2);
   M_b = flip_rows(M_b.transpose(1, 3), rows.valid).transpose(1, 3);
-  const auto M = joined(M_f, M_b, 1);
+  auto M = joined(M_f, M_b, 1);
   const auto d = diagonal(params, rows);
   if (!d.defined()) return M;
   return M + diagonal_matrix(d, rows).repeat({1, branches(), 1, 1});

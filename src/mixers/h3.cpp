@@ -90,7 +90,7 @@ class H3 : public Mixer {
     const auto kernels =
         (*kernel)(rows.L, rows.options.dtype().toScalarType(),
                   [&](const torch::Tensor& w) { return weight(w, rows).to(torch::kFloat64); });
-    const auto t = all_lags(kernels);
+    auto t = all_lags(kernels);
     if (!D.defined()) return t;
     const int64_t side = rows.L - 1;
     return t + torch::constant_pad_nd(weight(D, rows).unsqueeze(1), {side, side});

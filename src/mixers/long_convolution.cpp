@@ -10,7 +10,7 @@ LongConvolution::LongConvolution(Heads heads, const MixerOptions& options) : Mix
 }
 
 torch::Tensor LongConvolution::lags(const Rows& rows) const {
-  const auto t = all_lags(kernels(rows));
+  auto t = all_lags(kernels(rows));
   if (!D.defined()) return t;
   const int64_t side = rows.L - 1;
   return t + torch::constant_pad_nd(weight(D, rows).unsqueeze(1), {side, side});

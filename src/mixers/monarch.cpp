@@ -43,7 +43,8 @@ class Monarch : public Mixer {
     const auto position = torch::arange(rows.L, rows.options.dtype(torch::kInt64));
     const int64_t b = right.size(2);
     const auto run = position.div(b, "floor"), within = position.remainder(b);
-    const auto i_1 = run.unsqueeze(1), i_2 = within.unsqueeze(1), j_1 = run, j_2 = within;
+    const auto i_1 = run.unsqueeze(1), i_2 = within.unsqueeze(1);
+    const auto &j_1 = run, &j_2 = within;
     const torch::indexing::Slice every_head;
     return (weight(left, rows).index({every_head, i_2, i_1, j_1}) *
             weight(right, rows).index({every_head, j_1, i_2, j_2}))

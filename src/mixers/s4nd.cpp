@@ -38,7 +38,7 @@ class S4Nd : public Mixer {
     const auto K2 = toeplitz_matrix(axis_lags(*horizontal, grid.width, rows));  // (1, H, w, w)
     const auto K = K1.unsqueeze(3).unsqueeze(5) * K2.unsqueeze(2).unsqueeze(4);
     const int64_t n = grid.height * grid.width, L = rows.L;
-    const auto M = K.reshape({1, heads_.H, n, n}).narrow(2, 0, L).narrow(3, 0, L);
+    auto M = K.reshape({1, heads_.H, n, n}).narrow(2, 0, L).narrow(3, 0, L);
     if (!D.defined()) return M;
     return M + torch::diag_embed(weight(D, rows).view({1, -1, 1}).expand({1, heads_.H, L}));
   }

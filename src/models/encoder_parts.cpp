@@ -41,7 +41,7 @@ torch::Tensor without(const torch::Tensor& x, const torch::Tensor& keep, const L
   return x * in_places(keep.to(x.scalar_type()), layout, x.sizes()) * (1 / (1 - share));
 }
 
-void draw_weight(torch::Tensor weight, const InitialWeights& initial) {
+void draw_weight(const torch::Tensor& weight, const InitialWeights& initial) {
   torch::NoGradGuard no_grad;
   const double deviation = initial.deviation;
   if (initial.distribution == "normal") {

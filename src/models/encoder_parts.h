@@ -33,7 +33,7 @@ struct InitialWeights {
   double deviation;
   std::string distribution;  // "normal", or "truncated_normal" at two deviations
 };
-void draw_weight(torch::Tensor weight, const InitialWeights& initial);
+void draw_weight(const torch::Tensor& weight, const InitialWeights& initial);
 // Initializes the linear layers and embeddings of a model as BERT does; other weights keep their
 // module's initialization. fc_D counts as a linear layer, as in the published model.
 void initialize_as_bert(const torch::nn::Module& model, const InitialWeights& initial);

@@ -50,7 +50,7 @@ Json config_head() { return {{"format", kModelFormat}, {"version", kVersion}}; }
 
 Json parse_model_config(const std::string& text, const std::filesystem::path& path,
                         const char* key) {
-  const auto config = try_parse_json(text);
+  auto config = try_parse_json(text);
   HYDRAMIX_CHECK(config.is_object(), path.string(),
                  ": expected a JSON object, the config of a model; this is not one.");
   const auto folder = path.parent_path();
@@ -89,8 +89,10 @@ void check_complete(const Json& expected, const Json& given, const std::string& 
 double weights_held(const std::filesystem::path& folder) {
   const auto file = safetensors::File::open(weights_path(folder));
   double held = 0;
-  for (const auto& view : file.tensors())
-    held += static_cast<double>(view.data.size() / safetensors::dtype_size(view.dtype));
+  for (const auto& view : file.tensors()) {
+    const std::size_t values = view.data.size() / safetensors::dtype_size(view.dtype);
+    held += static_cast<double>(values);
+  }
   return held;
 }
 

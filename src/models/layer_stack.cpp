@@ -32,14 +32,13 @@ torch::Tensor without_sequences(const torch::Tensor& y, const torch::Tensor& kee
 torch::Tensor LayerStackImpl::Layer::forward(const torch::Tensor& x, const Layout& layout,
                                              const DropoutKey& dropout) const {
   if (pre_norm) {
-    const auto mixed =
+    auto mixed =
         x + dropped(mixer->forward(normalized(norm, x), layout, dropout), 0, layout, dropout);
     if (mlp.is_empty()) return mixed;
     return mixed +
            dropped(mlp->forward(normalized(mlp_norm, mixed), layout, dropout), 1, layout, dropout);
   }
-  const auto mixed =
-      added(norm, x, dropped(mixer->forward(x, layout, dropout), 0, layout, dropout));
+  auto mixed = added(norm, x, dropped(mixer->forward(x, layout, dropout), 0, layout, dropout));
   if (mlp.is_empty()) return mixed;
   return added(mlp_norm, mixed, dropped(mlp->forward(mixed, layout, dropout), 1, layout, dropout));
 }

@@ -41,7 +41,7 @@ struct BlockExport {
 Value projected(const BlockExport& e, const Value& u, const std::string& name, int64_t begin,
                 int64_t width) {
   const auto weight = e.at("in_proj.weight").narrow(0, begin, width);
-  const auto y = matmul(u, e.stored("in_proj.weight." + name, weight.t()));
+  auto y = matmul(u, e.stored("in_proj.weight." + name, weight.t()));
   if (!e.has("in_proj.bias")) return y;
   return y + e.stored("in_proj.bias." + name, e.at("in_proj.bias").narrow(0, begin, width));
 }

@@ -43,7 +43,7 @@ Value layer(const Value& x, const BertOptions& o, const Weights& weights, const 
     if (pre) return input + f(norm_of(input, weights, prefix + norm, kLayerEps));
     return norm_of(input + f(input), weights, prefix + norm, kLayerEps);
   };
-  const auto mixed = half(x, "layer.norm", [&](const Value& u) {
+  auto mixed = half(x, "layer.norm", [&](const Value& u) {
     return block(u, o.block, weights, prefix + "layer.mixer.", batch);
   });
   if (o.mlp.kind == "none") return mixed;

@@ -74,7 +74,7 @@ class SoftmaxAttention : public torch::autograd::Function<SoftmaxAttention> {
                                const torch::Tensor& k, const torch::Tensor& x, const Mask& mask) {
     const int64_t L = q.size(1);
     const Tile tile = tile_of(q);
-    const auto y = torch::empty_like(x), log_sum = torch::empty({q.size(0), L, 1}, q.options());
+    auto y = torch::empty_like(x), log_sum = torch::empty({q.size(0), L, 1}, q.options());
     // The lowest finite number, because the difference of two infinities is NaN.
     const double lowest = q.scalar_type() == torch::kFloat64 ? std::numeric_limits<double>::lowest()
                                                              : std::numeric_limits<float>::lowest();

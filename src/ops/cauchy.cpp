@@ -86,7 +86,7 @@ class CauchyMatrix : public torch::autograd::Function<CauchyMatrix> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& a,
                                const torch::Tensor& b) {
-    const auto M = torch::empty({a.size(0), a.size(1), b.size(1)}, a.options());
+    auto M = torch::empty({a.size(0), a.size(1), b.size(1)}, a.options());
     for_terms(a, b, [&](int64_t, int64_t, const auto& piece, const torch::Tensor& terms) {
       auto rows = piece(M);
       at::sum_out(rows, terms, {3});
@@ -120,7 +120,7 @@ class CauchyProduct : public torch::autograd::Function<CauchyProduct> {
     const auto s = torch::zeros({x.size(0), w.size(0), x.size(2)}, x.options());
     pass(b, minus_t, x, {}, {.gathered = s});
     s.mul_(w);
-    const auto y = torch::empty_like(x);
+    auto y = torch::empty_like(x);
     pass(a, minus_t, {}, s, {.spread = y});
     context->save_for_backward({a, b, x, minus_t, w, s});
     return y;

@@ -26,7 +26,7 @@ class ComplexScanFunction : public torch::autograd::Function<ComplexScanFunction
  public:
   static Tensor forward(AutogradContext* ctx, const Sequences& sequences, const Tensor& x,
                         const Tensor& re, const Tensor& im) {
-    const auto y = complex_output(x);
+    auto y = complex_output(x);
     HYDRAMIX_ON_BACKEND(x, complex_scan_forward, x, re, im, sequences, y);
     ctx->save_for_backward({re, im, y});
     ctx->saved_data["sequences"] = hold(sequences);
@@ -65,7 +65,7 @@ Tensor complex_scan(const Tensor& x, const Tensor& re, const Tensor& im,
   check_offsets("complex scan", sequences.offsets(), x.size(0));
   const variable_list in{packed_rows(x), re.contiguous(), im.contiguous()};
   if (wants_gradient(in)) return ComplexScanFunction::apply(sequences, in[0], in[1], in[2]);
-  const auto y = complex_output(x);
+  auto y = complex_output(x);
   HYDRAMIX_ON_BACKEND(y, complex_scan_forward, in[0], in[1], in[2], sequences, y);
   return y;
 }

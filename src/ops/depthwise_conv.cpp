@@ -24,7 +24,7 @@ struct ConvSettings {
 };
 
 Tensor convolved(const ConvCall& call) {
-  const auto y = torch::empty(call.x.sizes(), call.x.options());
+  auto y = torch::empty(call.x.sizes(), call.x.options());
   HYDRAMIX_ON_BACKEND(y, conv_forward, call, y);
   return y;
 }

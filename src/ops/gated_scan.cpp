@@ -26,7 +26,7 @@ class GatedScanFunction : public torch::autograd::Function<GatedScanFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const GatedScanPlan& plan, const Tensor& x,
                         const Tensor& q, const Tensor& k, const Tensor& g) {
-    const auto y = torch::empty(x.sizes(), x.options());
+    auto y = torch::empty(x.sizes(), x.options());
     const GatedScanCall call{x, {q, k, g}, plan.sequences, plan.tile};
     const auto states = HYDRAMIX_ON_BACKEND(x, gated_scan_forward, call, y, /*gradients=*/true);
     ctx->save_for_backward({x, q, k, g, states});
@@ -97,7 +97,7 @@ Tensor gated_scan(const Tensor& x, const GatedScanParams& p, const Sequences& se
   }
   const GatedScanPlan plan{sequences, tile};
   if (gradients) return GatedScanFunction::apply(plan, in[0], in[1], in[2], in[3]);
-  const auto y = torch::empty(x.sizes(), x.options());
+  auto y = torch::empty(x.sizes(), x.options());
   const GatedScanCall call{in[0], {in[1], in[2], in[3]}, sequences, tile};
   HYDRAMIX_ON_BACKEND(y, gated_scan_forward, call, y, /*gradients=*/false);
   return y;

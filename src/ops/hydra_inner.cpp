@@ -51,7 +51,7 @@ ConvCall conv_call(const HydraPlan& plan, const Tensor& columns, const HydraWeig
 }
 
 Tensor convolve_again(const HydraPlan& plan, const Tensor& columns, const HydraWeights& weights) {
-  const auto convolved = torch::empty(columns.sizes(), columns.options());
+  auto convolved = torch::empty(columns.sizes(), columns.options());
   HYDRAMIX_ON_BACKEND(columns, conv_forward, conv_call(plan, columns, weights), convolved);
   return convolved;
 }

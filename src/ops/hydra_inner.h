@@ -60,7 +60,7 @@ HydraDelta hydra_convolve(const ConvCall& call, const HydraWeights& weights,
 // diagonal, undefined if there was none.
 HydraDeltaGradients hydra_delta_backward(const torch::Tensor& x, const HydraWeights& weights,
                                          const torch::Tensor& ddelta,
-                                         const torch::Tensor& ddiagonal, torch::Tensor dx);
+                                         const torch::Tensor& ddiagonal, const torch::Tensor& dx);
 constexpr bool kKeepsConvolved = true;
 }  // namespace on_cpu
 namespace on_cuda {
@@ -68,7 +68,7 @@ HydraDelta hydra_convolve(const ConvCall& call, const HydraWeights& weights,
                           const torch::Tensor& convolved);
 HydraDeltaGradients hydra_delta_backward(const torch::Tensor& x, const HydraWeights& weights,
                                          const torch::Tensor& ddelta,
-                                         const torch::Tensor& ddiagonal, torch::Tensor dx);
+                                         const torch::Tensor& ddiagonal, const torch::Tensor& dx);
 // Whether the tensor-core kernels support these sizes, including their gradients if grad mode is
 // on.
 bool hydra_inner_fits(const torch::Tensor& w, const HydraShape& shape);

@@ -89,7 +89,7 @@ std::vector<Tensor> complex_scan_backward(const Tensor&, const Tensor&, const Se
 
 HydraDelta hydra_convolve(const ConvCall&, const HydraWeights&, const Tensor&) { missing(); }
 HydraDeltaGradients hydra_delta_backward(const Tensor&, const HydraWeights&, const Tensor&,
-                                         const Tensor&, Tensor) {
+                                         const Tensor&, const Tensor&) {
   missing();
 }
 bool hydra_inner_fits(const Tensor&, const HydraShape&) { missing(); }

@@ -17,7 +17,7 @@ using torch::autograd::variable_list;
 Tensor as_rows(const Tensor& t) { return packed_rows(t.reshape({-1, t.size(-1)})); }
 
 Tensor gated_norm(const GatedNormCall& call) {
-  const auto out = torch::empty(call.y.sizes(), call.y.options());
+  auto out = torch::empty(call.y.sizes(), call.y.options());
   HYDRAMIX_ON_BACKEND(out, gated_norm_forward, call, out);
   return out;
 }
@@ -43,7 +43,7 @@ class GatedNormFunction : public torch::autograd::Function<GatedNormFunction> {
 };
 
 Tensor sum_norm(const LayerNormCall& call) {
-  const auto out = torch::empty(call.a.sizes(), call.a.options());
+  auto out = torch::empty(call.a.sizes(), call.a.options());
   HYDRAMIX_ON_BACKEND(out, layer_norm_forward, call, out);
   return out;
 }

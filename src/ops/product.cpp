@@ -166,7 +166,7 @@ Tensor broadcast_product(const Tensor& a, const Tensor& b, const Tensor& bias) {
     shape.insert(shape.end(), {rows, columns});
     return shape;
   };
-  const auto c = torch::empty(shaped(a.size(-2), b.size(-1)), a.options());
+  auto c = torch::empty(shaped(a.size(-2), b.size(-1)), a.options());
   run_any(c, a.expand(shaped(a.size(-2), a.size(-1))), b.expand(shaped(b.size(-2), b.size(-1))),
           bias, /*add=*/false);
   return c;

@@ -48,7 +48,7 @@ class ScanFunction : public torch::autograd::Function<ScanFunction> {
                         const Tensor& dt_b, const Tensor& b_b, const Tensor& c_b,
                         const Tensor& dt_bias, const Tensor& A, const Tensor& delta) {
     variable_list in{x, dt_f, b_f, c_f, dt_b, b_b, c_b, dt_bias, A, delta};
-    const auto y = torch::empty(x.sizes(), x.options());
+    auto y = torch::empty(x.sizes(), x.options());
     const auto saved =
         HYDRAMIX_ON_BACKEND(x, scan_forward, call_of(in, plan, /*gradients=*/true), y);
     in.insert(in.end(), saved.begin(), saved.end());
@@ -92,7 +92,7 @@ class ScanFunction : public torch::autograd::Function<ScanFunction> {
   }
 };
 
-void check_like(const Tensor& t, std::vector<int64_t> shape, torch::ScalarType type,
+void check_like(const Tensor& t, const std::vector<int64_t>& shape, torch::ScalarType type,
                 torch::Device device, const char* name) {
   HYDRAMIX_CHECK(
       t.defined() && t.sizes() == shape && t.scalar_type() == type && t.device() == device,
@@ -158,7 +158,7 @@ Tensor packed_scan(const Tensor& x, const ScanDirection& forward, const ScanDire
   if (wants_gradient(in))
     return ScanFunction::apply(plan, in[kX], in[kDtF], in[kBF], in[kCF], in[kDtB], in[kBB], in[kCB],
                                in[kDtBias], in[kA], in[kDelta]);
-  const auto y = torch::empty(x.sizes(), x.options());
+  auto y = torch::empty(x.sizes(), x.options());
   HYDRAMIX_ON_BACKEND(x, scan_forward, call_of(in, plan, /*gradients=*/false), y);
   return y;
 }

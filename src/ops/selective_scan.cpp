@@ -136,7 +136,7 @@ class SelectiveScanFunction : public torch::autograd::Function<SelectiveScanFunc
                         const Tensor& dt, const Tensor& A, const Tensor& b, const Tensor& c,
                         const Tensor& D, const Tensor& bias) {
     variable_list in{x, dt, A, b, c, D, bias};
-    const auto y = torch::empty(x.sizes(), x.options());
+    auto y = torch::empty(x.sizes(), x.options());
     in.push_back(selective_forward(selective_call(in, plan), plan.backend, y, /*gradients=*/true));
     ctx->save_for_backward(in);
     ctx->saved_data["plan"] = hold(plan);
@@ -208,7 +208,7 @@ Tensor apply_selective(const Tensor& x, const SelectiveScanParams& p, const Sele
                          p.bias.defined() ? p.bias.contiguous() : p.D.new_empty({0})};
   if (wants_gradient(in))
     return SelectiveScanFunction::apply(plan, in[0], in[1], in[2], in[3], in[4], in[5], in[6]);
-  const auto y = torch::empty(x.sizes(), x.options());
+  auto y = torch::empty(x.sizes(), x.options());
   selective_forward(selective_call(in, plan), plan.backend, y, /*gradients=*/false);
   return y;
 }

@@ -109,8 +109,8 @@ class CalledClassifier : public CalledModule {
     if (call.method != "forward") refuse_method(call, "classifier");
     const TokenPlaces places(call.input, call.mask, call.cu_seqlens);
     model_->set_precision(call.bfloat16 ? torch::kBFloat16 : torch::kFloat32);
-    const auto rows = model_->forward(places.gathered(call.input), places.gathered(call.types),
-                                      places.layout(), dropout_key(call, places));
+    auto rows = model_->forward(places.gathered(call.input), places.gathered(call.types),
+                                places.layout(), dropout_key(call, places));
     const int64_t B = call.input.size(0), L = call.input.size(1);
     if (model_->options().pooling == "tokens") {
       if (rows.size(0) == B * L) return places.restored(rows.view({B, L, rows.size(1)}));
@@ -134,7 +134,7 @@ std::unique_ptr<CalledModule> make_called_module(const std::string& text) {
   HYDRAMIX_CHECK_USAGE(spec.is_object() && spec.contains("kind"),
                        "the spec of a module is a JSON object with the key 'kind'; got ",
                        clipped(text, 80), ".");
-  const auto kind = spec["kind"];
+  const auto& kind = spec["kind"];
   if (kind == "block")
     return std::make_unique<CalledBlock>(section_of<BlockOptions>(spec, "block"));
   if (kind == "encoder")

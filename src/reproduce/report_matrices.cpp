@@ -20,7 +20,7 @@ constexpr const char* kAboutMatrices =
 // The input of all models of the table: the first image of the validation set, or a drawn one.
 Image shown_image(const DataFolders& data) {
   constexpr int64_t kSide = 32;
-  const auto drawn = draw_image({1, ImageSplit::kValidation, 0}, {kSide, kSide});
+  auto drawn = draw_image({1, ImageSplit::kValidation, 0}, {kSide, kSide});
   if (data.images.empty()) return drawn;
   ImageDataOptions options;
   options.path = data.images;

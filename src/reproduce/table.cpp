@@ -42,7 +42,8 @@ RowNumbers tasks_alone(const std::vector<double>& numbers) {
 
 // tab:abl_structures. DD: the matrix is made from the input (sequence-aligned).
 PaperTable table2() {
-  const auto row = [](const char* recipe, const char* label, bool dd, std::vector<double> numbers) {
+  const auto row = [](const char* recipe, const char* label, bool dd,
+                      const std::vector<double>& numbers) {
     return TableRow{std::string("table2/") + recipe, label, dd ? "DD" : "", with_tasks(numbers)};
   };
   return {"table2",
@@ -105,10 +106,10 @@ PaperTable table3() {
 // tab:glue; the 24-layer Hydra is tab:hydra_glue, rows from the literature are tab:full_glue.
 PaperTable table4() {
   const auto row = [](const char* recipe, const char* label, const char* mark,
-                      std::vector<double> numbers) {
+                      const std::vector<double>& numbers) {
     return TableRow{std::string("table4/") + recipe, label, mark, with_tasks(numbers)};
   };
-  const auto cited = [](const char* label, const char* source, std::vector<double> numbers) {
+  const auto cited = [](const char* label, const char* source, const std::vector<double>& numbers) {
     return TableRow{"", label, source, tasks_alone(numbers)};
   };
   return {
@@ -144,7 +145,7 @@ PaperTable table4() {
 // tab:imagenet
 PaperTable table5() {
   const auto row = [](const char* recipe, const char* label, const char* mark,
-                      std::vector<double> numbers) {
+                      const std::vector<double>& numbers) {
     return TableRow{std::string("table5/") + recipe,
                     label,
                     mark,

@@ -16,9 +16,9 @@ Json a(const char* type, const char* help, Json otherwise = nullptr) {
 
 Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
 
-Json object(Json properties, std::vector<std::string> required = {}) {
+Json object(Json properties, const std::vector<std::string>& required = {}) {
   Json schema{{"type", "object"}, {"properties", std::move(properties)}};
-  if (!required.empty()) schema["required"] = std::move(required);
+  if (!required.empty()) schema["required"] = required;
   return schema;
 }
 

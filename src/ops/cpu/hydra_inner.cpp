@@ -16,7 +16,7 @@ HydraDelta hydra_convolve(const ConvCall& call, const HydraWeights& weights,
 
 HydraDeltaGradients hydra_delta_backward(const torch::Tensor& x, const HydraWeights& weights,
                                          const torch::Tensor& ddelta, const torch::Tensor&,
-                                         torch::Tensor dx) {
+                                         const torch::Tensor& dx) {
   dx.add_(matrix_product(ddelta, weights.fc_D));
   return {matrix_product(ddelta.t(), x), ddelta.sum(0)};
 }

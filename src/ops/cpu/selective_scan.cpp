@@ -83,7 +83,7 @@ auto dispatch_selective(const Tensor& t, F&& f) {
 template <typename T>
 Tensor sum_of_parts(const Tensor& parts) {
   constexpr int64_t kRun = 512;
-  const auto sum = torch::empty(parts.sizes().slice(1), parts.options());
+  auto sum = torch::empty(parts.sizes().slice(1), parts.options());
   const int64_t size = sum.numel();
   const T* const from = parts.data_ptr<T>();
   T* const to = sum.data_ptr<T>();

@@ -31,7 +31,8 @@ HydraDelta hydra_convolve(const ConvCall& call, const HydraWeights& weights,
 }
 
 HydraDeltaGradients hydra_delta_backward(const Tensor& x, const HydraWeights& weights,
-                                         const Tensor& ddelta, const Tensor& ddiagonal, Tensor dx) {
+                                         const Tensor& ddelta, const Tensor& ddiagonal,
+                                         const Tensor& dx) {
   dx.addmm_(ddelta, weights.fc_D_copy.of(weights.fc_D));
   return {product_in_float(ddelta.t(), x), ddiagonal};
 }

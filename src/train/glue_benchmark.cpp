@@ -56,7 +56,7 @@ fs::path missing_file(const SentenceTask& task, const fs::path& data) {
   std::vector<std::string> parts{"train"};
   parts.insert(parts.end(), task.dev.begin(), task.dev.end());
   for (const auto& part : parts)
-    if (const auto path = data / task.name / (part + ".tsv"); !fs::exists(path)) return path;
+    if (auto path = data / task.name / (part + ".tsv"); !fs::exists(path)) return path;
   return {};
 }
 

@@ -43,7 +43,7 @@ std::string difference(const Json& a, const Json& b, const std::string& path = "
   if (!a.is_object() || !b.is_object()) return concat(path, " was ", a.dump(), ", is ", b.dump());
   for (const auto& [key, value] : b.items()) {
     const std::string own = path.empty() ? key : path + "." + key;
-    const auto found = difference(a.contains(key) ? a[key] : Json(), value, own);
+    auto found = difference(a.contains(key) ? a[key] : Json(), value, own);
     if (!found.empty()) return found;
   }
   for (const auto& [key, value] : a.items())

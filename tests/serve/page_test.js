@@ -791,6 +791,17 @@ test('the ranks that are drawn are those of /matrix', async ({page, address}) =>
   }
 });
 
+test('a matrix that is loaded again keeps the focus', async ({page, address}) => {
+  await page.goto(address);
+  await page.waitForSelector('.stage .chips button');
+  await page.locator('.picture canvas').first().focus();
+  await Promise.all([
+    page.waitForResponse(/\/matrix$/),
+    page.evaluate(() => document.querySelector('#matrix-text').dispatchEvent(new Event('input'))),
+  ]);
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), 'CANVAS');
+});
+
 test('the skip link stays in its view, also after a reload', async ({page, address}) => {
   await page.goto(`${address}/#fill-mask`);
   await page.waitForSelector('.candidate');

@@ -19,7 +19,8 @@ const examples = [
 
 export function matrixView() {
   const field = byId('matrix-text'),
-    message = byId('matrix-notice');
+    message = byId('matrix-notice'),
+    places = byId('matrix-stages');
   const selects = [byId('matrix-model'), byId('matrix-second')];
   const fail = error => notice(message, error.message, true);
   const stages = [];
@@ -45,8 +46,10 @@ export function matrixView() {
     for (const stage of stages) stage.abort();
     lead.classList.toggle('two', models.length > 1);
     lead.classList.toggle('busy', text !== '');
-    byId('matrix-stages').replaceChildren(...stages.slice(0, models.length).map(({box}) => box));
-    byId('matrix-stages').hidden = text === '';
+    // An element that is put in again loses the focus.
+    if (places.children.length !== models.length)
+      places.replaceChildren(...stages.slice(0, models.length).map(({box}) => box));
+    places.hidden = text === '';
     if (text === '') return notice(message, 'Write a sentence, and its matrices appear here.');
     try {
       if (!(await loadStages(models, text))) return undefined; // a newer call goes on
@@ -62,7 +65,7 @@ export function matrixView() {
 
   if (fillModels(selects[0], '/matrix') === 0) {
     notice(message, 'No served model has matrices to show.');
-    byId('matrix-stages').hidden = true;
+    places.hidden = true;
     return {};
   }
   fillModels(selects[1], '/matrix', 'nothing');

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <regex>
 
+#include "hydramix/registry.h"
 #include "support/tensors.h"
 
 namespace hydramix::test {
@@ -33,6 +34,14 @@ inline std::string configuration_name(const ::testing::TestParamInfo<Configurati
 // A configuration of `bidirectional` over a core.
 inline Configuration over_core(const std::string& core, const std::string& combine) {
   return {"bidirectional", {"core=" + core, "combine=" + combine}};
+}
+
+// Every mixer with the usual options, and `bidirectional` over every core.
+inline std::vector<Configuration> every_mixer() {
+  std::vector<Configuration> all;
+  for (const auto& name : mixer_names()) all.push_back({name});
+  for (const auto& core : causal_mixer_names()) all.push_back(over_core(core, "quasi"));
+  return all;
 }
 
 // Every name with the usual options, then those of them whose formula depends on options with

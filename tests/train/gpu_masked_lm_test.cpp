@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked-language modelling on a GPU: steps captured into graphs.
-#include "hydramix/registry.h"
 #include "language/language_documents.h"
 #include "ops/graph.h"
 #include "support/configurations.h"
@@ -123,14 +122,7 @@ TEST_P(GpuMaskedLmOf, ReplaysStepsOfEqualLengths) {
   }
 }
 
-std::vector<test::Configuration> all_mixers() {
-  std::vector<test::Configuration> all;
-  for (const auto& name : mixer_names()) all.push_back({name});
-  for (const auto& core : causal_mixer_names()) all.push_back(test::over_core(core, "quasi"));
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(EveryMixer, GpuMaskedLmOf, ::testing::ValuesIn(all_mixers()),
+INSTANTIATE_TEST_SUITE_P(EveryMixer, GpuMaskedLmOf, ::testing::ValuesIn(test::every_mixer()),
                          test::configuration_name);
 
 }  // namespace

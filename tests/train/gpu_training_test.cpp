@@ -6,7 +6,6 @@
 
 #include "base/json_reader.h"
 #include "base/read_file.h"
-#include "hydramix/registry.h"
 #include "hydramix/tensor_file.h"
 #include "support/configurations.h"
 #include "support/glue.h"
@@ -139,14 +138,7 @@ TEST_P(GpuTrainingOf, ChangesItsWeightsInEveryStep) {
   }
 }
 
-std::vector<test::Configuration> trained_configurations() {
-  std::vector<test::Configuration> all;
-  for (const auto& name : mixer_names()) all.push_back({name});
-  for (const auto& core : causal_mixer_names()) all.push_back(test::over_core(core, "quasi"));
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(EveryMixer, GpuTrainingOf, ::testing::ValuesIn(trained_configurations()),
+INSTANTIATE_TEST_SUITE_P(EveryMixer, GpuTrainingOf, ::testing::ValuesIn(test::every_mixer()),
                          test::configuration_name);
 
 }  // namespace

@@ -41,9 +41,9 @@ Json with_truncation(Json properties) {
 }
 
 // The keys of most text routes, with more.
-Json text_request(Json properties, std::vector<std::string> required) {
+Json text_request(Json properties, const std::vector<std::string>& required) {
   properties["model"] = a("string", "name of the model; the first of the server without it");
-  return object(with_truncation(std::move(properties)), std::move(required));
+  return object(with_truncation(std::move(properties)), required);
 }
 
 Json content(Json schema, const char* type = "application/json") {

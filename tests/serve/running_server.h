@@ -18,15 +18,16 @@
 
 namespace hydramix::test {
 
-inline const std::string kEmbed = R"({"inputs": "w1", "normalize": false})";
-inline const std::string kPost = "POST /embed HTTP/1.1\r\nHost: x\r\n";
-
-inline std::string sized(const std::string& body) {
-  return kPost + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-}
-
 class RunningServer : public ::testing::Test {
  protected:
+  using RawClient = test::RawClient;
+  using Reply = test::Reply;
+  static inline const std::string kEmbed = R"({"inputs": "w1", "normalize": false})";
+  static inline const std::string kPost = "POST /embed HTTP/1.1\r\nHost: x\r\n";
+  static std::string sized(const std::string& body) {
+    return kPost + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+
   RunningServer() {
     options.port = 0;
     options.access_log = false;

@@ -8,8 +8,6 @@ namespace hydramix::serve {
 namespace {
 
 using namespace std::chrono_literals;
-using test::kEmbed;
-using test::RawClient;
 
 class ServerAccess : public test::RunningServer {};
 

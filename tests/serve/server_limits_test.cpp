@@ -16,11 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
-using test::kEmbed;
-using test::kPost;
-using test::RawClient;
-using test::Reply;
-using test::sized;
 
 class ServerLimits : public test::RunningServer {};
 

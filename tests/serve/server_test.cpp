@@ -12,10 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
-using test::kEmbed;
-using test::kPost;
-using test::RawClient;
-using test::sized;
 
 class ServerLife : public test::RunningServer {};
 

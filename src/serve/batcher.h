@@ -9,7 +9,7 @@
 //
 // On a CPU one thread computes, with all cores. On a GPU a second one prepares its batch and
 // answers while the GPU computes that of the first. It begins when half as many tokens wait as are
-// being computed: small batches beside a large one would take as long as a large one.
+// being computed, because the host launches a small batch no faster than a large one.
 #pragma once
 
 #include <atomic>

@@ -46,7 +46,7 @@ export function matrixView() {
     for (const stage of stages) stage.abort();
     lead.classList.toggle('two', models.length > 1);
     lead.classList.toggle('busy', text !== '');
-    // An element that is put in again loses the focus.
+    // Inserting a box again would take the focus from it.
     if (places.children.length !== models.length)
       places.replaceChildren(...stages.slice(0, models.length).map(({box}) => box));
     places.hidden = text === '';

@@ -122,10 +122,9 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
 }  // namespace
 
 torch::Tensor toeplitz_matrix(const torch::Tensor& t) {
-  const int64_t L = (t.size(2) + 1) / 2;
-  const auto place = torch::arange(L, t.options().dtype(torch::kInt64));
-  const auto lag = place.unsqueeze(1) - place.unsqueeze(0);  // (L, L): i - j
-  return t.index_select(2, (lag + (L - 1)).flatten()).unflatten(2, std::vector<int64_t>{L, L});
+  // Row i is the window of t from lag i - (L - 1) to lag i, last lag first. The gradient of a window
+  // is a sum in a fixed order; that of an index adds atomically on a GPU.
+  return t.unfold(2, (t.size(2) + 1) / 2, 1).flip({3});
 }
 
 torch::Tensor toeplitz_product(const torch::Tensor& t, const torch::Tensor& x) {

@@ -184,6 +184,10 @@ TEST_P(GpuMixer, GivesOnAGpuWhatItGivesOnTheCpu) {
     for (const std::size_t i : {0, 1})
       EXPECT_LE(norm_error(half[i].value, want[i].value), 5e-2)
           << places.name << ", bfloat16: " << want[i].name;
+    const auto again = outcome(ours, u.to(kGpu), dy, places.layout);
+    for (std::size_t i = 0; i < half.size(); ++i)
+      EXPECT_TRUE(torch::equal(again[i].value, half[i].value))
+          << places.name << ": other bits in " << half[i].name;
   }
 }
 

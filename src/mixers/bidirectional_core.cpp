@@ -113,6 +113,7 @@ MixerInfo BidirectionalCore::info_with(const MixerInfo& registered, const MixerO
   info.extendable = core.extendable;
   info.dropout = core.dropout;
   info.packed = core.packed;
+  info.capturable = core.capturable;
   return info;
 }
 

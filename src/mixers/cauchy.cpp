@@ -138,13 +138,13 @@ class CauchyDd : public ProjectedQueryKey {
 
 HYDRAMIX_REGISTER_MIXER(
     "cauchy_di", CauchyDi, .matrix_class = "Cauchy", .formula = "sum_d 1 / (exp(q_id) + exp(k_jd))",
-    .cost = "O(L)", .source = "Hydra, Hwang et al. 2024", .extendable = false,
+    .cost = "O(L)", .source = "Hydra, Hwang et al. 2024", .extendable = false, .capturable = false,
     .choose = "To reproduce table 2 of the Hydra paper: a Cauchy matrix learned per position.");
 
 HYDRAMIX_REGISTER_MIXER("cauchy_dd", CauchyDd, .matrix_class = "Cauchy",
                         .formula = "sum_d 1 / (exp(q_id) + exp(k_jd) + c)", .cost = "O(L)",
                         .source = "Hydra, Hwang et al. 2024", .sequence_aligned = true,
-                        .paper_aligned = true,
+                        .capturable = false, .paper_aligned = true,
                         .choose =
                             "To reproduce table 2 of the Hydra paper: relevance as an inverse sum; "
                             "close to low_rank_dd in quality.");

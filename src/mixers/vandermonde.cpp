@@ -121,6 +121,7 @@ class VandermondeDd : public ProjectedQueryKey {
 HYDRAMIX_REGISTER_MIXER("vandermonde_dft", VandermondeDft, .matrix_class = "DFT",
                         .formula = "cos(2 pi i j / max_length)", .cost = "O(L log L)",
                         .source = "FNet, Lee-Thorp et al. 2022", .extendable = false,
+                        .capturable = false,
                         .choose =
                             "To reproduce table 2 of the Hydra paper: the Fourier transform per "
                             "head, nothing learned.");
@@ -128,13 +129,14 @@ HYDRAMIX_REGISTER_MIXER("vandermonde_dft", VandermondeDft, .matrix_class = "DFT"
 HYDRAMIX_REGISTER_MIXER("vandermonde_di", VandermondeDi, .matrix_class = "Vandermonde",
                         .formula = "sum_d cos(2 pi q_id j) + cos(2 pi k_jd i)",
                         .cost = "O(L log L)", .source = "Hydra, Hwang et al. 2024",
-                        .extendable = false,
+                        .extendable = false, .capturable = false,
                         .choose = "To reproduce table 2 of the Hydra paper: learned frequencies.");
 
 HYDRAMIX_REGISTER_MIXER(
     "vandermonde_dd", VandermondeDd, .matrix_class = "Vandermonde",
     .formula = "sum_d cos(2 pi e q_id j) - cos(2 pi e k_jd i)", .cost = "O(L log L)",
-    .source = "Hydra, Hwang et al. 2024", .sequence_aligned = true, .paper_aligned = true,
+    .source = "Hydra, Hwang et al. 2024", .sequence_aligned = true, .capturable = false,
+    .paper_aligned = true,
     .choose = "To reproduce table 2 of the Hydra paper: frequencies from the tokens.");
 
 }  // namespace

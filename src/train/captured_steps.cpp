@@ -14,7 +14,7 @@ bool have_same_sizes(const std::vector<torch::Tensor>& a, const std::vector<torc
 }  // namespace
 
 bool can_be_captured(const BlockOptions& block, torch::Device device) {
-  return can_capture(device) && mixer_info(block.mixer, block.mixer_options).packed &&
+  return can_capture(device) && mixer_info(block.mixer, block.mixer_options).capturable &&
          block.side_mixer == "none" && !block.mixer_options.learn_initial_states;
 }
 

@@ -13,8 +13,7 @@
 
 namespace hydramix {
 
-// Whether steps with equal sequence lengths can be captured on this device: those of mixers with
-// kernels for packed sequences. Others may copy numbers from the host.
+// Whether steps with sequences of one length can be captured on this device.
 bool can_be_captured(const BlockOptions& block, torch::Device device);
 
 class CapturedSteps {

@@ -19,6 +19,16 @@ torch::Tensor on_host(const std::vector<int64_t>& values) {
   return torch::tensor(values, torch::kInt64);
 }
 
+bool have_one_length(const std::vector<int64_t>& offsets) {
+  for (std::size_t i = 1; i < offsets.size(); ++i)
+    if (offsets[i] - offsets[i - 1] != offsets[1]) return false;
+  return true;
+}
+
+bool is_packed(const BlockOptions& block) {
+  return mixer_info(block.mixer, block.mixer_options).packed;
+}
+
 }  // namespace
 
 // The number of captured steps kept; each holds the activations of all layers.
@@ -42,6 +52,7 @@ MaskedLm::MaskedLm(BertForMaskedLM model, const MaskedBatches& training,
       validation_(validation),
       validation_batches_(validation_batches),
       settings_(settings),
+      packed_(is_packed(model_->options().block)),
       captured_(settings.graphs, kMaxCapturedSteps, settings.message) {
   // Two operations per weight and token forward, four backward. Embeddings are looked up, not
   // multiplied, except in the head, which runs on masked positions.
@@ -80,8 +91,10 @@ MaskedLoss MaskedLm::gradients(const Tensors& t) {
   return {loss.sum.detach(), loss.correct};
 }
 
-// Lengths recur with packed sequences of fixed length.
+// Lengths recur with packed sequences of fixed length. Without kernels for packed sequences the
+// work on several lengths depends on them in more than its sizes.
 MaskedLoss MaskedLm::captured_gradients(const Tensors& t) {
+  if (!packed_ && !have_one_length(t.offsets)) return gradients(t);
   CapturedSteps::Step step;
   step.shape = t.offsets;
   step.inputs = {t.ids, t.positions, t.targets, t.dropout.sequences};

@@ -50,6 +50,7 @@ class MaskedLm : public Task {
   const Documents& validation_;
   const MaskedBatches& validation_batches_;
   const MaskedLmSettings settings_;
+  const bool packed_;  // the mixer has kernels for packed sequences
   double flops_per_token_ = 0, flops_per_place_ = 0;
   CapturedSteps captured_;
   Slice coming_;

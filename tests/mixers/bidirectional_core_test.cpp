@@ -194,6 +194,7 @@ TEST_P(OverAnyCore, MetadataAreThoseOfTheCore) {
   EXPECT_EQ(info.name, "bidirectional");
   EXPECT_EQ(info.cost, core.cost);
   EXPECT_EQ(info.packed, core.packed);
+  EXPECT_EQ(info.capturable, core.capturable);
   EXPECT_EQ(info.extendable, core.extendable);
   // Reversed, these two cores read tokens that the leading block does not hold.
   const bool reads_beyond = v.core == "h3" || v.core == "attention_causal";

@@ -73,8 +73,9 @@ while IFS= read -r line; do fail "the backend is chosen by backend_of(): $line";
   < <(grep -rnE 'kBuilt|HYDRAMIX_GPU|__CUDACC__|USE_CUDA' src include --include='*.h' --include='*.cpp' || true)
 while IFS= read -r line; do fail "pass data as an argument, not in a thread_local: $line"; done \
   < <(grep -rnE '\bthread_local\b' src include | grep -vE '^src/(data/(joined_documents|masked_batch)|ops/product)\.cpp:' || true)
-# The registry of mixers; modules for Python to use again; folders that were cleared of temporary files.
-keepers='^src/(mixers/registry|python/module_pool|base/atomic_file)\.cpp:'
+# The registry of mixers; modules and captured calls for Python to use again; folders that were cleared of temporary
+# files.
+keepers='^src/(mixers/registry|python/(module_pool|captured_call)|base/atomic_file)\.cpp:'
 statics='\bstatic (std::(unordered_)?(map|set|multimap|vector|list|deque)<|auto ?[*&]|[A-Z][A-Za-z]*[*&]? [a-z_]+( =|;|\{))'
 found=$(grep -rnE "$statics" src include --include='*.h' --include='*.cpp' || true)
 [ "$(grep -cE "$keepers" <<< "$found")" -ge 3 ] || fail "cannot find static objects: the check is broken"

@@ -3,6 +3,7 @@
 
 import functools
 import json
+import sys
 
 import torch
 from torch import Tensor
@@ -37,7 +38,7 @@ def _run(spec, method, bfloat16, input, extras, weights) -> Tensor:
     return input.new_empty((rows, outputs), dtype=dtype)
 
 
-def _run_forward(spec, method, bfloat16, input, extras, weights, wanted):
+def _run_forward(spec, method, bfloat16, input, extras, weights, wanted, graphs=False):
     output = _run(spec, method, bfloat16, input, extras, weights)
     return output, torch.empty((), dtype=torch.int64, device="cpu")
 
@@ -46,6 +47,14 @@ def _run_backward(gradient, tape, input, weights, wanted):
     tensors = [input, *weights]
     return [torch.empty_like(tensors[i], memory_format=torch.contiguous_format) for i in wanted]
 
+
+def _graphs_wanted() -> bool:
+    inductor = sys.modules.get("torch._inductor.config")
+    return inductor is not None and bool(inductor.triton.cudagraphs)
+
+
+_implementations = torch.library.Library("hydramix", "IMPL")
+_implementations.impl("graphs_wanted", _graphs_wanted, "CompositeExplicitAutograd")
 
 if hasattr(torch.library, "register_fake"):
     torch.library.register_fake("hydramix::run", _run)

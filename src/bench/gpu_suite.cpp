@@ -224,7 +224,7 @@ void block_step(Bench& bench, const std::string& mixer, Size size) {
   const auto &in = weights["in_proj.weight"], &out = weights["out_proj.weight"];
   const double gemms =
       products_ms(size.batch * size.length, {{in.size(1), in.size(0)}, {out.size(1), out.size(0)}});
-  const auto ms = mixer_info(mixer).packed ? graphed_ms : launched_ms;
+  const auto ms = mixer_info(mixer).capturable ? graphed_ms : launched_ms;
   on_cuda::reset_peak_memory();
   {
     torch::NoGradGuard no_grad;

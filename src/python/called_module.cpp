@@ -12,6 +12,7 @@
 #include "hydramix/sequence_classifier.h"
 #include "models/encoder_parts.h"
 #include "python/token_places.h"
+#include "train/captured_steps.h"
 
 namespace hydramix {
 namespace {
@@ -49,6 +50,12 @@ class CalledBlock : public CalledModule {
     if (call.method == "materialize") return block_->materialize(u, places.layout());
     if (call.method != "forward") refuse_method(call, "block");
     return places.restored(block_->forward(u, places.layout(), dropout_key(call, places)));
+  }
+
+  bool can_be_captured(const ModuleCall& call) const override {
+    return call.method == "forward" && !call.mask.defined() && !call.cu_seqlens.defined() &&
+           !call.seed.defined() &&
+           hydramix::can_be_captured(block_->options(), call.input.device());
   }
 
  private:

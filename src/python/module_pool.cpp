@@ -183,6 +183,14 @@ torch::Tensor BorrowedModule::call(const ModuleCall& call) const {
   return pooled_->module->call(call);
 }
 
+bool BorrowedModule::can_be_captured(const ModuleCall& call) const {
+  return pooled_->module->can_be_captured(call);
+}
+
+void BorrowedModule::forget_rounded_weights() {
+  for (const auto& own : pooled_->weights) own.unsafeGetTensorImpl()->bump_version();
+}
+
 const torch::Tensor& BorrowedModule::differentiate(int64_t i) const {
   return pooled_->weights.at(static_cast<std::size_t>(i)).requires_grad_();
 }

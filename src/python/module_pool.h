@@ -27,7 +27,11 @@ class BorrowedModule {
   // Gradients of the module's weights go on to the given ones.
   void join_graph_of(at::TensorList weights);
 
+  // The next call rounds all weights again.
+  void forget_rounded_weights();
+
   torch::Tensor call(const ModuleCall& call) const;
+  bool can_be_captured(const ModuleCall& call) const;
   const std::vector<std::string>& names() const;  // of the weights
 
   struct Pooled;  // a module and its last weights

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/tape.h"
-
-#include "hydramix/error.h"
+#include "python/recorded_call.h"
 
 namespace hydramix {
-namespace {
 
-// The memory of a tensor that owns a tape.
-struct HeldTape {
-  std::unique_ptr<const Tape> tape;
-  int64_t value = 0;  // of the tensor; nothing reads it
-};
-
-// Its address also marks such a tensor.
-void free_held_tape(void* held) { delete static_cast<HeldTape*>(held); }
-
-}  // namespace
-
-Tape::Tape(const std::string& spec, const ModuleCall& given, at::TensorList weights,
-           const std::vector<int64_t>& wanted) {
+RecordedCall::RecordedCall(const std::string& spec, const ModuleCall& given, at::TensorList weights,
+                           const std::vector<int64_t>& wanted, Rounding rounding) {
   module_ = std::make_unique<BorrowedModule>(spec, weights);
+  if (rounding == Rounding::kAlways) module_->forget_rounded_weights();
   const torch::AutoGradMode with_graph(true);
   ModuleCall call = given;
   call.input = given.input.detach();
@@ -28,7 +15,7 @@ Tape::Tape(const std::string& spec, const ModuleCall& given, at::TensorList weig
   output_ = module_->call(call);
 }
 
-std::vector<torch::Tensor> Tape::backward(const torch::Tensor& gradient) const {
+std::vector<torch::Tensor> RecordedCall::backward(const torch::Tensor& gradient) const {
   // The graph stays, for callers that retain theirs; it is freed with the tape.
   auto gradients = torch::autograd::grad({output_}, wanted_, {gradient}, /*retain_graph=*/true,
                                          /*create_graph=*/false, /*allow_unused=*/true);
@@ -40,25 +27,6 @@ std::vector<torch::Tensor> Tape::backward(const torch::Tensor& gradient) const {
     gradients[i] = gradients[i].contiguous();
   }
   return gradients;
-}
-
-torch::Tensor hold_tape(std::unique_ptr<const Tape> tape) {
-  auto* held = new HeldTape{std::move(tape)};
-  return at::for_blob(&held->value, {})
-      .context(held, free_held_tape)
-      .options(torch::kInt64)
-      .make_tensor();
-}
-
-const Tape& held_tape(const torch::Tensor& holder) {
-  const auto* held = holder.has_storage()
-                         ? holder.storage().data_ptr().cast_context<HeldTape>(free_held_tape)
-                         : nullptr;
-  HYDRAMIX_CHECK(held != nullptr,
-                 "run_backward: expected the tape that run_forward returned; this is another "
-                 "tensor, or a copy, which has no tape. Hooks that move saved tensors elsewhere "
-                 "cannot be used with hydramix; use torch.utils.checkpoint to save memory.");
-  return *held->tape;
 }
 
 }  // namespace hydramix

@@ -3,8 +3,9 @@
 //
 //   run             the module, differentiable
 //   run_forward     the same with a tape, for the gradients of input (0) and weights (1, 2, ...)
-//                   listed in `wanted`
+//                   listed in `wanted`; with `graphs`, calls that recur are replayed
 //   run_backward    these gradients
+//   graphs_wanted   whether the code being traced is compiled for CUDA graphs
 //
 // `run` alone is called outside of torch.compile: its autograd graph becomes a part of Python's.
 // Tracers need forward and backward as operators of their own, which cannot exchange a graph but
@@ -12,11 +13,13 @@
 #include <torch/library.h>
 
 #include "hydramix/error.h"
+#include "ops/graph.h"
 #include "ops/kernel_tensors.h"
+#include "python/captured_call.h"
 #include "python/errors.h"
 #include "python/joined_call.h"
 #include "python/optional.h"
-#include "python/tape.h"
+#include "python/recorded_call.h"
 
 namespace hydramix {
 namespace {
@@ -72,12 +75,15 @@ Tensor run(const std::string& spec, const std::string& method, bool bfloat16, co
 
 std::tuple<Tensor, Tensor> run_forward(const std::string& spec, const std::string& method,
                                        bool bfloat16, const Tensor& input, const Extras& extras,
-                                       at::TensorList weights, at::IntArrayRef wanted) {
+                                       at::TensorList weights, at::IntArrayRef wanted,
+                                       bool graphs) {
   return with_python_errors([&] {
     check_devices(input, weights);
     const FreshDispatch fresh;
-    const RunArguments arguments{spec, method, bfloat16, extras};
-    auto tape = std::make_unique<Tape>(spec, arguments.call(input), weights, wanted.vec());
+    const auto call = RunArguments{spec, method, bfloat16, extras}.call(input);
+    std::unique_ptr<const Tape> tape;
+    if (graphs) tape = replayed_call(spec, call, weights, wanted.vec());
+    if (!tape) tape = std::make_unique<RecordedCall>(spec, call, weights, wanted.vec());
     const auto output = tape->output();
     return std::tuple(output.is_alias_of(input) ? output.clone() : output,
                       hold_tape(std::move(tape)));
@@ -93,6 +99,14 @@ std::vector<Tensor> run_backward(const Tensor& gradient, const Tensor& tape, con
   });
 }
 
+// Python answers (_operators.py), because only PyTorch's compiler knows.
+bool graphs_wanted() {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("hydramix::graphs_wanted", "").typed<bool()>();
+  const FreshDispatch unwatched;
+  return op.call();
+}
+
 class RunFunction : public torch::autograd::Function<RunFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& input, at::TensorList weights,
@@ -101,11 +115,12 @@ class RunFunction : public torch::autograd::Function<RunFunction> {
     if (input.requires_grad()) wanted.push_back(0);
     for (std::size_t i = 0; i < weights.size(); ++i)
       if (weights[i].requires_grad()) wanted.push_back(static_cast<int64_t>(i) + 1);
+    const bool graphs = can_capture(input.device()) && graphs_wanted();
     static const auto op = c10::Dispatcher::singleton()
                                .findSchemaOrThrow("hydramix::run_forward", "")
                                .typed<decltype(run_forward)>();
     const auto [output, tape] =
-        op.call(rest.spec, rest.method, rest.bfloat16, input, rest.extras, weights, wanted);
+        op.call(rest.spec, rest.method, rest.bfloat16, input, rest.extras, weights, wanted, graphs);
     variable_list saved{tape, input};
     saved.insert(saved.end(), weights.begin(), weights.end());
     ctx->save_for_backward(std::move(saved));
@@ -160,8 +175,8 @@ Tensor run_with_autograd(const std::string& spec, const std::string& method, boo
 }
 
 // The operators keep tensors between calls: rounded weights, and what a tape saved. A CUDA graph of
-// torch.compile(mode="reduce-overhead") must not own their memory, so it is cut around them. Older
-// PyTorch has no such tag.
+// torch.compile(mode="reduce-overhead") must not own their memory, so it is cut around them, and
+// they replay graphs of their own (captured_call.h). Older PyTorch has no such tag.
 template <class Tag>
 std::vector<Tag> operator_tags() {
   if constexpr (requires { Tag::cudagraph_unsafe; }) return {Tag::cudagraph_unsafe};
@@ -178,12 +193,14 @@ TORCH_LIBRARY_FRAGMENT(hydramix, m) {
       tags);
   m.def(
       "run_forward(str spec, str method, bool bfloat16, Tensor input, Tensor?[] extras, "
-      "Tensor[] weights, int[] wanted) -> (Tensor, Tensor)",
+      "Tensor[] weights, int[] wanted, bool graphs=False) -> (Tensor, Tensor)",
       tags);
   m.def(
       "run_backward(Tensor gradient, Tensor tape, Tensor input, Tensor[] weights, int[] wanted) "
       "-> Tensor[]",
       tags);
+  m.def("graphs_wanted() -> bool");
+  m.def("captured_calls() -> int", captured_calls);
 }
 
 TORCH_LIBRARY_IMPL(hydramix, CPU, m) {

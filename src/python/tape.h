@@ -1,33 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recorded call: the autograd graph that its backward pass follows. Operators exchange tensors
-// only, so a tape travels from the forward to the backward operator as a tensor () int64 whose
-// memory owns the tape. A copy of that tensor has other memory, so it is an error.
+// A tape holds what a backward pass needs. Operators exchange tensors only, so a tape travels from
+// the forward to the backward operator as a tensor () int64 whose memory owns the tape. A copy of
+// that tensor has other memory, so it is an error.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "python/module_pool.h"
+#include "hydramix/torch_compat.h"
 
 namespace hydramix {
 
 class Tape {
  public:
-  // Calls the module and records the gradients of input (index 0) and weights (index i + 1) that
-  // `wanted` lists.
-  Tape(const std::string& spec, const ModuleCall& call, at::TensorList weights,
-       const std::vector<int64_t>& wanted);
+  virtual ~Tape() = default;
 
   // Contiguous and without autograd.
-  torch::Tensor output() const { return output_.detach().contiguous(); }
+  virtual torch::Tensor output() const = 0;
   // One gradient for each wanted tensor, contiguous, as the fake operators promise.
-  std::vector<torch::Tensor> backward(const torch::Tensor& gradient) const;
-
- private:
-  // Destroyed last: the graph refers to the weights.
-  std::unique_ptr<BorrowedModule> module_;
-  std::vector<torch::Tensor> wanted_;
-  torch::Tensor output_;
+  virtual std::vector<torch::Tensor> backward(const torch::Tensor& gradient) const = 0;
 };
 
 // Moves a tape into a tensor.

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that need PyTorch 2.4 or later: opcheck, torch.compile, torch.export, and autocast on a
-GPU. Says what it skips.
+"""Checks that need PyTorch 2.4 or later: opcheck, torch.compile, torch.export, and on a GPU autocast
+and CUDA graphs. Says what it skips.
 
     ./hydramix python tests/python/torch2_check.py
     HYDRAMIX_PRESET=cuda ./hydramix python tests/python/torch2_check.py
 """
 
 import copy
+import gc
 
 import torch
 
@@ -79,6 +80,102 @@ def exported(device):
           error(program.module()(other), layer(other)) < 1e-5)
 
 
+def replayed():
+    """Compiled for CUDA graphs a layer replays its calls, with the bits of eager mode."""
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    eager = hydramix.Hydra(64, d_state=16, headdim=32).cuda()
+    layer = copy.deepcopy(eager)
+    fast = torch.compile(layer, mode="reduce-overhead")
+    optimizers = [torch.optim.SGD(module.parameters(), lr=1e-3) for module in (eager, layer)]
+
+    def batch(length=100):
+        u = torch.randn(4, length, 64, device="cuda", dtype=torch.bfloat16)
+        return u, torch.randn_like(u)
+
+    def step(run, u, dy):
+        u = u.clone().requires_grad_()
+        y = run(u)
+        y.backward(dy)
+        return y.detach(), u.grad
+
+    def equal(name, u, dy):
+        results = [step(eager, u, dy), step(fast, u, dy)]
+        for p, q in zip(eager.parameters(), layer.parameters()):
+            results[0] += (p.grad,)
+            results[1] += (q.grad,)
+        check(f"replayed: {name}", all(map(torch.equal, *results)))
+        return results[1]
+
+    kept = []
+    for i in range(6):  # weights change between steps, and the results of some are kept
+        result = equal(f"step {i}", *batch())
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        if i in (2, 3):
+            kept += [(t, t.clone()) for t in result]
+        del result  # whose memory the next step would leave alone
+    check("replayed: one call more for each result kept", torch.ops.hydramix.captured_calls() == 3,
+          torch.ops.hydramix.captured_calls())
+    check("replayed: kept results stay", all(torch.equal(a, b) for a, b in kept))
+    kept.clear()
+    equal("another length", *batch(37))
+    for i in range(2):
+        equal(f"gradients accumulate, {i}", *batch())
+    with torch.cuda.stream(torch.cuda.Stream()):
+        equal("on another stream", *batch())
+    torch.cuda.synchronize()
+
+    first, second = batch(), batch()
+    ys = [run(u) for run in (eager, fast) for u in (first[0], second[0])]
+    check("replayed: two forward passes before a backward pass",
+          torch.equal(ys[0], ys[2]) and torch.equal(ys[1], ys[3]))
+    (ys[0] * ys[1]).float().sum().backward()
+    (ys[2] * ys[3]).float().sum().backward()
+    pairs = zip(eager.parameters(), layer.parameters())
+    check("  and their gradients", all(torch.equal(p.grad, q.grad) for p, q in pairs))
+    del ys
+
+    u, dy = batch()
+    u.requires_grad_()
+    with torch._functorch.config.patch(donated_buffer=False):
+        torch._dynamo.reset()
+        y = fast(u)
+        passes = [torch.autograd.grad(y, u, g, retain_graph=True)[0] for g in (dy, 2 * dy)]
+    expected = torch.autograd.grad(eager(u), u, dy)[0]
+    check("replayed: a graph retained for two passes",
+          torch.equal(passes[0], expected) and torch.equal(passes[1], 2 * expected))
+
+    del fast, layer, optimizers, optimizer, y, passes, pairs
+    torch._dynamo.reset()
+    gc.collect()
+    check("replayed: nothing stays captured for weights that are gone",
+          torch.ops.hydramix.captured_calls() == 0, torch.ops.hydramix.captured_calls())
+
+
+def computed_weights():
+    """Weights that are computed in each call, perhaps at another place."""
+    torch._dynamo.reset()
+    layer = hydramix.Hydra(64, d_state=32, headdim=32).cuda()
+    own = layer._weights()
+
+    def run(u):
+        weights = [0.5 * weight for weight in own]
+        return torch.ops.hydramix.run(layer._spec, "forward", False, u, [None] * 5, weights)
+
+    fast = torch.compile(run, mode="reduce-overhead")
+    counts = []
+    for _ in range(20):
+        u = torch.randn(4, 60, 64, device="cuda", dtype=torch.bfloat16)
+        y = fast(u)
+        y.float().sum().backward()
+        layer.zero_grad()
+        counts.append(torch.ops.hydramix.captured_calls())
+    check("replayed: computed weights", torch.equal(y, run(u)))
+    check("  are not captured again and again", counts[-1] == counts[9], counts)
+
+
 def autocast():
     layer = hydramix.Hydra(768).cuda()
     u = torch.randn(4, 512, 768, device="cuda")
@@ -99,14 +196,14 @@ def main():
     print(f"PyTorch {torch.__version__}, hydramix {hydramix.__version__}")
     devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
     if len(devices) == 1:
-        print("skipped: no GPU, so no autocast on one")
+        print("skipped: no GPU, so no autocast and no CUDA graphs on one")
     for part in (opcheck, compiled, compiled_model, exported):
         for device in devices:
             try:
                 part(device)
             except Exception as problem:  # the other parts still run
                 check(f"{part.__name__} on {device}", False, repr(problem)[:1500])
-    for part in (autocast,) if len(devices) == 2 else ():
+    for part in (autocast, replayed, computed_weights) if len(devices) == 2 else ():
         try:
             part()
         except Exception as problem:

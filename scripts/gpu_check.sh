@@ -100,10 +100,15 @@ fi
 
 if wanted python; then
   export HYDRAMIX_LIBRARY=$PWD/build/cuda/python PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
+  # Hugging Face's libraries compute on the CPU meanwhile, with the package and without it.
+  OMP_NUM_THREADS=2 tail_lines=40 run hugging_face python3 tests/python/hugging_face_check.py build/cuda/bin/hydramix &
+  hugging_face_pids=("$!")
+  OMP_NUM_THREADS=2 PYTHONPATH='' tail_lines=40 \
+    run transformers_alone python3 tests/python/hugging_face_check.py build/cuda/bin/hydramix &
+  hugging_face_pids+=("$!")
   tail_lines=40 run torch2 python3 tests/python/torch2_check.py || true
+  for pid in "${hugging_face_pids[@]}"; do wait "$pid" || failed=1; done
   run python_times python3 tests/python/bits_test.py build/cuda/tests/python_reference --time cuda || true
-  tail_lines=40 run hugging_face python3 tests/python/hugging_face_check.py build/cuda/bin/hydramix || true
-  tail_lines=40 PYTHONPATH='' run transformers_alone python3 tests/python/hugging_face_check.py build/cuda/bin/hydramix || true
   cat "$output/python_times.log"
 fi
 

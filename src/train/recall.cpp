@@ -11,6 +11,7 @@
 #include "hydramix/error.h"
 #include "models/device.h"
 #include "models/model_config.h"
+#include "ops/graph.h"
 #include "train/recall_flops.h"
 #include "train/recall_training.h"
 #include "train/run_folder.h"
@@ -64,6 +65,8 @@ RecallResult train_recall(const RecallTrainOptions& options, const TrainEvents& 
                        " ranks. Choose a batch that is a multiple of the number of ranks.");
   const auto device = choose_device(options.device, launch.local_rank);
   const auto precision = choose_precision(options.precision, device);
+  // Captured steps need a separate stream, from the first tensor on.
+  const OwnStream stream(device);
   torch::manual_seed(static_cast<uint64_t>(options.train.seed));
   BertForMaskedLM model(options.model);
   check_parameter_groups(*model, options.train.optimizer.groups);
@@ -89,7 +92,11 @@ RecallResult train_recall(const RecallTrainOptions& options, const TrainEvents& 
     model->set_precision(precision);
     TrainOptions train = options.train;
     train.micro_batch = examples_at_once(train, device, options.recall.length);
-    RecallTraining task(model, data, {train.micro_batch, train.seed, device});
+    RecallTraining task(model, data,
+                        {train.micro_batch, train.seed, device,
+                         /*graphs=*/precision == torch::kBFloat16 && communicator.alone() &&
+                             can_be_captured(options.model.block, device),
+                         communicator.rank() == 0 ? events.message : nullptr});
     Json evaluation;
     TrainEvents forwarded = events;
     forwarded.evaluation = [&](int64_t step, const Json& summary) {

@@ -12,6 +12,7 @@ namespace hydramix {
 namespace {
 
 constexpr uint64_t kTestSeed = 0;
+constexpr std::size_t kMaxCapturedSteps = 1;
 
 }  // namespace
 
@@ -23,7 +24,10 @@ struct RecallTraining::Batch {
 
 RecallTraining::RecallTraining(BertForMaskedLM model, const RecallData& data,
                                const RecallSettings& settings)
-    : model_(std::move(model)), data_(data), settings_(settings) {
+    : model_(std::move(model)),
+      data_(data),
+      settings_(settings),
+      captured_(settings.graphs, kMaxCapturedSteps, settings.message) {
   // Two operations per weight and token forward, four backward. The head runs on the queries.
   for (const auto& item : model_->named_parameters())
     if (item.value().dim() == 2 && item.key().find("encoder") != std::string::npos)
@@ -50,17 +54,28 @@ RecallTraining::Batch RecallTraining::upload(uint64_t seed, RecallSplit split, S
           {settings_.seed, hydramix::upload(numbers, device)}};
 }
 
-Totals RecallTraining::accumulate(Slice slice, std::optional<Slice>) {
-  const auto batch = upload(static_cast<uint64_t>(settings_.seed), RecallSplit::kTrain, slice);
-  model_->train();
+std::vector<torch::Tensor> RecallTraining::gradients(const Batch& batch) {
   const auto hidden = model_->encode(batch.ids, {}, {}, batch.dropout);
   const auto loss = model_->masked_loss(hidden, batch.positions, batch.targets);
   loss.sum.backward();
+  return {loss.sum.detach(), loss.correct};
+}
+
+Totals RecallTraining::accumulate(Slice slice, std::optional<Slice>) {
+  const auto batch = upload(static_cast<uint64_t>(settings_.seed), RecallSplit::kTrain, slice);
+  model_->train();
+  CapturedSteps::Step step;
+  step.shape = {slice.count, batch.positions.numel()};
+  step.inputs = {batch.ids, batch.positions, batch.targets, batch.dropout.sequences};
+  step.run = [this](const std::vector<torch::Tensor>& inputs) {
+    return gradients({inputs[0], inputs[1], inputs[2], {settings_.seed, inputs[3]}});
+  };
+  const auto results = captured_.run(step);
   Totals totals;
   totals.tokens = static_cast<double>(batch.ids.numel());
   totals.terms = static_cast<double>(batch.targets.numel());
   totals.flops = totals.tokens * flops_per_token_ + totals.terms * flops_per_query_;
-  totals.set_sums(loss.sum, loss.correct);
+  totals.set_sums(results[0], results[1]);
   return totals;
 }
 

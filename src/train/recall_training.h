@@ -3,8 +3,13 @@
 // at the queries alone, and the accuracy the share of queries whose value has the largest logit.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "data/recall.h"
 #include "hydramix/bert.h"
+#include "train/captured_steps.h"
 #include "train/task.h"
 
 namespace hydramix {
@@ -13,6 +18,10 @@ struct RecallSettings {
   int64_t micro_batch = 32;  // sequences at once in evaluation
   int64_t seed = 0;          // of the training sequences and of dropout
   torch::Device device = torch::kCPU;
+  // Captures training steps into CUDA graphs. The model's memory and this task must have been made
+  // in one OwnStream.
+  bool graphs = false;
+  std::function<void(const std::string&)> message;  // called if a step cannot be captured
 };
 
 // Sequence i of training is example i of the seed; none is seen twice. The sequences of an
@@ -33,11 +42,14 @@ class RecallTraining : public Task {
  private:
   struct Batch;
   Batch upload(uint64_t seed, RecallSplit split, Slice slice) const;
+  // [loss, correct]
+  std::vector<torch::Tensor> gradients(const Batch& batch);
 
   BertForMaskedLM model_;
   const RecallData& data_;
   const RecallSettings settings_;
   double flops_per_token_ = 0, flops_per_query_ = 0;
+  CapturedSteps captured_;
 };
 
 }  // namespace hydramix

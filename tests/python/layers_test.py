@@ -287,6 +287,15 @@ class Layers(unittest.TestCase):
             del tape
             self.assertEqual(run_backward(y, view, u, weights, [0])[0].shape, u.shape)
 
+    def test_nothing_is_captured_on_a_cpu(self):
+        layer = hydra()
+        u = torch.randn(1, 6, 16)
+        for graphs in (False, True, True, True):
+            y, _ = torch.ops.hydramix.run_forward(layer._spec, "forward", False, u, [None] * 5,
+                                                  layer._weights(), [0], graphs)
+            self.assertTrue(torch.equal(y, layer(u)))
+        self.assertEqual(torch.ops.hydramix.captured_calls(), 0)
+
     def test_pickle_deepcopy_save(self):
         layer = hydra(learnable_init_states=True, dt_limit=(0.01, 0.5))
         u = torch.randn(1, 6, 16)

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Rows of each built-in task: as many as a tiny model can learn from within a second or two.
-constexpr GlueSizes kTinyTasks{400, 200, 1};
+constexpr GlueSizes kTinyTasks{250, 200, 1};
 constexpr int64_t kTinyTaskSeed = 1;
 
 bool has_shards(const fs::path& folder) { return fs::exists(folder / kIndexName); }

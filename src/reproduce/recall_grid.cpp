@@ -28,7 +28,7 @@ struct RecallGrid {
 // length 512 with 64 pairs in a comment, and the paper in its figure.
 const RecallGrid& recall_grid(Scale scale) {
   static const RecallGrid tiny{
-      "recall/tiny", {8, 16, 32}, {{32, 4, 64, 700}, {64, 8, 32, 700}}, {4e-3}};
+      "recall/tiny", {8, 16, 32}, {{32, 4, 64, 600}, {64, 8, 32, 600}}, {4e-3}};
   static const RecallGrid small{"recall/small",
                                 {8, 32, 128},
                                 {{64, 8, 128, 3000}, {128, 16, 128, 3000}, {256, 32, 64, 4000}},

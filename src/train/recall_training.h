@@ -21,7 +21,7 @@ struct RecallSettings {
   // Captures training steps into CUDA graphs. The model's memory and this task must have been made
   // in one OwnStream.
   bool graphs = false;
-  std::function<void(const std::string&)> message;  // called if a step cannot be captured
+  std::function<void(const std::string&)> message = {};  // called if a step cannot be captured
 };
 
 // Sequence i of training is example i of the seed; none is seen twice. The sequences of an

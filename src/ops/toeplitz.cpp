@@ -122,8 +122,8 @@ class ToeplitzProduct : public torch::autograd::Function<ToeplitzProduct> {
 }  // namespace
 
 torch::Tensor toeplitz_matrix(const torch::Tensor& t) {
-  // Row i is the window of t from lag i - (L - 1) to lag i, last lag first. The gradient of a window
-  // is a sum in a fixed order; that of an index adds atomically on a GPU.
+  // Row i is the window of t from lag i - (L - 1) to lag i, last lag first. The gradient of a
+  // window is a sum in a fixed order; that of an index adds atomically on a GPU.
   return t.unfold(2, (t.size(2) + 1) / 2, 1).flip({3});
 }
 

@@ -131,9 +131,9 @@ struct MixerInfo {
   bool row_normalized = false;  // rows are divided by their sum, and aligned up to that factor
   bool dropout = false;         // drops entries of M in training (MixerOptions::dropout)
   bool packed = false;          // has kernels for packed sequences (packed_product)
-  bool capturable = true;  // on a GPU the work depends on the input's size alone, not on its values
-  bool flat_weights = false;  // published weight names have no prefix "matrix_mixer."
-  bool linear = true;         // mix() multiplies by a matrix; a baseline may be no matrix
+  bool capturable = true;       // on a GPU no numbers go to the host or come from it
+  bool flat_weights = false;    // published weight names have no prefix "matrix_mixer."
+  bool linear = true;           // mix() multiplies by a matrix; a baseline may be no matrix
   std::optional<bool> paper_aligned = {};  // the tick of table 1 for the method of this name
   std::string paper_difference = {};       // why sequence_aligned differs from that tick
   std::string choose = {};                 // when to choose it: one sentence

@@ -52,10 +52,8 @@ class CalledBlock : public CalledModule {
     return places.restored(block_->forward(u, places.layout(), dropout_key(call, places)));
   }
 
-  bool can_be_captured(const ModuleCall& call) const override {
-    return call.method == "forward" && !call.mask.defined() && !call.cu_seqlens.defined() &&
-           !call.seed.defined() &&
-           hydramix::can_be_captured(block_->options(), call.input.device());
+  bool can_be_captured(torch::Device device) const override {
+    return hydramix::can_be_captured(block_->options(), device);
   }
 
  private:

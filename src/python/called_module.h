@@ -36,8 +36,8 @@ class CalledModule {
   virtual ~CalledModule() = default;
   virtual torch::nn::Module& module() = 0;
   virtual torch::Tensor call(const ModuleCall& call) = 0;
-  // Whether a call launches the same work every time, and reads no result on the host.
-  virtual bool can_be_captured(const ModuleCall&) const { return false; }
+  // Whether calls with an input alone launch the same work every time.
+  virtual bool can_be_captured(torch::Device) const { return false; }
 };
 
 // Throws UsageError for a spec that describes no module.

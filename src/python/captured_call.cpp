@@ -2,8 +2,8 @@
 #include "python/captured_call.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,34 +21,44 @@ namespace {
 
 using torch::Tensor;
 
+std::vector<const void*> memory_of(at::TensorList weights) {
+  std::vector<const void*> memory;
+  for (const auto& weight : weights) memory.push_back(weight.data_ptr());
+  return memory;
+}
+
 // A captured call replays calls with an equal key.
 struct CallKey {
   std::vector<const void*> weights;  // their memory
   std::vector<int64_t> sizes;        // of the input
   torch::ScalarType type;
-  torch::Device device;
+  // Results are written again when they have been freed, as LibTorch's allocator does: on the same
+  // stream, after the work that reads them.
+  c10::Stream stream;
   std::vector<int64_t> wanted;
   std::string spec;
 
   bool operator==(const CallKey&) const = default;
+  torch::Device device() const { return stream.device(); }
 };
 
 class CapturedCall {
  public:
   CapturedCall(CallKey key, ModuleCall call, at::TensorList weights)
       : key_(std::move(key)), first_weight_(weights[0].getIntrusivePtr()) {
-    const OwnStream stream(key_.device);
+    const OwnStream stream(key_.device());
     // The memory of tensors that are made in a capture belongs to the graph.
     forward_.emplace([&] {
       call.input = torch::empty(key_.sizes, call.input.options());
-      // Writes to it do not count as writes to the input, which the recorded graph has saved.
+      // The same memory with a version counter of its own: the recorded graph has saved the input,
+      // and a second backward pass would be refused if its counter had moved.
       input_ = call.input.variable_data();
       recorded_.emplace(key_.spec, call, weights, key_.wanted, RecordedCall::Rounding::kAlways);
       output_ = recorded_->output();
     });
     backward_.emplace([&] {
       gradient_ = torch::empty_like(output_);
-      gradients_ = recorded_->backward(gradient_);
+      gradients_ = recorded_->backward(gradient_, weights);
     });
     for (std::size_t i = 0; i < key_.wanted.size(); ++i)
       if (key_.wanted[i] == 0) input_gradient_ = i;
@@ -56,48 +66,49 @@ class CapturedCall {
   }
 
   const CallKey& key() const { return key_; }
-  bool is_of(const void* first_weight) const { return key_.weights[0] == first_weight; }
-  bool weights_are_gone() const { return first_weight_.expired(); }
+  bool was_replayed_again() const { return replays_ > 1; }
+  // Whether the first weight was freed, or is at another place now.
+  bool weights_are_gone() const {
+    const auto first = first_weight_.lock();
+    return !first || !first->has_storage() || first->data() != key_.weights[0];
+  }
 
   // Whether the results of the last replay have been freed.
   bool is_free() const { return !lent_ && uses() == own_uses_; }
   // `call`, which is not free until the result is destroyed.
-  static std::shared_ptr<CapturedCall> lend(const std::shared_ptr<CapturedCall>& call) {
+  static std::shared_ptr<CapturedCall> lent(const std::shared_ptr<CapturedCall>& call) {
     call->lent_ = true;
     return {call.get(), [call](CapturedCall*) { call->lent_ = false; }};
   }
 
   // The result is overwritten by the next replay.
   Tensor forward(const Tensor& input) {
-    const c10::DeviceGuard guard(key_.device);
-    if (last_use_.was_marked_for_recording()) last_use_.block(current_stream());
+    const c10::DeviceGuard guard(key_.device());
     input_.copy_(input);
     forward_->replay();
-    last_use_.record(current_stream());
+    ++replays_;
     has_passed_back_ = false;
     return output_.detach();
   }
 
-  std::vector<Tensor> backward(const Tensor& gradient) {
+  std::vector<Tensor> backward(const Tensor& gradient, at::TensorList weights) {
     HYDRAMIX_CHECK(gradient.sizes() == output_.sizes(), "run_backward: the gradient must be ",
                    output_.sizes(), " as the output; got ", gradient.sizes(), ".");
-    // A second pass must not overwrite the gradient of the input that the first one has returned.
-    if (std::exchange(has_passed_back_, true)) return recorded_->backward(gradient);
-    const c10::DeviceGuard guard(key_.device);
+    // A second pass must not overwrite the gradient of the input that the first one has returned,
+    // and the graph reads the weights where they were.
+    if (std::exchange(has_passed_back_, true) || memory_of(weights) != key_.weights)
+      return recorded_->backward(gradient, weights);
+    const c10::DeviceGuard guard(key_.device());
     gradient_.copy_(gradient);
     backward_->replay();
     // Gradients of weights are copied, because they are often kept until the next step and longer.
     std::vector<Tensor> results;
     for (std::size_t i = 0; i < gradients_.size(); ++i)
       results.push_back(i == input_gradient_ ? gradients_[i].detach() : gradients_[i].clone());
-    last_use_.record(current_stream());
     return results;
   }
 
  private:
-  c10::Stream current_stream() const {
-    return c10::impl::VirtualGuardImpl(key_.device.type()).getStream(key_.device);
-  }
   std::size_t uses() const {
     const auto of = [](const Tensor& t) { return t.storage().use_count(); };
     return of(output_) + (input_gradient_ ? of(gradients_[*input_gradient_]) : 0);
@@ -110,10 +121,10 @@ class CapturedCall {
   Tensor input_, output_, gradient_;
   std::vector<Tensor> gradients_;
   std::optional<std::size_t> input_gradient_;  // its place in gradients_
-  std::size_t own_uses_ = 0;
+  std::size_t own_uses_ = 0;                   // uses() while no caller has results
   std::atomic<bool> lent_{false};
+  std::atomic<int64_t> replays_{0};
   bool has_passed_back_ = false;
-  c10::Event last_use_{c10::DeviceType::CUDA};
 };
 
 class ReplayedCall : public Tape {
@@ -122,8 +133,8 @@ class ReplayedCall : public Tape {
       : call_(std::move(call)), output_(call_->forward(input)) {}
 
   Tensor output() const override { return output_; }
-  std::vector<Tensor> backward(const Tensor& gradient) const override {
-    return call_->backward(gradient);
+  std::vector<Tensor> backward(const Tensor& gradient, at::TensorList weights) const override {
+    return call_->backward(gradient, weights);
   }
 
  private:
@@ -139,90 +150,112 @@ class CapturedCalls {
     return *calls;
   }
 
-  std::shared_ptr<CapturedCall> lend(const CallKey& key, const ModuleCall& call,
+  // Null for a call that must be recorded.
+  std::shared_ptr<CapturedCall> take(const CallKey& key, const ModuleCall& call,
                                      at::TensorList weights) {
+    // A capture waits for the thread of backward passes. That thread may be here too, with a call
+    // of a checkpoint, and must not wait for the capture.
+    const std::unique_lock alone(changing_, std::try_to_lock);
+    if (alone) drop_useless();
     if (auto found = find(key)) return found;
-    if (!shall_capture(key)) return nullptr;
-    {
-      // Everything that is made at a first call exists before the capture. Errors are those of the
-      // call.
-      const OwnStream stream(key.device);
-      if (!BorrowedModule(key.spec, weights).can_be_captured(call)) return refuse(key.spec);
-      const RecordedCall direct(key.spec, call, weights, key.wanted);
-      direct.backward(torch::zeros_like(direct.output()));
-    }
+    if (!alone || !recurs(key) || !make_room(key)) return nullptr;
     try {
+      {
+        // Everything that is made at a first call exists before the capture.
+        const OwnStream stream(key.device());
+        if (!BorrowedModule(key.spec, weights).can_be_captured(key.device()))
+          return refuse(key.spec);
+        const RecordedCall direct(key.spec, call, weights, key.wanted);
+        direct.backward(torch::zeros_like(direct.output()), weights);
+      }
       const auto captured = std::make_shared<CapturedCall>(key, call, weights);
       const std::lock_guard lock(mutex_);
       calls_.push_back(captured);
-      if (++in_vain_[key.spec] == kMostInVain) refused_.insert(key.spec);
-      return CapturedCall::lend(captured);
+      count_ = calls_.size();
+      return CapturedCall::lent(captured);
+    } catch (const UsageError&) {  // the recorded call throws it again
+      return nullptr;
     } catch (const std::exception& error) {
       // Usually out of memory. The results are the same without captures.
       const std::string reason = error.what();
       TORCH_WARN("hydramix: a call could not be captured, and no call like it will be: ",
                  reason.substr(0, reason.find('\n')));
-      forget(key.spec);
-      return refuse(key.spec);
+      refuse(key.spec);
+      drop_useless();
+      return nullptr;
     }
   }
 
+  void release() {
+    if (count_ == 0) return;
+    const std::unique_lock alone(changing_, std::try_to_lock);
+    if (alone) drop_useless();
+  }
+
   int64_t count() {
-    const std::lock_guard lock(mutex_);
-    forget_gone();
-    return static_cast<int64_t>(calls_.size());
+    release();
+    return static_cast<int64_t>(count_.load());
   }
 
  private:
   static constexpr int kMostOfOneModule = 4;
-  // After as many captures of which none was replayed again, weights must be computed for each
-  // call, and be at another place every time: no model has so many layers.
+  // Captures that were never replayed again. So many mean that weights are computed for each call
+  // and are at another place every time.
   static constexpr int kMostInVain = 200;
+
+  // Drops free calls. With changing_ held, but not mutex_.
+  template <class Which>
+  void drop(const Which& which) {
+    std::vector<std::shared_ptr<CapturedCall>> dropped;  // freed when others may go on
+    const std::lock_guard lock(mutex_);
+    for (auto& call : calls_)
+      if (call->is_free() && which(*call)) dropped.push_back(std::move(call));
+    std::erase(calls_, nullptr);
+    count_ = calls_.size();
+    for (const auto& call : dropped)
+      if (!call->was_replayed_again() && ++in_vain_[call->key().spec] == kMostInVain)
+        refused_.insert(call->key().spec);
+  }
+
+  void drop_useless() {
+    drop([&](const CapturedCall& call) {
+      return call.weights_are_gone() || refused_.count(call.key().spec) != 0;
+    });
+  }
 
   std::shared_ptr<CapturedCall> find(const CallKey& key) {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(calls_.begin(), calls_.end(), [&](const auto& captured) {
-      return captured->key() == key && captured->is_free();
+    if (refused_.count(key.spec) != 0) return nullptr;
+    // The last used is last. One that is used again and again gives results at one place.
+    const auto found = std::find_if(calls_.rbegin(), calls_.rend(), [&](const auto& call) {
+      return call->key() == key && call->is_free();
     });
-    if (found == calls_.end()) return nullptr;
-    in_vain_.erase(key.spec);
-    std::rotate(found, found + 1, calls_.end());  // the last used is last
-    return CapturedCall::lend(calls_.back());
+    if (found == calls_.rend()) return nullptr;
+    std::rotate(calls_.rbegin(), found, found + 1);
+    return CapturedCall::lent(calls_.back());
   }
 
-  // Makes room for one more if so.
-  bool shall_capture(const CallKey& key) {
+  // Whether the previous call with these weights had the same key.
+  bool recurs(const CallKey& key) {
     const std::lock_guard lock(mutex_);
-    forget_gone();
     if (refused_.count(key.spec) != 0) return false;
-    const void* module = key.weights[0];
-    const auto last = last_keys_.find(module);
-    if (last == last_keys_.end() || last->second != key) {
-      if (last_keys_.size() > 10 * calls_.size() + 1000) last_keys_.clear();  // of freed modules
-      last_keys_.insert_or_assign(module, key);
-      return false;
-    }
-    const auto its = [&](const auto& captured) { return captured->is_of(module); };
-    if (std::count_if(calls_.begin(), calls_.end(), its) < kMostOfOneModule) return true;
-    const auto oldest = std::find_if(calls_.begin(), calls_.end(), [&](const auto& captured) {
-      return its(captured) && captured->is_free();
-    });
-    if (oldest == calls_.end()) return false;
-    calls_.erase(oldest);
-    return true;
+    const auto last = last_keys_.find(key.weights[0]);
+    if (last != last_keys_.end() && last->second == key) return true;
+    if (last_keys_.size() > 10 * calls_.size() + 1000) last_keys_.clear();  // of freed modules
+    last_keys_.insert_or_assign(key.weights[0], key);
+    return false;
   }
 
-  void forget_gone() {
-    std::erase_if(calls_, [](const auto& captured) {
-      return captured->weights_are_gone() && captured->is_free();
-    });
-  }
-
-  void forget(const std::string& spec) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(calls_, [&](const auto& captured) {
-      return captured->key().spec == spec && captured->is_free();
-    });
+  // Drops the call of this module that was not used for longest, if there are too many.
+  bool make_room(const CallKey& key) {
+    const auto its = [&](const auto& call) { return call.key().weights[0] == key.weights[0]; };
+    const auto count = [&] {
+      const std::lock_guard lock(mutex_);
+      return std::count_if(calls_.begin(), calls_.end(), [&](const auto& c) { return its(*c); });
+    };
+    auto left = count();
+    drop([&](const CapturedCall& call) { return its(call) && left-- >= kMostOfOneModule; });
+    return count() < kMostOfOneModule;
   }
 
   std::shared_ptr<CapturedCall> refuse(const std::string& spec) {
@@ -231,11 +264,13 @@ class CapturedCalls {
     return nullptr;
   }
 
-  std::mutex mutex_;
+  std::mutex changing_;  // held by the one that captures or drops
+  std::mutex mutex_;     // of what follows
   std::vector<std::shared_ptr<CapturedCall>> calls_;
   std::unordered_map<const void*, CallKey> last_keys_;  // by the first weight
   std::unordered_map<std::string, int> in_vain_;        // by the spec
   std::set<std::string> refused_;                       // specs
+  std::atomic<std::size_t> count_{0};
 };
 
 }  // namespace
@@ -243,18 +278,26 @@ class CapturedCalls {
 std::unique_ptr<const Tape> replayed_call(const std::string& spec, const ModuleCall& call,
                                           at::TensorList weights,
                                           const std::vector<int64_t>& wanted) {
-  if (weights.empty() || wanted.empty()) return nullptr;
-  CallKey key{.weights = {},
+  const bool is_plain = call.method == "forward" && !call.types.defined() && !call.mask.defined() &&
+                        !call.cu_seqlens.defined() && !call.labels.defined() &&
+                        !call.seed.defined();
+  const auto device = call.input.device();
+  // In anomaly mode LibTorch reads every gradient on the host.
+  if (!is_plain || weights.empty() || wanted.empty() || !can_capture(device) ||
+      torch::autograd::AnomalyMode::is_enabled())
+    return nullptr;
+  CallKey key{.weights = memory_of(weights),
               .sizes = call.input.sizes().vec(),
               .type = call.input.scalar_type(),
-              .device = call.input.device(),
+              .stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device),
               .wanted = wanted,
               .spec = spec};
-  for (const auto& weight : weights) key.weights.push_back(weight.data_ptr());
-  auto captured = CapturedCalls::instance().lend(key, call, weights);
+  auto captured = CapturedCalls::instance().take(key, call, weights);
   if (!captured) return nullptr;
   return std::make_unique<ReplayedCall>(std::move(captured), call.input);
 }
+
+void release_captured_calls() { CapturedCalls::instance().release(); }
 
 int64_t captured_calls() { return CapturedCalls::instance().count(); }
 

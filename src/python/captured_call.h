@@ -13,12 +13,15 @@
 
 namespace hydramix {
 
-// The tape of a call that was replayed. The second call in a row with the same weights and sizes is
-// captured, forward and backward. Null where a call is not replayed, so that the caller records it:
-// if it cannot be captured, at first, and while the results of earlier replays are still in use.
+// The tape of a call that was replayed, or null if the caller must record it. The second call in a
+// row with the same weights and sizes is captured, forward and backward, if its work is the same
+// every time. Another one is captured while the results of a replay are in use, four at most.
 std::unique_ptr<const Tape> replayed_call(const std::string& spec, const ModuleCall& call,
                                           at::TensorList weights,
                                           const std::vector<int64_t>& wanted);
+
+// Frees captured calls whose weights have been freed or moved.
+void release_captured_calls();
 
 // How many calls are captured; each holds the memory of a forward and a backward pass.
 int64_t captured_calls();

@@ -183,8 +183,8 @@ torch::Tensor BorrowedModule::call(const ModuleCall& call) const {
   return pooled_->module->call(call);
 }
 
-bool BorrowedModule::can_be_captured(const ModuleCall& call) const {
-  return pooled_->module->can_be_captured(call);
+bool BorrowedModule::can_be_captured(torch::Device device) const {
+  return pooled_->module->can_be_captured(device);
 }
 
 void BorrowedModule::forget_rounded_weights() {

@@ -31,7 +31,7 @@ class BorrowedModule {
   void forget_rounded_weights();
 
   torch::Tensor call(const ModuleCall& call) const;
-  bool can_be_captured(const ModuleCall& call) const;
+  bool can_be_captured(torch::Device device) const;
   const std::vector<std::string>& names() const;  // of the weights
 
   struct Pooled;  // a module and its last weights

@@ -15,7 +15,9 @@ RecordedCall::RecordedCall(const std::string& spec, const ModuleCall& given, at:
   output_ = module_->call(call);
 }
 
-std::vector<torch::Tensor> RecordedCall::backward(const torch::Tensor& gradient) const {
+// The graph has saved the weights.
+std::vector<torch::Tensor> RecordedCall::backward(const torch::Tensor& gradient,
+                                                  at::TensorList) const {
   // The graph stays, for callers that retain theirs; it is freed with the tape.
   auto gradients = torch::autograd::grad({output_}, wanted_, {gradient}, /*retain_graph=*/true,
                                          /*create_graph=*/false, /*allow_unused=*/true);

@@ -22,7 +22,8 @@ class RecordedCall : public Tape {
                const std::vector<int64_t>& wanted, Rounding rounding = Rounding::kAfterWrites);
 
   torch::Tensor output() const override { return output_.detach().contiguous(); }
-  std::vector<torch::Tensor> backward(const torch::Tensor& gradient) const override;
+  std::vector<torch::Tensor> backward(const torch::Tensor& gradient,
+                                      at::TensorList weights) const override;
 
  private:
   // Destroyed last: the graph refers to the weights.

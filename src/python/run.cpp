@@ -10,7 +10,10 @@
 // `run` alone is called outside of torch.compile: its autograd graph becomes a part of Python's.
 // Tracers need forward and backward as operators of their own, which cannot exchange a graph but
 // only tensors. Shapes of results, for meta and fake tensors, are in python/hydramix/_operators.py.
+#include <ATen/SavedTensorHooks.h>
 #include <torch/library.h>
+
+#include <optional>
 
 #include "hydramix/error.h"
 #include "ops/graph.h"
@@ -61,10 +64,26 @@ class FreshDispatch {
       c10::impl::LocalDispatchKeySet(c10::impl::PODLocalDispatchKeySet())};
 };
 
+// Hooks of the caller's saved tensors, such as those of activation checkpointing, are for the
+// tensors of the caller's graph.
+class NoSavedTensorHooks {
+ public:
+  NoSavedTensorHooks() : outer_(at::SavedTensorDefaultHooks::get_tls_state()) {
+    at::SavedTensorDefaultHooks::set_tls_state({});
+  }
+  ~NoSavedTensorHooks() { at::SavedTensorDefaultHooks::set_tls_state(outer_); }
+  NoSavedTensorHooks(const NoSavedTensorHooks&) = delete;
+  NoSavedTensorHooks& operator=(const NoSavedTensorHooks&) = delete;
+
+ private:
+  at::impl::SavedTensorDefaultHooksTLS outer_;
+};
+
 Tensor run(const std::string& spec, const std::string& method, bool bfloat16, const Tensor& input,
            const Extras& extras, at::TensorList weights) {
   return with_python_errors([&] {
     check_devices(input, weights);
+    release_captured_calls();
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const torch::NoGradGuard no_grad;
     const BorrowedModule module(spec, weights);
@@ -81,6 +100,8 @@ std::tuple<Tensor, Tensor> run_forward(const std::string& spec, const std::strin
     check_devices(input, weights);
     const FreshDispatch fresh;
     const auto call = RunArguments{spec, method, bfloat16, extras}.call(input);
+    std::optional<NoSavedTensorHooks> no_hooks;  // a replayed call would not have called them
+    if (graphs) no_hooks.emplace();
     std::unique_ptr<const Tape> tape;
     if (graphs) tape = replayed_call(spec, call, weights, wanted.vec());
     if (!tape) tape = std::make_unique<RecordedCall>(spec, call, weights, wanted.vec());
@@ -90,12 +111,13 @@ std::tuple<Tensor, Tensor> run_forward(const std::string& spec, const std::strin
   });
 }
 
-// Input and weights are here for the shapes of fake gradients.
+// The input is here for the shape of its fake gradient, and so that compiled code does not write to
+// its memory before.
 std::vector<Tensor> run_backward(const Tensor& gradient, const Tensor& tape, const Tensor&,
-                                 at::TensorList, at::IntArrayRef) {
+                                 at::TensorList weights, at::IntArrayRef) {
   return with_python_errors([&] {
     const FreshDispatch fresh;
-    return held_tape(tape).backward(gradient);
+    return held_tape(tape).backward(gradient, weights);
   });
 }
 
@@ -164,6 +186,7 @@ Tensor run_with_autograd(const std::string& spec, const std::string& method, boo
     if (is_watched(inputs)) return RunFunction::apply(input, weights, arguments);
     return with_python_errors([&] {
       check_devices(input, weights);
+      release_captured_calls();
       const FreshDispatch fresh;
       return joined_call(spec, arguments.call(input), weights);
     });

@@ -17,8 +17,10 @@ class Tape {
 
   // Contiguous and without autograd.
   virtual torch::Tensor output() const = 0;
-  // One gradient for each wanted tensor, contiguous, as the fake operators promise.
-  virtual std::vector<torch::Tensor> backward(const torch::Tensor& gradient) const = 0;
+  // One gradient for each wanted tensor, contiguous, as the fake operators promise. `weights` are
+  // those of the call; their memory may have moved since.
+  virtual std::vector<torch::Tensor> backward(const torch::Tensor& gradient,
+                                              at::TensorList weights) const = 0;
 };
 
 // Moves a tape into a tensor.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that need PyTorch 2.4 or later: opcheck, torch.compile, torch.export, and on a GPU autocast
-and CUDA graphs. Says what it skips.
+"""Checks that need PyTorch 2.4 or later: opcheck, torch.compile, torch.export, and on a GPU
+autocast and CUDA graphs. Says what it skips.
 
     ./hydramix python tests/python/torch2_check.py
     HYDRAMIX_PRESET=cuda ./hydramix python tests/python/torch2_check.py
@@ -10,6 +10,7 @@ import copy
 import gc
 
 import torch
+import torch.utils.checkpoint
 
 import hydramix
 
@@ -93,14 +94,14 @@ def replayed():
         u = torch.randn(4, length, 64, device="cuda", dtype=torch.bfloat16)
         return u, torch.randn_like(u)
 
-    def step(run, u, dy):
+    def step(run, u, dy, **more):
         u = u.clone().requires_grad_()
-        y = run(u)
+        y = run(u, **more)
         y.backward(dy)
         return y.detach(), u.grad
 
-    def equal(name, u, dy):
-        results = [step(eager, u, dy), step(fast, u, dy)]
+    def equal(name, u, dy, compiled=fast, **more):
+        results = [step(eager, u, dy, **more), step(compiled, u, dy, **more)]
         for p, q in zip(eager.parameters(), layer.parameters()):
             results[0] += (p.grad,)
             results[1] += (q.grad,)
@@ -126,6 +127,24 @@ def replayed():
     with torch.cuda.stream(torch.cuda.Stream()):
         equal("on another stream", *batch())
     torch.cuda.synchronize()
+    mask = torch.arange(100, device="cuda") < torch.tensor([[100], [60], [1], [99]], device="cuda")
+    for i in range(3):
+        equal(f"not with a mask, {i}", *batch(), attention_mask=mask)
+    for reentrant in (True, False):
+        def checkpointed(u):
+            return torch.utils.checkpoint.checkpoint(fast, u, use_reentrant=reentrant)
+
+        for i in range(3):
+            equal(f"checkpoint, reentrant {reentrant}, {i}", *batch(), compiled=checkpointed)
+    with torch.autograd.set_detect_anomaly(True, check_nan=False):
+        equal("anomaly mode", *batch())
+    for i in range(2):
+        layer.cpu()
+        layer.cuda()
+        for _ in range(3):
+            equal(f"after a move of the weights, {i}", *batch())
+        check("  the calls of their old places are gone", torch.ops.hydramix.captured_calls() <= 2,
+              torch.ops.hydramix.captured_calls())
 
     first, second = batch(), batch()
     ys = [run(u) for run in (eager, fast) for u in (first[0], second[0])]
@@ -147,11 +166,14 @@ def replayed():
     check("replayed: a graph retained for two passes",
           torch.equal(passes[0], expected) and torch.equal(passes[1], 2 * expected))
 
-    del fast, layer, optimizers, optimizer, y, passes, pairs
+    del fast, layer, optimizers, optimizer, y, passes, pairs, equal, checkpointed
     torch._dynamo.reset()
     gc.collect()
+    held = torch.cuda.memory_allocated()
+    eager(u)  # the next call frees them
     check("replayed: nothing stays captured for weights that are gone",
-          torch.ops.hydramix.captured_calls() == 0, torch.ops.hydramix.captured_calls())
+          torch.cuda.memory_allocated() < held and torch.ops.hydramix.captured_calls() == 0,
+          f"{held} {torch.cuda.memory_allocated()}")
 
 
 def computed_weights():

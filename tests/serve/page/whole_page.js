@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for every view: the policy, texts of users, answers that come late, and the width.
+// Every view: the policy, texts of users, answers that come late, and the width.
 const assert = require('node:assert/strict');
 const {hold, shownIn, test} = require('./fixture');
 

@@ -18,6 +18,11 @@ bool can_be_captured(const BlockOptions& block, torch::Device device) {
          block.side_mixer == "none" && !block.mixer_options.learn_initial_states;
 }
 
+bool captures_steps(const BlockOptions& block, torch::Device device, torch::ScalarType precision,
+                    const Communicator& communicator) {
+  return precision == torch::kBFloat16 && communicator.alone() && can_be_captured(block, device);
+}
+
 std::vector<torch::Tensor> CapturedSteps::run(const Step& step) {
   if (!enabled_) return step.run(step.inputs);
   const auto found = std::find_if(captured_.begin(), captured_.end(), [&](const auto& captured) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dist/communicator.h"
 #include "hydramix/block.h"
 #include "ops/graph.h"
 
@@ -15,6 +16,10 @@ namespace hydramix {
 
 // Whether steps with sequences of one length can be captured on this device.
 bool can_be_captured(const BlockOptions& block, torch::Device device);
+
+// Whether a run captures its steps: in bfloat16, on one GPU.
+bool captures_steps(const BlockOptions& block, torch::Device device, torch::ScalarType precision,
+                    const Communicator& communicator);
 
 class CapturedSteps {
  public:

@@ -19,12 +19,6 @@ torch::Tensor on_host(const std::vector<int64_t>& values) {
   return torch::tensor(values, torch::kInt64);
 }
 
-bool have_one_length(const std::vector<int64_t>& offsets) {
-  for (std::size_t i = 1; i < offsets.size(); ++i)
-    if (offsets[i] - offsets[i - 1] != offsets[1]) return false;
-  return true;
-}
-
 bool is_packed(const BlockOptions& block) {
   return mixer_info(block.mixer, block.mixer_options).packed;
 }
@@ -94,7 +88,8 @@ MaskedLoss MaskedLm::gradients(const Tensors& t) {
 // Lengths recur with packed sequences of fixed length. Without kernels for packed sequences the
 // work on several lengths depends on them in more than its sizes.
 MaskedLoss MaskedLm::captured_gradients(const Tensors& t) {
-  if (!packed_ && !have_one_length(t.offsets)) return gradients(t);
+  const bool have_one_length = !t.layout.valid().defined();
+  if (!packed_ && !have_one_length) return gradients(t);
   CapturedSteps::Step step;
   step.shape = t.offsets;
   step.inputs = {t.ids, t.positions, t.targets, t.dropout.sequences};

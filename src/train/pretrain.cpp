@@ -131,8 +131,7 @@ PretrainResult pretrain(const PretrainOptions& options, const PretrainEvents& ev
     }
     MaskedLm task(model, training_batches, *validation, validation_batches,
                   {train.micro_batch, options.data.evaluation_documents, options.train.seed, device,
-                   /*graphs=*/precision == torch::kBFloat16 && communicator.alone() &&
-                       can_be_captured(options.model.block, device),
+                   captures_steps(options.model.block, device, precision, communicator),
                    communicator.rank() == 0 ? events.message : nullptr});
 
     PretrainResult result;

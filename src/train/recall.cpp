@@ -94,8 +94,7 @@ RecallResult train_recall(const RecallTrainOptions& options, const TrainEvents& 
     train.micro_batch = examples_at_once(train, device, options.recall.length);
     RecallTraining task(model, data,
                         {train.micro_batch, train.seed, device,
-                         /*graphs=*/precision == torch::kBFloat16 && communicator.alone() &&
-                             can_be_captured(options.model.block, device),
+                         captures_steps(options.model.block, device, precision, communicator),
                          communicator.rank() == 0 ? events.message : nullptr});
     Json evaluation;
     TrainEvents forwarded = events;

@@ -227,8 +227,7 @@ ImageTrainResult train_images(const ImageTrainOptions& given, const ImageTrainEv
     settings.micro_batch = options.train.steps.micro_batch;
     settings.seed = options.train.steps.seed;
     settings.device = device;
-    settings.graphs = precision == torch::kBFloat16 && communicator.alone() &&
-                      can_be_captured(options.model.block, device);
+    settings.graphs = captures_steps(options.model.block, device, precision, communicator);
     settings.message = say;
     ImageTraining task(model, settings);
 

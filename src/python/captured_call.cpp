@@ -163,8 +163,10 @@ class CapturedCalls {
       {
         // Everything that is made at a first call exists before the capture.
         const OwnStream stream(key.device());
-        if (!BorrowedModule(key.spec, weights).can_be_captured(key.device()))
-          return refuse(key.spec);
+        if (!BorrowedModule(key.spec, weights).can_be_captured(key.device())) {
+          refuse(key.spec);
+          return nullptr;
+        }
         const RecordedCall direct(key.spec, call, weights, key.wanted);
         direct.backward(torch::zeros_like(direct.output()), weights);
       }
@@ -258,10 +260,9 @@ class CapturedCalls {
     return count() < kMostOfOneModule;
   }
 
-  std::shared_ptr<CapturedCall> refuse(const std::string& spec) {
+  void refuse(const std::string& spec) {
     const std::lock_guard lock(mutex_);
     refused_.insert(spec);
-    return nullptr;
   }
 
   std::mutex changing_;  // held by the one that captures or drops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Associative recall on a GPU: steps captured into graphs.
 #include "ops/graph.h"
+#include "support/captured_steps.h"
 #include "support/gpu.h"
 #include "support/tensors.h"
 #include "train/flat_parameters.h"
@@ -37,20 +38,13 @@ TEST_P(GpuRecall, ACapturedStepEqualsADirectOne) {
     RecallSettings settings{.device = test::kGpu, .graphs = graphs};
     settings.message = [](const std::string& message) { ADD_FAILURE() << message; };
     RecallTraining task(model, data, settings);
-    std::vector<std::pair<torch::Tensor, double>> all;
-    for (const int64_t step : {0, 1, 2, 3, 2}) {
-      parameters.zero_gradients();
-      const auto totals = task.accumulate({16 * step, 16}, std::nullopt);
-      all.emplace_back(parameters.gradients().clone(), totals.loss());
-    }
-    return all;
+    return test::results_of_steps(parameters, {0, 1, 2, 3, 2}, [&](int64_t step) {
+      return task.accumulate({16 * step, 16}, std::nullopt);
+    });
   };
   const auto direct = gradients(false), captured = gradients(true);
   EXPECT_FALSE(torch::equal(direct[2].first, direct[3].first));
-  for (std::size_t i = 0; i < direct.size(); ++i) {
-    EXPECT_NEAR(captured[i].second, direct[i].second, 1e-6 * direct[i].second) << i;
-    EXPECT_LE(test::norm_error(captured[i].first, direct[i].first), 1e-4) << i;
-  }
+  test::expect_close_steps(captured, direct);
   EXPECT_TRUE(torch::equal(captured[4].first, captured[2].first));
 }
 
